@@ -1,0 +1,32 @@
+# make demo   set everything up and run the paper's Iris experiment
+# make test   set everything up, lint, type-check and run all tests
+# Both need Python 3.11 or newer and nothing else; the second call does no set-up again.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test setup clean
+.DEFAULT_GOAL := demo
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "make: $(PYTHON) is older than Python 3.11; call make PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/airmix run --preset paper-iris
+
+test: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+clean:
+	rm -rf $(VENV) runs build *.egg-info src/*.egg-info

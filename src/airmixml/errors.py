@@ -1,0 +1,25 @@
+"""Errors a user can mend: each message names the field, the value, what it must be and what to do."""
+
+from __future__ import annotations
+
+__all__ = ["AirMixError", "DataError", "PrivacyError", "RunFolderError", "ScenarioError"]
+
+
+class AirMixError(ValueError):
+    """Base of all errors that a user's input or machine causes; the command line prints it and exits with 2."""
+
+
+class ScenarioError(AirMixError):
+    """A scenario key is unknown, or its value is of the wrong type or out of range."""
+
+
+class DataError(AirMixError):
+    """A data set is missing, broken or cannot be used for classification."""
+
+
+class PrivacyError(AirMixError):
+    """A privacy target cannot be certified by the chosen bound."""
+
+
+class RunFolderError(AirMixError):
+    """A run folder cannot be written, is incomplete, or belongs to another scenario."""

@@ -1,0 +1,14 @@
+"""How long work reports how far it is: a plain callable, so that no package depends on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["Progress", "silent"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being done, units done, units in all)."""
+
+
+def silent(_stage: str, _done: int, _total: int) -> None:
+    """Report nothing."""

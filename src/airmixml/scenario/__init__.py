@@ -1,0 +1,18 @@
+"""What is asked: one validated description of a run, read from and written to TOML."""
+
+from airmixml.scenario.presets import preset_names, preset_summary, preset_text
+from airmixml.scenario.speed import Speed
+from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Scenario, Workers
+
+__all__ = [
+    "Learner",
+    "Mixing",
+    "Privacy",
+    "Radio",
+    "Scenario",
+    "Speed",
+    "Workers",
+    "preset_names",
+    "preset_summary",
+    "preset_text",
+]

@@ -1,0 +1,63 @@
+"""``--set table.key=value``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from airmixml.errors import ScenarioError
+from airmixml.scenario.rules import Choice, Items, Text, rule_of
+from airmixml.scenario.tables import Scenario
+from airmixml.scenario.toml import TABLES, all_keys, from_tables, unknown_key
+
+__all__ = ["apply_overrides"]
+
+
+def apply_overrides(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
+    """Return the scenario with each ``key=value`` applied; all are checked together at the end."""
+    tables: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        name = name.strip()
+        if not equals:
+            raise ScenarioError(f"--set {assignment}: must be key=value, such as radio.slots=1000")
+        if name not in all_keys():
+            raise unknown_key(name)
+        table, dot, entry = name.rpartition(".")
+        target = tables.setdefault(table, {}) if dot else tables
+        target[entry] = _parse(name, text.strip())
+    return from_tables(tables, scenario)
+
+
+def _parse(name: str, text: str) -> Any:
+    """Read a value as TOML; words need no quotes, and a list may be written without brackets."""
+    value = _toml_or_word(text)
+    if _is_text(name):
+        return value if isinstance(value, str) else text
+    if _is_list(name) and not isinstance(value, list):
+        return [_toml_or_word(part.strip()) for part in text.split(",")] if text else []
+    return value
+
+
+def _toml_or_word(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        return text
+
+
+def _rule(name: str) -> object:
+    table, dot, entry = name.rpartition(".")
+    if not dot:
+        return Text() if name == "name" else None
+    return next(rule_of(declared) for declared in fields(TABLES[table]) if declared.name == entry)
+
+
+def _is_text(name: str) -> bool:
+    return isinstance(_rule(name), (Text, Choice))
+
+
+def _is_list(name: str) -> bool:
+    return isinstance(_rule(name), Items)

@@ -1,0 +1,37 @@
+"""Scenarios that come with the package."""
+
+from __future__ import annotations
+
+import difflib
+from importlib.resources import files
+
+from airmixml.errors import ScenarioError
+from airmixml.scenario.tables import Scenario
+from airmixml.scenario.toml import read_toml
+
+__all__ = ["load_preset", "preset_names", "preset_summary", "preset_text"]
+
+_FOLDER = files("airmixml") / "presets"
+
+
+def preset_names() -> list[str]:
+    """Return the names of all presets."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _FOLDER.iterdir() if entry.name.endswith(".toml"))
+
+
+def preset_text(name: str) -> str:
+    """Return the TOML file of a preset, as shipped."""
+    if name not in preset_names():
+        near = difflib.get_close_matches(name, preset_names(), n=1, cutoff=0.0)[0]
+        raise ScenarioError(f"preset {name!r}: there is none of that name; did you mean {near}? (`airmix presets` lists them)")
+    return (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def preset_summary(name: str) -> str:
+    """Return the first comment line of a preset."""
+    return preset_text(name).partition("\n")[0].lstrip("# ")
+
+
+def load_preset(name: str) -> Scenario:
+    """Return a preset as a scenario."""
+    return read_toml(preset_text(name), source=f"preset {name}")

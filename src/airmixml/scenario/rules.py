@@ -1,0 +1,144 @@
+"""What a value of a scenario key must be: one rule object per key, checked whenever a scenario is made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Protocol
+
+from airmixml.errors import ScenarioError
+
+__all__ = ["Choice", "Items", "Real", "Rule", "Text", "Whole", "check_fields", "key", "rule_of"]
+
+
+class Rule(Protocol):
+    """Checks one value and returns it in its stored type."""
+
+    def check(self, name: str, value: object) -> object:
+        """Return ``value`` as stored, or raise a ScenarioError that names ``name``."""
+
+
+def _refuse(name: str, value: object, must_be: str) -> ScenarioError:
+    shown = repr(value)
+    if len(shown) > 60:
+        shown = shown[:57] + "..."
+    return ScenarioError(f"{name} = {shown}: must be {must_be}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Real:
+    """A number between ``low`` and ``high``; whole numbers are taken as such."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+    infinite: bool = False
+
+    def check(self, name: str, value: object) -> float:
+        """Return the value as a float inside the range."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise _refuse(name, value, f"a number {self._range()}")
+        try:
+            number = float(value)
+        except OverflowError:
+            raise _refuse(name, value, f"a number {self._range()}") from None
+        above = number > self.low if self.open_low else number >= self.low
+        below = number < self.high if self.open_high else number <= self.high
+        finite = math.isfinite(number) or (self.infinite and not math.isnan(number))
+        if not (above and below and finite):
+            raise _refuse(name, value, f"a number {self._range()}")
+        return number
+
+    def _range(self) -> str:
+        left = f"above {self.low:g}" if self.open_low else f"of at least {self.low:g}"
+        right = f"below {self.high:g}" if self.open_high else f"of at most {self.high:g}"
+        if math.isinf(self.low):
+            left = ""
+        if math.isinf(self.high):
+            right = "" if self.infinite else "(finite)"
+        return " and ".join(part for part in (left, right) if part).replace(" and (finite)", " (finite)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """A whole number between ``low`` and ``high``."""
+
+    low: int = 0
+    high: int = 2**63 - 1
+
+    def check(self, name: str, value: object) -> int:
+        """Return the value as an int inside the range."""
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
+            top = "" if self.high == 2**63 - 1 else f" and at most {self.high}"
+            raise _refuse(name, value, f"a whole number of at least {self.low}{top}")
+        return value
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    options: tuple[str, ...]
+
+    def check(self, name: str, value: object) -> str:
+        """Return the value if it is one of the options."""
+        if not isinstance(value, str) or value not in self.options:
+            quoted = [f'"{option}"' for option in self.options]
+            raise _refuse(name, value, quoted[0] if len(quoted) == 1 else "one of " + ", ".join(quoted))
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A non-empty line of text (``empty`` allows none)."""
+
+    empty: bool = False
+    forbidden: str = ""
+
+    def check(self, name: str, value: object) -> str:
+        """Return the value if it is one printable line."""
+        if (
+            not isinstance(value, str)
+            or not (value or self.empty)
+            or not value.isprintable()
+            or any(character in value for character in self.forbidden)
+        ):
+            without = f" without {' '.join(self.forbidden)}" if self.forbidden else ""
+            raise _refuse(name, value, f"{'' if self.empty else 'non-empty '}printable text on one line{without}")
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items:
+    """A list whose entries obey one rule; stored as a tuple."""
+
+    rule: Rule
+    least: int = 0
+
+    def check(self, name: str, value: object) -> tuple[object, ...]:
+        """Return the value as a tuple of checked entries."""
+        if not isinstance(value, (list, tuple)) or len(value) < self.least:
+            raise _refuse(name, value, f"a list of at least {self.least} values, such as [1, 2]")
+        return tuple(self.rule.check(f"{name}[{place}]", entry) for place, entry in enumerate(value))
+
+
+def key(default: Any, rule: Rule, doc: str) -> Any:
+    """Declare a scenario key: its default, its rule, and the line that ``airmix show`` prints beside it."""
+    return field(default=default, metadata={"rule": rule, "doc": doc})
+
+
+def rule_of(declared: Field[Any]) -> Rule:
+    """Return the rule a key was declared with."""
+    rule: Rule = declared.metadata["rule"]
+    return rule
+
+
+def check_fields(table: Any, prefix: str) -> None:
+    """Check every key of a frozen table and store the checked values."""
+    for declared in fields(table):
+        assert declared.default is not MISSING
+        checked = rule_of(declared).check(prefix + declared.name, getattr(table, declared.name))
+        object.__setattr__(table, declared.name, checked)

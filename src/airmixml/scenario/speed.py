@@ -1,0 +1,21 @@
+"""Settings that change how fast a run is, never its result (beyond float rounding)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airmixml.scenario.rules import Text, Whole, check_fields, key
+
+__all__ = ["Speed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Device, block size and threads."""
+
+    device: str = key("cpu", Text(), 'where to compute: "cpu", "cuda", "cuda:1", ...')
+    block_slots: int = key(2048, Whole(low=1, high=10**9), "slots simulated at a time; memory grows with it")
+    threads: int = key(0, Whole(low=0, high=4096), "CPU threads (0: as many as there are cores)")
+
+    def __post_init__(self) -> None:
+        check_fields(self, "")

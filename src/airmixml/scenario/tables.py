@@ -1,0 +1,198 @@
+"""One frozen, validated description of a run: workers, radio, mixing, privacy, learner.
+
+The defaults are the paper's Iris experiment; the presets spell out every number of the paper's settings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from airmixml.errors import ScenarioError
+from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
+
+__all__ = ["Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """Who holds which sample, and where they stand."""
+
+    dataset: str = key("iris", Text(), 'iris, digits, mnist, or the path of a CSV or NPZ file')
+    count: int = key(2000, Whole(low=1, high=10**9), "N, number of workers, each with one sample drawn from the pool")
+    train_samples: int = key(
+        100, Whole(), "pool the samples are drawn from; the rest is the test set (0: the data set's own split, else 2/3)"
+    )
+    side_metres: float = key(500.0, Real(low=0, open_low=True), "side of the square, server in the middle")
+    min_distance_metres: float = key(
+        1.0, Real(low=0, open_low=True), "workers nearer than this count as being this far away"
+    )
+    encoder: str = key("scale", Choice(("scale",)), "what a worker does to a sample: scale to [0, 1] by declared bounds")
+    input_lower: tuple[float, ...] = key(
+        (), Items(rule=Real()), "declared lower bound of each input (one value serves all; empty: the data set's own)"
+    )
+    input_upper: tuple[float, ...] = key((), Items(rule=Real()), "declared upper bound of each input, likewise")
+    feature_columns: tuple[str, ...] = key(
+        (), Items(rule=Text()), "CSV: names of the input columns (empty: all but the label column)"
+    )
+    label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
+
+    def __post_init__(self) -> None:
+        check_fields(self, "workers.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Radio:
+    """The channel between workers and server, and the limits on what may be sent."""
+
+    slots: int = key(1000, Whole(low=1, high=10**12), "T, number of time slots, each yields one mixture")
+    scheduled: int = key(4, Whole(low=1, high=10**9), "|N_t|, workers that transmit at once in a slot")
+    slot_seconds: float = key(1e-3, Real(low=0, open_low=True), "tau, length of a slot")
+    path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n")
+    unit_path_loss_db: float = key(-32.0, Real(low=-300, high=100), "beta_U, channel power gain at one metre")
+    fading: str = key("none", Choice(("none", "rayleigh", "rician")), "small-scale fading, new in each slot")
+    rician_k: float = key(10.0, Real(low=0, infinite=True), "K, power of the direct path over that of the scattered ones")
+    noise_dbm: float = key(-114.0, Real(low=-300, high=100), "sigma_n^2, receiver noise power per complex symbol")
+    max_power_dbm: float = key(23.0, Real(low=-300, high=100), "P_max, transmit power limit of each worker")
+
+    def __post_init__(self) -> None:
+        check_fields(self, "radio.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixing:
+    """How much of each scheduled worker goes into a mixture, and with how much power."""
+
+    policy: str = key("dirmix", Choice(("dirmix", "nonmix", "equalmix")), "how the mixing ratios are drawn")
+    alpha: float = key(
+        1e5, Real(low=1e-12, high=1e15), "dispersion of DirMix(alpha): small = one worker dominates, large = equal shares"
+    )
+    prior: tuple[float, ...] = key(
+        (), Items(rule=Real(low=0)), "p_t, one share per scheduled worker, summing to 1 (empty: uniform)"
+    )
+    assignment: str = key("random", Choice(("random", "max-min")), "which scheduled worker gets which ratio")
+    power: str = key(
+        "dp", Choice(("max", "dp", "fixed")), "power scale beta: the power limit, the privacy target, or power_scale_watts"
+    )
+    power_scale_watts: float = key(
+        1e-13, Real(low=0, open_low=True), 'beta for power = "fixed": received power of a whole mixture'
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self, "mixing.")
+        if self.prior and abs(sum(self.prior) - 1.0) > 1e-9:
+            raise ScenarioError(f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Privacy:
+    """The privacy target, against whom, and by which bound."""
+
+    epsilon: float = key(5.0, Real(low=0, open_low=True), 'target epsilon (used by mixing.power = "dp")')
+    delta: float = key(0.01, Real(low=0, high=1, open_low=True, open_high=True), "target delta")
+    adversary: str = key("release", Choice(("release",)), "who is to learn nothing: sees all mixtures, knows no schedule")
+    accountant: str = key("paper-loose", Choice(("paper-loose",)), "the bound: Corollary 1 / Proposition 2 of the paper")
+
+    def __post_init__(self) -> None:
+        check_fields(self, "privacy.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """What the edge server trains on the mixtures."""
+
+    model: str = key("mlp", Choice(("mlp", "cnn")), "mlp: dense layers; cnn: convolutions with max-pooling, then dense layers")
+    hidden_units: tuple[int, ...] = key((32, 16), Items(rule=Whole(low=1, high=10**6)), "sizes of the hidden dense layers")
+    filters: tuple[int, ...] = key(
+        (32, 48), Items(rule=Whole(low=1, high=10**5), least=1), "cnn: filters of each convolution (stride 1)"
+    )
+    kernel_size: int = key(5, Whole(low=1, high=1000), "cnn: side of each filter")
+    pool_size: int = key(2, Whole(low=1, high=1000), "cnn: side and stride of the max-pooling after each convolution")
+    loss: str = key("cross-entropy", Choice(("cross-entropy",)), "categorical cross-entropy for soft, noisy labels")
+    epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
+    batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")
+    learning_rate: float = key(1e-3, Real(low=0, open_low=True), "Adam's step size")
+    adam_beta1: float = key(0.9, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's mean")
+    adam_beta2: float = key(0.999, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's square")
+
+    def __post_init__(self) -> None:
+        check_fields(self, "learner.")
+
+
+_TOP_LEVEL_RULES = {
+    "name": Text(forbidden='/\\:*?"<>|'),
+    "seed": Whole(low=0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """Everything that decides the result of a run. Two equal scenarios give the same result on one device."""
+
+    name: str = field(default="airmix", metadata={"doc": "names the run folder"})
+    seed: int = field(default=0, metadata={"doc": "all random numbers of the run follow from it"})
+    workers: Workers = field(default_factory=Workers)
+    radio: Radio = field(default_factory=Radio)
+    mixing: Mixing = field(default_factory=Mixing)
+    privacy: Privacy = field(default_factory=Privacy)
+    learner: Learner = field(default_factory=Learner)
+
+    def __post_init__(self) -> None:
+        for name, rule in _TOP_LEVEL_RULES.items():
+            object.__setattr__(self, name, rule.check(name, getattr(self, name)))
+        if self.name.strip(" .") != self.name:
+            raise ScenarioError(f"name = {self.name!r}: must not begin or end with a dot or a space")
+        if self.radio.scheduled > self.workers.count:
+            raise ScenarioError(
+                f"radio.scheduled = {self.radio.scheduled}: must be at most workers.count = {self.workers.count}; "
+                "schedule fewer workers per slot or deploy more"
+            )
+        if self.mixing.prior and len(self.mixing.prior) != self.radio.scheduled:
+            raise ScenarioError(
+                f"mixing.prior has {len(self.mixing.prior)} shares: must have radio.scheduled = "
+                f"{self.radio.scheduled} of them, or be empty for equal shares"
+            )
+
+    def with_seed(self, seed: int) -> Scenario:
+        """Return the same scenario with another seed."""
+        return replace(self, seed=seed)
+
+    def with_overrides(self, *assignments: str) -> Scenario:
+        """Return a copy with ``table.key=value`` assignments applied, as ``airmix run --set`` takes them."""
+        from airmixml.scenario.overrides import apply_overrides
+
+        return apply_overrides(self, assignments)
+
+    def to_toml(self, *, comments: bool = False) -> str:
+        """Return the scenario as TOML; reading it back gives an equal scenario."""
+        from airmixml.scenario.toml import write_toml
+
+        return write_toml(self, comments=comments)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain tables of plain values (lists for tuples)."""
+        from airmixml.scenario.toml import to_tables
+
+        return to_tables(self)
+
+    @classmethod
+    def from_toml(cls, text: str, *, source: str = "the scenario") -> Scenario:
+        """Read a scenario from TOML text; keys that are left out take their defaults."""
+        from airmixml.scenario.toml import read_toml
+
+        return read_toml(text, source=source)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Scenario:
+        """Read a scenario file."""
+        from airmixml.scenario.toml import load_scenario
+
+        return load_scenario(Path(path))
+
+    @classmethod
+    def preset(cls, name: str) -> Scenario:
+        """Return a scenario that comes with the package; ``airmix presets`` lists them."""
+        from airmixml.scenario.presets import load_preset
+
+        return load_preset(name)

@@ -1,0 +1,132 @@
+"""Scenarios as TOML: read with errors that name the key and the nearest valid one, written so that it reads back equal."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from airmixml.errors import ScenarioError
+from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Scenario, Workers
+
+__all__ = ["TABLES", "from_tables", "load_scenario", "read_toml", "to_tables", "unknown_key", "write_toml"]
+
+TABLES: dict[str, type[Any]] = {
+    "workers": Workers,
+    "radio": Radio,
+    "mixing": Mixing,
+    "privacy": Privacy,
+    "learner": Learner,
+}
+_TOP_LEVEL = ("name", "seed")
+_EXTENDS = "extends"
+_LARGEST_FILE_BYTES = 1_000_000
+
+
+def all_keys() -> list[str]:
+    """Return every valid key as it is written after ``--set``."""
+    return [*_TOP_LEVEL, *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind))]
+
+
+def unknown_key(name: str) -> ScenarioError:
+    """Return the error for a key that does not exist, with the nearest that does."""
+    if name in TABLES:
+        return ScenarioError(f"{name}: a table, not a key; name a key of it, such as {name}.{fields(TABLES[name])[0].name}")
+    keys = [*all_keys(), _EXTENDS]
+    near = difflib.get_close_matches(name, keys, n=1, cutoff=0.0)
+    last = name.rpartition(".")[2]
+    same_last = [entry for entry in keys if entry.rpartition(".")[2] == last]
+    return ScenarioError(f"{name}: unknown key; did you mean {(same_last or near)[0]}?")
+
+
+def from_tables(tables: Mapping[str, Any], base: Scenario | None = None) -> Scenario:
+    """Make a scenario from parsed TOML tables, on top of ``base`` (or the defaults)."""
+    values: dict[str, Any] = to_tables(base) if base is not None else {}
+    for name, value in tables.items():
+        if name in _TOP_LEVEL:
+            values[name] = value
+        elif name not in TABLES:
+            raise unknown_key(name)
+        elif not isinstance(value, Mapping):
+            raise ScenarioError(f"{name} = {value!r}: must be a table; write [{name}] with its keys below")
+        else:
+            valid = {entry.name for entry in fields(TABLES[name])}
+            for entry in value:
+                if entry not in valid:
+                    raise unknown_key(f"{name}.{entry}")
+            values[name] = {**values.get(name, {}), **value}
+    return Scenario(**{k: TABLES[k](**v) if k in TABLES else v for k, v in values.items()})
+
+
+def read_toml(text: str, *, source: str) -> Scenario:
+    """Read TOML text; ``extends = "preset"`` starts from a preset instead of the defaults."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise ScenarioError(f"{source}: not valid TOML: {problem}") from None
+    except (RecursionError, ValueError) as problem:
+        raise ScenarioError(f"{source}: not valid TOML: {type(problem).__name__}: {problem}") from None
+    base = None
+    if _EXTENDS in tables:
+        from airmixml.scenario.presets import load_preset
+
+        parent = tables.pop(_EXTENDS)
+        if not isinstance(parent, str):
+            raise ScenarioError(f"{_EXTENDS} = {parent!r}: must be the name of a preset; `airmix presets` lists them")
+        base = load_preset(parent)
+    return from_tables(tables, base)
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read a scenario file."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE_BYTES:
+            raise ScenarioError(f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)")
+        text = path.read_bytes().decode("utf-8")
+    except OSError as problem:
+        raise ScenarioError(
+            f"{path}: cannot be read ({problem.strerror}); give a scenario file or --preset NAME"
+        ) from None
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{path}: not UTF-8 text; give a TOML scenario file (`airmix show` prints one)") from None
+    return read_toml(text, source=str(path))
+
+
+def to_tables(scenario: Scenario) -> dict[str, Any]:
+    """Return plain tables, lists for tuples."""
+    return {name: _plain(value) for name, value in asdict(scenario).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def write_toml(scenario: Scenario, *, comments: bool) -> str:
+    """Write every key; ``comments`` adds what each means."""
+    lines = list(_table_lines(scenario, _TOP_LEVEL, comments))
+    for name in TABLES:
+        table = getattr(scenario, name)
+        lines += ["", f"[{name}]", *_table_lines(table, [entry.name for entry in fields(table)], comments)]
+    return "\n".join(lines) + "\n"
+
+
+def _table_lines(table: Any, names: Iterable[str], comments: bool) -> Iterable[str]:
+    assert is_dataclass(table)
+    docs = {entry.name: entry.metadata.get("doc", "") for entry in fields(table)}
+    for name in names:
+        line = f"{name} = {_toml_value(getattr(table, name))}"
+        yield f"{line:<34} # {docs[name]}" if comments else line
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
+    return repr(value)

@@ -1,0 +1,29 @@
+"""Decibels and watts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["db_to_ratio", "dbm_to_watts", "ratio_to_db", "watts_to_dbm"]
+
+
+def db_to_ratio(decibels: float) -> float:
+    """Power ratio of a value in dB."""
+    return float(10.0 ** (decibels / 10.0))
+
+
+def ratio_to_db(ratio: ArrayLike) -> NDArray[np.float64]:
+    """dB of a power ratio; zero gives -inf."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(10.0 * np.log10(np.asarray(ratio, dtype=np.float64)))
+
+
+def dbm_to_watts(dbm: float) -> float:
+    """Watts of a power in dBm."""
+    return db_to_ratio(dbm - 30.0)
+
+
+def watts_to_dbm(watts: ArrayLike) -> NDArray[np.float64]:
+    """dBm of a power in watts; zero gives -inf."""
+    return np.asarray(ratio_to_db(watts) + 30.0)

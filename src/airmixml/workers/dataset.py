@@ -1,0 +1,49 @@
+"""What a data set is once workers can send it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DataSet"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """Training pool and clean test set, inputs in [0, 1], labels as class numbers.
+
+    Attributes:
+        train_inputs: pool samples x input_dim.
+        train_labels: pool samples, each 0 .. classes - 1.
+        test_inputs: test samples x input_dim.
+        test_labels: test samples.
+        class_names: one per class, in the order of the label numbers.
+        image_shape: height and width where an input is an image, else None.
+        clipped_values: how many input values lay outside the declared bounds and were clipped.
+    """
+
+    name: str
+    train_inputs: NDArray[np.float32]
+    train_labels: NDArray[np.int64]
+    test_inputs: NDArray[np.float32]
+    test_labels: NDArray[np.int64]
+    class_names: tuple[str, ...]
+    image_shape: tuple[int, int] | None
+    clipped_values: int
+
+    @property
+    def input_dim(self) -> int:
+        """d_X, numbers in an input."""
+        return int(self.train_inputs.shape[1])
+
+    @property
+    def label_dim(self) -> int:
+        """d_Y, numbers in a one-hot label."""
+        return len(self.class_names)
+
+    @property
+    def train_samples(self) -> int:
+        """Samples in the pool that workers draw from."""
+        return int(self.train_inputs.shape[0])
