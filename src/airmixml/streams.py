@@ -13,9 +13,7 @@ import numpy as np
 
 __all__ = ["SLOTS_PER_CHAPTER", "StreamName", "Streams"]
 
-StreamName = Literal[
-    "placement", "data", "schedule", "fading", "phase", "ratios", "assignment", "noise", "training"
-]
+StreamName = Literal["placement", "data", "schedule", "fading", "phase", "ratios", "assignment", "noise", "training"]
 
 # The numbers are part of every published result: never renumber, only append.
 _STREAM_KEYS: Final[dict[StreamName, int]] = {
@@ -30,7 +28,7 @@ _STREAM_KEYS: Final[dict[StreamName, int]] = {
     "training": 8,
 }
 
-SLOTS_PER_CHAPTER: Final = 256
+SLOTS_PER_CHAPTER: Final = 128
 
 
 class Streams:

@@ -1,0 +1,1 @@
+"""The command ``airmix``: a thin layer over the library."""

@@ -1,0 +1,15 @@
+"""The edge server: networks, training on mixtures, scores on clean data."""
+
+from airmixml.edge.loss import soft_cross_entropy
+from airmixml.edge.models import build_model
+from airmixml.edge.training import TrainedModel, TrainingHistory, class_scores, train, train_model
+
+__all__ = [
+    "TrainedModel",
+    "TrainingHistory",
+    "build_model",
+    "class_scores",
+    "soft_cross_entropy",
+    "train",
+    "train_model",
+]

@@ -23,7 +23,9 @@ def preset_text(name: str) -> str:
     """Return the TOML file of a preset, as shipped."""
     if name not in preset_names():
         near = difflib.get_close_matches(name, preset_names(), n=1, cutoff=0.0)[0]
-        raise ScenarioError(f"preset {name!r}: there is none of that name; did you mean {near}? (`airmix presets` lists them)")
+        raise ScenarioError(
+            f"preset {name!r}: there is none of that name; did you mean {near}? (`airmix presets` lists them)"
+        )
     return (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
+from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole, check_fields, key
 
 __all__ = ["Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
 
@@ -19,18 +19,24 @@ __all__ = ["Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
 class Workers:
     """Who holds which sample, and where they stand."""
 
-    dataset: str = key("iris", Text(), 'iris, digits, mnist, or the path of a CSV or NPZ file')
+    dataset: str = key("iris", Text(), "iris, digits, mnist, or the path of a CSV or NPZ file")
     count: int = key(2000, Whole(low=1, high=10**9), "N, number of workers, each with one sample drawn from the pool")
     train_samples: int = key(
-        100, Whole(), "pool the samples are drawn from; the rest is the test set (0: the data set's own split, else 2/3)"
+        100,
+        Whole(),
+        "pool the samples are drawn from; the rest is the test set (0: the data set's own split, else 2/3)",
     )
-    side_metres: float = key(500.0, Real(low=0, open_low=True), "side of the square, server in the middle")
+    side_metres: float = key(500.0, Real(low=0, open_low=True, high=1e6), "side of the square, server in the middle")
     min_distance_metres: float = key(
-        1.0, Real(low=0, open_low=True), "workers nearer than this count as being this far away"
+        1.0, Real(low=1e-3, high=1e6), "workers nearer than this count as being this far away"
     )
-    encoder: str = key("scale", Choice(("scale",)), "what a worker does to a sample: scale to [0, 1] by declared bounds")
+    encoder: str = key(
+        "scale", Choice(("scale",)), "what a worker does to a sample: scale to [0, 1] by declared bounds"
+    )
     input_lower: tuple[float, ...] = key(
-        (), Items(rule=Real()), "declared lower bound of each input (one value serves all; empty: the data set's own)"
+        (),
+        Items(rule=Real()),
+        "declared lower bound of each input (one value serves all; empty: the data set's own)",
     )
     input_upper: tuple[float, ...] = key((), Items(rule=Real()), "declared upper bound of each input, likewise")
     feature_columns: tuple[str, ...] = key(
@@ -48,11 +54,13 @@ class Radio:
 
     slots: int = key(1000, Whole(low=1, high=10**12), "T, number of time slots, each yields one mixture")
     scheduled: int = key(4, Whole(low=1, high=10**9), "|N_t|, workers that transmit at once in a slot")
-    slot_seconds: float = key(1e-3, Real(low=0, open_low=True), "tau, length of a slot")
+    slot_seconds: float = key(1e-3, Real(low=0, open_low=True, high=1e6), "tau, length of a slot")
     path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n")
     unit_path_loss_db: float = key(-32.0, Real(low=-300, high=100), "beta_U, channel power gain at one metre")
     fading: str = key("none", Choice(("none", "rayleigh", "rician")), "small-scale fading, new in each slot")
-    rician_k: float = key(10.0, Real(low=0, infinite=True), "K, power of the direct path over that of the scattered ones")
+    rician_k: float = key(
+        10.0, Real(low=0, infinite=True), "K, power of the direct path over that of the scattered ones"
+    )
     noise_dbm: float = key(-114.0, Real(low=-300, high=100), "sigma_n^2, receiver noise power per complex symbol")
     max_power_dbm: float = key(23.0, Real(low=-300, high=100), "P_max, transmit power limit of each worker")
 
@@ -66,33 +74,43 @@ class Mixing:
 
     policy: str = key("dirmix", Choice(("dirmix", "nonmix", "equalmix")), "how the mixing ratios are drawn")
     alpha: float = key(
-        1e5, Real(low=1e-12, high=1e15), "dispersion of DirMix(alpha): small = one worker dominates, large = equal shares"
+        1e5,
+        Real(low=1e-12, high=1e15),
+        "dispersion of DirMix(alpha): small = one worker dominates, large = equal shares",
     )
     prior: tuple[float, ...] = key(
         (), Items(rule=Real(low=0)), "p_t, one share per scheduled worker, summing to 1 (empty: uniform)"
     )
     assignment: str = key("random", Choice(("random", "max-min")), "which scheduled worker gets which ratio")
     power: str = key(
-        "dp", Choice(("max", "dp", "fixed")), "power scale beta: the power limit, the privacy target, or power_scale_watts"
+        "dp",
+        Choice(("max", "dp", "fixed")),
+        "power scale beta: the power limit, the privacy target, or power_scale_watts",
     )
     power_scale_watts: float = key(
-        1e-13, Real(low=0, open_low=True), 'beta for power = "fixed": received power of a whole mixture'
+        1e-13, Real(low=1e-60, high=1e10), 'beta for power = "fixed": received power of a whole mixture'
     )
 
     def __post_init__(self) -> None:
         check_fields(self, "mixing.")
         if self.prior and abs(sum(self.prior) - 1.0) > 1e-9:
-            raise ScenarioError(f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum")
+            raise ScenarioError(
+                f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy:
     """The privacy target, against whom, and by which bound."""
 
-    epsilon: float = key(5.0, Real(low=0, open_low=True), 'target epsilon (used by mixing.power = "dp")')
-    delta: float = key(0.01, Real(low=0, high=1, open_low=True, open_high=True), "target delta")
-    adversary: str = key("release", Choice(("release",)), "who is to learn nothing: sees all mixtures, knows no schedule")
-    accountant: str = key("paper-loose", Choice(("paper-loose",)), "the bound: Corollary 1 / Proposition 2 of the paper")
+    epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e100), 'target epsilon (used by mixing.power = "dp")')
+    delta: float = key(0.01, Real(low=1e-300, high=1, open_high=True), "target delta")
+    adversary: str = key(
+        "release", Choice(("release",)), "who is to learn nothing: sees all mixtures, knows no schedule"
+    )
+    accountant: str = key(
+        "paper-loose", Choice(("paper-loose",)), "the bound: Corollary 1 / Proposition 2 of the paper"
+    )
 
     def __post_init__(self) -> None:
         check_fields(self, "privacy.")
@@ -102,8 +120,14 @@ class Privacy:
 class Learner:
     """What the edge server trains on the mixtures."""
 
-    model: str = key("mlp", Choice(("mlp", "cnn")), "mlp: dense layers; cnn: convolutions with max-pooling, then dense layers")
-    hidden_units: tuple[int, ...] = key((32, 16), Items(rule=Whole(low=1, high=10**6)), "sizes of the hidden dense layers")
+    model: str = key(
+        "mlp",
+        Choice(("mlp", "cnn")),
+        "mlp: dense layers; cnn: convolutions with max-pooling, then dense layers",
+    )
+    hidden_units: tuple[int, ...] = key(
+        (32, 16), Items(rule=Whole(low=1, high=10**6)), "sizes of the hidden dense layers"
+    )
     filters: tuple[int, ...] = key(
         (32, 48), Items(rule=Whole(low=1, high=10**5), least=1), "cnn: filters of each convolution (stride 1)"
     )
@@ -112,7 +136,7 @@ class Learner:
     loss: str = key("cross-entropy", Choice(("cross-entropy",)), "categorical cross-entropy for soft, noisy labels")
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
     batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")
-    learning_rate: float = key(1e-3, Real(low=0, open_low=True), "Adam's step size")
+    learning_rate: float = key(1e-3, Real(low=0, open_low=True, high=1e3), "Adam's step size")
     adam_beta1: float = key(0.9, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's mean")
     adam_beta2: float = key(0.999, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's square")
 
@@ -120,7 +144,7 @@ class Learner:
         check_fields(self, "learner.")
 
 
-_TOP_LEVEL_RULES = {
+_TOP_LEVEL_RULES: dict[str, Rule] = {
     "name": Text(forbidden='/\\:*?"<>|'),
     "seed": Whole(low=0),
 }

@@ -1,4 +1,4 @@
-"""Scenarios as TOML: read with errors that name the key and the nearest valid one, written so that it reads back equal."""
+"""Scenarios as TOML: errors name the key and the nearest valid one; what is written reads back equal."""
 
 from __future__ import annotations
 
@@ -29,13 +29,18 @@ _LARGEST_FILE_BYTES = 1_000_000
 
 def all_keys() -> list[str]:
     """Return every valid key as it is written after ``--set``."""
-    return [*_TOP_LEVEL, *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind))]
+    return [
+        *_TOP_LEVEL,
+        *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind)),
+    ]
 
 
 def unknown_key(name: str) -> ScenarioError:
     """Return the error for a key that does not exist, with the nearest that does."""
     if name in TABLES:
-        return ScenarioError(f"{name}: a table, not a key; name a key of it, such as {name}.{fields(TABLES[name])[0].name}")
+        return ScenarioError(
+            f"{name}: a table, not a key; name a key of it, such as {name}.{fields(TABLES[name])[0].name}"
+        )
     keys = [*all_keys(), _EXTENDS]
     near = difflib.get_close_matches(name, keys, n=1, cutoff=0.0)
     last = name.rpartition(".")[2]
@@ -85,7 +90,9 @@ def load_scenario(path: Path) -> Scenario:
     """Read a scenario file."""
     try:
         if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise ScenarioError(f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)")
+            raise ScenarioError(
+                f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)"
+            )
         text = path.read_bytes().decode("utf-8")
     except OSError as problem:
         raise ScenarioError(

@@ -1,0 +1,5 @@
+"""``python -m airmixml``."""
+
+from airmixml.cli.main import main
+
+main()

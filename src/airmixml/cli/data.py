@@ -1,0 +1,124 @@
+"""``airmix data``: which data sets there are, and fetching the one that does not come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.errors import DataError, ScenarioError
+from airmixml.workers import mnist_files
+from airmixml.workers.catalogue import CATALOGUE, MNIST, KnownDataSet
+from airmixml.workers.mnist_fetch import ALREADY_THERE, fetch_mnist, mnist_cache_folder
+from airmixml.workers.wording import nearest, shown
+
+__all__ = ["app"]
+
+app = typer.Typer(help="List the data sets, fetch MNIST.", no_args_is_help=True)
+
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+
+_STATES_IN_WORDS = {
+    "embedded": "come with scikit-learn",
+    "ready": "there",
+    "missing": "not yet there: airmix data fetch mnist",
+    "broken": "broken: airmix data fetch mnist mends them",
+}
+
+
+@app.command("list")
+def list_data(as_json: _AsJson = False) -> None:
+    """List the data sets known by name, their sizes and bounds, and where their files are."""
+    entries = [_describe(known) for known in CATALOGUE.values()]
+    if as_json:
+        print_json({"data_sets": entries, "own_data": "path of a .csv or .npz file"})
+        return
+    table = Table("data set", "samples", "d_X", "d_Y", "bounds", "files", title="Data sets")
+    for known, entry in zip(CATALOGUE.values(), entries, strict=True):
+        table.add_row(
+            known.name,
+            f"{known.train_samples} + {known.test_samples}" if known.test_samples else str(known.train_samples),
+            str(known.input_dim),
+            str(known.label_dim),
+            ", ".join(f"{low:g}..{high:g}" for low, high in zip(known.lower, known.upper, strict=True)),
+            _STATES_IN_WORDS[entry["state"]],
+        )
+    console.print(table)
+    # Below the table, where a long path is not cut to the width of a column.
+    console.print(f"Folder of MNIST: {escape(str(mnist_cache_folder()))}", soft_wrap=True)
+    console.print("Your own data: set workers.dataset to the path of a .csv or .npz file and declare its bounds.")
+
+
+@app.command("fetch")
+def fetch_data(
+    dataset: Annotated[str, typer.Argument(help="mnist")],
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Folder for the files; without it the cache is used.")
+    ] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Fetch a data set, so that later runs need no network; what is already there is only checked."""
+    _check_fetchable(dataset)
+    folder = mnist_cache_folder() if data_dir is None else data_dir
+    with progress_bars() as progress:
+        # A broken file in the cache is ours to replace; one in a folder of the user's is not.
+        obtained = fetch_mnist(folder, replace_broken=data_dir is None, progress=progress)
+    files = [
+        {
+            "name": entry.file.name,
+            "path": str(entry.path),
+            "bytes": len(entry.content),
+            "source": entry.source,
+        }
+        for entry in obtained
+    ]
+    fetched = sum(entry.source != ALREADY_THERE for entry in obtained)
+    if as_json:
+        print_json({"data_set": MNIST.name, "folder": str(folder), "fetched_files": fetched, "files": files})
+        return
+    for file in files:
+        console.print(f"{escape(str(file['path']))}: {escape(str(file['source']))}", soft_wrap=True)
+    console.print("All checksums are right." + (" There was nothing to fetch." if fetched == 0 else ""))
+
+
+def _describe(known: KnownDataSet) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": known.name,
+        "about": known.about,
+        "train_samples": known.train_samples,
+        "own_test_samples": known.test_samples,
+        "input_dim": known.input_dim,
+        "label_dim": known.label_dim,
+        "image_shape": list(known.image_shape) if known.image_shape else None,
+        "input_lower": list(known.lower),
+        "input_upper": list(known.upper),
+        "folder": None,
+        "state": "embedded",
+    }
+    if known is MNIST:
+        described |= {"folder": str(mnist_cache_folder()), "state": _mnist_state()}
+    return described
+
+
+def _mnist_state() -> str:
+    """Return whether the cache is "ready", "missing" (one file or more) or "broken"."""
+    try:
+        found = [mnist_files.read_from_folder(mnist_cache_folder(), file) for file in mnist_files.MNIST_FILES]
+    except DataError:
+        return "broken"
+    return "missing" if None in found else "ready"
+
+
+def _check_fetchable(dataset: str) -> None:
+    if dataset == MNIST.name:
+        return
+    if dataset in CATALOGUE:
+        raise ScenarioError(f"{dataset}: comes with scikit-learn, there is nothing to fetch; use it as it is")
+    raise ScenarioError(
+        f"{shown(dataset)}: no data set of that name; did you mean {nearest(dataset, list(CATALOGUE))}? "
+        "Only mnist is fetched"
+    )

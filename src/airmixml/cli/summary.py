@@ -1,0 +1,107 @@
+"""The table at the end of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from airmixml.scenario import Scenario
+
+__all__ = ["joules", "run_table"]
+
+Rows = list[tuple[str, str]]
+
+_NO_PROTECTION_ABOVE_EPSILON = 50.0
+_POLICY_NAMES = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
+
+
+def run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
+    """Return what a run gave, what it cost and what it promises, as a table of two columns."""
+    runs = metrics.get("runs", [])
+    title = f"{scenario.name}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
+    table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column()
+    parts = (_what_ran(scenario, metrics), _accuracy(metrics), _privacy(metrics), _radio(metrics), _folder(metrics))
+    for rows in parts:
+        for name, value in rows:
+            table.add_row(name, value)
+        table.add_section()
+    return table
+
+
+def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    dataset, mixing, radio = metrics["dataset"], scenario.mixing, scenario.radio
+    alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
+    rows = [
+        ("data", f"{dataset['name']}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes"),
+        ("workers", f"{scenario.workers.count:,}, {radio.scheduled} at a time in {radio.slots:,} slots"),
+        ("mixing", _POLICY_NAMES[mixing.policy] + alpha),
+    ]
+    if metrics["clipped_values"]:
+        rows.append(("clipped", f"{metrics['clipped_values']:,} input values lay outside the declared bounds"))
+    return rows
+
+
+def _accuracy(metrics: dict[str, Any]) -> Rows:
+    accuracy = metrics["accuracy"]
+
+    def percent(name: str) -> str:
+        deviation = accuracy.get(f"{name}_deviation")
+        return f"{100 * accuracy[name]:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}") + " %"
+
+    best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
+    return [
+        ("accuracy, final epoch", f"[bold]{percent('final')}[/bold] on the clean test set"),
+        ("accuracy, best epoch", f"{percent('best')} ({best_epoch}picked on the test set)"),
+    ]
+
+
+def _privacy(metrics: dict[str, Any]) -> Rows:
+    rows: Rows = []
+    for statement in metrics["privacy"]:
+        epsilon, target = statement["epsilon"], statement["target_epsilon"]
+        asked = "no target set" if target is None else f"target {target:g}"
+        rows.append(
+            ("privacy", f"[bold]epsilon {epsilon:.4g}, delta {statement['delta']:g}[/bold] per worker ({asked})")
+        )
+        if epsilon > _NO_PROTECTION_ABOVE_EPSILON:
+            rows.append(("", "an epsilon this large protects nobody"))
+        rows += [
+            ("  bound", f"{statement['accountant']}, sensitivity {statement['sensitivity']:g}"),
+            ("  neighbours", statement["adjacency"]),
+            ("  against", f"{statement['adversary']}: sees all mixtures, knows no schedule"),
+            ("  noise", f"{statement['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
+            ("  not against", "the server, which knows who sent in each slot"),
+        ]
+    return rows
+
+
+def _radio(metrics: dict[str, Any]) -> Rows:
+    power, worker, limited = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["power_limited_slots"]
+    return [
+        ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in all"),
+        ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
+        ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
+        ("  limited", f"in {limited:,} of {metrics['slots']:,} slots the limit lowered the power scale"),
+        ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
+    ]
+
+
+def _folder(metrics: dict[str, Any]) -> Rows:
+    runs = metrics.get("runs", [])
+    first = f"seed-{runs[0]['seed']}/" if runs else ""
+    return [
+        ("time", f"{metrics['seconds']:.1f} s"),
+        ("run folder", metrics["run_dir"]),
+        ("picture", f"{metrics['run_dir']}/{first}figures/overview.png"),
+    ]
+
+
+def joules(value: float) -> str:
+    """Return an energy with a unit that keeps it readable."""
+    for unit, size in (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-12:.3g} pJ"

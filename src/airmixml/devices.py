@@ -1,0 +1,26 @@
+"""Turn the name of a device into one that this machine really has."""
+
+from __future__ import annotations
+
+import torch
+
+from airmixml.errors import ScenarioError
+
+__all__ = ["find_device"]
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device, or say in one line that it is not there."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ScenarioError(f"device = {name!r}: must be cpu or cuda (cuda:1 for the second one)") from None
+    if device.type == "cpu":
+        return device
+    if device.type != "cuda":
+        raise ScenarioError(f"device = {name!r}: must be cpu or cuda (cuda:1 for the second one)")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if (device.index or 0) >= count:
+        has = "no CUDA device" if count == 0 else f"{count} CUDA device(s), cuda:0 to cuda:{count - 1}"
+        raise ScenarioError(f"device = {name!r}: this machine has {has}; use device cpu")
+    return device

@@ -1,0 +1,85 @@
+"""One optimiser step, plain on the CPU and as a replayed CUDA graph on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from airmixml.edge.loss import soft_cross_entropy
+
+__all__ = ["Step", "make_step"]
+
+Step = Callable[[torch.Tensor, torch.Tensor], None]
+"""Takes the inputs and labels of a batch and moves the model."""
+
+
+def make_step(
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    loss_sum: torch.Tensor,
+    full_batch: tuple[torch.Tensor, torch.Tensor],
+) -> Step:
+    """Return a function that trains on one batch and adds the batch's summed loss to ``loss_sum``.
+
+    Args:
+        model: network on the device.
+        optimiser: its optimiser, with its state already there.
+        loss_sum: a zero-dimensional tensor on the device.
+        full_batch: inputs and labels of the size of all batches but the last of an epoch; their values do not matter.
+    """
+
+    def plain(inputs: torch.Tensor, labels: torch.Tensor) -> None:
+        optimiser.zero_grad(set_to_none=False)
+        loss = soft_cross_entropy(model(inputs), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        loss_sum.add_(loss.detach(), alpha=len(inputs))
+
+    if loss_sum.device.type != "cuda":
+        return plain
+    replayed = _capture(plain, model, optimiser, loss_sum, full_batch)
+    full_size = len(full_batch[0])
+
+    def step(inputs: torch.Tensor, labels: torch.Tensor) -> None:
+        (replayed if len(inputs) == full_size else plain)(inputs, labels)
+
+    return step
+
+
+def _capture(
+    step: Step,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    loss_sum: torch.Tensor,
+    full_batch: tuple[torch.Tensor, torch.Tensor],
+) -> Step:
+    """Record the step once and replay it: the launch of its many small kernels costs more than their work."""
+    inputs, labels = (tensor.clone() for tensor in full_batch)
+    start = [tensor.detach().clone() for tensor in _state(model, optimiser, loss_sum)]
+    side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side_stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side_stream):
+        for _ in range(3):
+            step(inputs, labels)
+    torch.cuda.current_stream().wait_stream(side_stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step(inputs, labels)
+    # Warming up moved the model: put everything back to where training starts.
+    with torch.no_grad():
+        for tensor, value in zip(_state(model, optimiser, loss_sum), start, strict=True):
+            tensor.copy_(value)
+
+    def replay(batch_inputs: torch.Tensor, batch_labels: torch.Tensor) -> None:
+        inputs.copy_(batch_inputs)
+        labels.copy_(batch_labels)
+        graph.replay()
+
+    return replay
+
+
+def _state(model: nn.Module, optimiser: torch.optim.Optimizer, loss_sum: torch.Tensor) -> list[torch.Tensor]:
+    moments = [optimiser.state[parameter] for parameter in model.parameters()]
+    return [*model.parameters(), *(value for entry in moments for value in entry.values()), loss_sum]

@@ -1,0 +1,230 @@
+"""AirMixML as a scikit-learn classifier: every row of ``X`` is the private sample of one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from airmixml.edge import class_scores, train
+from airmixml.radio import simulate
+from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
+from airmixml.streams import Streams
+from airmixml.workers import DataSet, Population, declare_bounds, place_workers, scale_to_unit
+
+__all__ = ["AirMixClassifier", "ReceivedMixtures"]
+
+
+class ReceivedMixtures(NamedTuple):
+    """What the edge server received; it holds no sample of any worker.
+
+    Attributes:
+        inputs: slots x features.
+        labels: slots x classes.
+    """
+
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.float32]
+
+
+class AirMixClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier trained at the edge on over-the-air mixtures of the rows of ``X``.
+
+    Each row is held by one worker, placed at random in a 500 m square. In each slot ``scheduled`` workers transmit at
+    once; the channel adds them up and the receiver's noise hides them. The server trains on the mixtures alone.
+
+    Parameters:
+        epsilon: privacy target of each worker (Proposition 2 of the paper, against an adversary who sees all mixtures
+            but not the schedule), or None to send with maximum power.
+        delta: the target's delta.
+        alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
+        policy: "dirmix", "nonmix" or "equalmix".
+        scheduled: workers per slot (at most all).
+        slots: number of mixtures.
+        input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared, not
+            measured, because measuring them would leak private data; values outside are clipped.
+        assignment: "random" or "max-min".
+        fading: "none", "rayleigh" or "rician" with ``rician_k``.
+        rician_k: Rician factor K.
+        path_loss_exponent: n.
+        noise_dbm: receiver noise power.
+        max_power_dbm: power limit of each worker.
+        model: "mlp" or, with ``image_shape``, "cnn".
+        hidden_units: sizes of the hidden dense layers.
+        image_shape: (height, width) of the rows as images, for the cnn.
+        filters: filters of each convolution of the cnn.
+        kernel_size: side of those filters.
+        epochs: passes over the mixtures.
+        batch_size: mixtures per step.
+        learning_rate: Adam's step size.
+        device: "cpu" or "cuda".
+        random_state: seed for everything.
+
+    Attributes:
+        classes_: class labels.
+        privacy_: the privacy statement of the fit, on the powers really used.
+        energy_joules_: energy that all workers together spent.
+        mixtures_: what the server received (inputs, labels).
+        clipped_values_: input values that lay outside ``input_bounds``.
+        model_: the trained network.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = 10.0,
+        delta: float = 0.01,
+        alpha: float = 1e5,
+        policy: str = "dirmix",
+        scheduled: int = 8,
+        slots: int = 1000,
+        input_bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
+        assignment: str = "random",
+        fading: str = "none",
+        rician_k: float = 10.0,
+        path_loss_exponent: float = 2.0,
+        noise_dbm: float = -114.0,
+        max_power_dbm: float = 23.0,
+        model: str = "mlp",
+        hidden_units: Sequence[int] = (32, 16),
+        image_shape: tuple[int, int] | None = None,
+        filters: Sequence[int] = (32, 48),
+        kernel_size: int = 5,
+        epochs: int = 100,
+        batch_size: int = 32,
+        learning_rate: float = 1e-3,
+        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.policy = policy
+        self.scheduled = scheduled
+        self.slots = slots
+        self.input_bounds = input_bounds
+        self.assignment = assignment
+        self.fading = fading
+        self.rician_k = rician_k
+        self.path_loss_exponent = path_loss_exponent
+        self.noise_dbm = noise_dbm
+        self.max_power_dbm = max_power_dbm
+        self.model = model
+        self.hidden_units = hidden_units
+        self.image_shape = image_shape
+        self.filters = filters
+        self.kernel_size = kernel_size
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Mix the rows of ``X`` (samples x features) and their classes ``y`` over the air and train on the mixtures."""
+        inputs, classes = validate_data(self, X, y)
+        check_classification_targets(classes)
+        self.classes_, labels = np.unique(classes, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes to tell apart")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        scenario = self._scenario(len(labels), seed)
+        dataset = self._dataset(inputs, labels.astype(np.int64))
+        workers = scenario.workers
+        population = Population(
+            distance_metres=place_workers(
+                workers.count,
+                workers.side_metres,
+                workers.min_distance_metres,
+                Streams(seed).generator("placement"),
+            ),
+            sample_index=np.arange(len(labels)),
+        )
+        speed = Speed(device=self.device)
+        mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed)
+        trained = train(mixtures, speed=speed)
+        # Scores in float64 do not depend on how many rows are scored together.
+        self.model_ = trained.model.cpu().double()
+        self.privacy_ = mixtures.report.privacy
+        self.energy_joules_ = mixtures.report.energy_joules
+        self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
+        self.clipped_values_ = dataset.clipped_values
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of each class for clean rows; samples x classes."""
+        check_is_fitted(self)
+        inputs = validate_data(self, X, reset=False)
+        unit, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
+        scores = class_scores(self.model_, torch.from_numpy(unit).double())
+        return np.asarray(torch.softmax(scores, dim=1).numpy())
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most likely class of each clean row; samples."""
+        most_likely = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[most_likely])
+
+    def _scenario(self, samples: int, seed: int) -> Scenario:
+        return Scenario(
+            name="AirMixClassifier",
+            seed=seed,
+            workers=Workers(dataset="X", count=samples, train_samples=samples),
+            radio=Radio(
+                slots=self.slots,
+                scheduled=min(self.scheduled, samples),
+                fading=self.fading,
+                rician_k=self.rician_k,
+                path_loss_exponent=self.path_loss_exponent,
+                noise_dbm=self.noise_dbm,
+                max_power_dbm=self.max_power_dbm,
+            ),
+            mixing=Mixing(
+                policy=self.policy,
+                alpha=self.alpha,
+                assignment=self.assignment,
+                power="max" if self.epsilon is None else "dp",
+            ),
+            privacy=Privacy(delta=self.delta)
+            if self.epsilon is None
+            else Privacy(epsilon=self.epsilon, delta=self.delta),
+            learner=Learner(
+                model=self.model,
+                hidden_units=tuple(self.hidden_units),
+                filters=tuple(self.filters),
+                kernel_size=self.kernel_size,
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+            ),
+        )
+
+    def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64]) -> DataSet:
+        unit, clipped = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
+        return DataSet(
+            name="X",
+            train_inputs=unit,
+            train_labels=labels,
+            test_inputs=unit[:0],
+            test_labels=labels[:0],
+            class_names=tuple(str(name) for name in self.classes_),
+            image_shape=self.image_shape,
+            clipped_values=clipped,
+        )
+
+    def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the declared lower and upper bound of each feature."""
+        lower, upper = self.input_bounds
+        return declare_bounds(
+            np.atleast_1d(lower).tolist(),
+            np.atleast_1d(upper).tolist(),
+            features=features,
+            lower_name="input_bounds[0]",
+            upper_name="input_bounds[1]",
+        )

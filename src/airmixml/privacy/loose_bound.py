@@ -1,0 +1,111 @@
+"""The paper's loose bound (Corollary 1) and the power scale that meets it (Proposition 2).
+
+Both speak of an adversary who sees every mixture but does not know which workers were scheduled (``release``), of
+noise of power ``noise_watts`` per complex symbol at that adversary's receiver, and of neighbours that differ in one
+worker. The theorem behind them (Wang, Balle and Kasiviswanathan 2019, Thm. 9, at order 2) samples without replacement
+and holds for *replace-one* neighbours; a sample in [0, 1]^d with a one-hot label moves by at most d_X + d_Y in squared
+norm when it is removed or replaced, so the paper's sensitivity covers both.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from airmixml.errors import PrivacyError
+
+__all__ = [
+    "log_subsampled_renyi_term",
+    "paper_sensitivity",
+    "power_scale_for_privacy",
+    "slot_privacy_exponent",
+    "slot_privacy_loss",
+    "smallest_certifiable_epsilon",
+    "total_privacy_loss",
+]
+
+
+def paper_sensitivity(input_dim: int, label_dim: int) -> float:
+    """Return d_X + d_Y, the paper's bound on ||i||^2 + ||l||^2."""
+    return float(input_dim + label_dim)
+
+
+def slot_privacy_exponent(
+    largest_ratio: ArrayLike, power_scale_watts: ArrayLike, noise_watts: float, sensitivity: float
+) -> NDArray[np.float64]:
+    """Return epsilon_t(2) = max q^2 (d_X + d_Y) / (sigma_n^2 / (2 beta)), Eq. (renyi_distance) at order 2.
+
+    Args:
+        largest_ratio: max_i q_{i,t} of each slot; shape slots.
+        power_scale_watts: beta of each slot; shape slots.
+        noise_watts: sigma_n^2, noise power per complex symbol.
+        sensitivity: bound on ||i||^2 + ||l||^2.
+    """
+    ratio = np.asarray(largest_ratio, dtype=np.float64)
+    beta = np.asarray(power_scale_watts, dtype=np.float64)
+    return np.asarray(ratio**2 * sensitivity * beta / (noise_watts / 2.0))
+
+
+def log_subsampled_renyi_term(exponent: ArrayLike) -> NDArray[np.float64]:
+    """Return ln min{4 (e^x - 1), 2 e^x} of Corollary 1; the two meet at x = ln 2. Stable for any x >= 0."""
+    x = np.asarray(exponent, dtype=np.float64)
+    below = np.minimum(x, math.log(2.0))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(x < math.log(2.0), math.log(4.0) + np.log(np.expm1(below)), math.log(2.0) + x))
+
+
+def slot_privacy_loss(exponent: ArrayLike, sampling_rate: float) -> NDArray[np.float64]:
+    """Return ln(1 + r^2 min{4 (e^x - 1), 2 e^x}), one slot's term of Corollary 1, for x up to 10^300."""
+    return np.asarray(np.logaddexp(0.0, 2.0 * math.log(sampling_rate) + log_subsampled_renyi_term(exponent)))
+
+
+def total_privacy_loss(sum_of_slot_losses: float, delta: float) -> float:
+    """Return epsilon of Corollary 1: the slots' terms plus ln(1/delta)."""
+    return sum_of_slot_losses + math.log(1.0 / delta)
+
+
+def smallest_certifiable_epsilon(delta: float) -> float:
+    """Return ln(1/delta): the loose bound certifies only what lies above it, at any power."""
+    return math.log(1.0 / delta)
+
+
+def power_scale_for_privacy(
+    largest_ratio: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float,
+    slots: int,
+    sampling_rate: float,
+    noise_watts: float,
+    sensitivity: float,
+) -> NDArray[np.float64]:
+    """Return beta of Proposition 2 for each slot (both branches), in watts.
+
+    With these beta in all ``slots`` slots, Corollary 1 gives exactly ``epsilon``.
+
+    Args:
+        largest_ratio: max_i q_{i,t} of each slot; shape slots.
+        epsilon: target, must exceed ln(1/delta).
+        delta: target.
+        slots: T.
+        sampling_rate: r = |N_t| / N.
+        noise_watts: sigma_n^2, noise power per complex symbol.
+        sensitivity: bound on ||i||^2 + ||l||^2, d_X + d_Y in the paper.
+    """
+    smallest = smallest_certifiable_epsilon(delta)
+    per_slot = (epsilon - smallest) / slots
+    if not per_slot > 0.0:
+        raise PrivacyError(
+            f"privacy.epsilon = {epsilon:g}: Proposition 2 certifies only epsilon above ln(1/delta) = {smallest:.4f} "
+            f"for privacy.delta = {delta:g}; ask for more than that or for a larger delta"
+        )
+    log_twice_rate_squared = math.log(2.0) + 2.0 * math.log(sampling_rate)
+    log_growth = per_slot + math.log(-math.expm1(-per_slot))  # ln(e^per_slot - 1), no overflow
+    if epsilon >= slots * math.log1p(4.0 * sampling_rate**2) + smallest:
+        exponent = log_growth - log_twice_rate_squared
+    else:
+        exponent = math.log1p(math.exp(log_growth - log_twice_rate_squared - math.log(2.0)))
+    ratio = np.asarray(largest_ratio, dtype=np.float64)
+    return np.asarray((noise_watts / 2.0) * exponent / (ratio**2 * sensitivity))

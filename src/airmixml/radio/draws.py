@@ -1,0 +1,137 @@
+"""All that is random in a run of slots, up to the noise: schedule, channel, ratios, assignment, power."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.privacy import paper_sensitivity
+from airmixml.radio.assignment import assign_ratios
+from airmixml.radio.channel import generate_channel, path_gain
+from airmixml.radio.power import control_power
+from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.scheduling import draw_schedule
+from airmixml.scenario import Scenario
+from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.workers import DataSet, Population
+
+__all__ = ["AirSetting", "SlotDraws", "chapter_count", "cut_into_blocks", "draw_chapter"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirSetting:
+    """What stays the same over all slots.
+
+    Attributes:
+        worker_path_gain: sqrt(beta_U) d^(-n/2) of each worker; shape workers.
+        symbols: d_X + d_Y, real symbols sent per slot.
+        sensitivity: bound on ||input||^2 + ||label||^2 of one worker.
+    """
+
+    scenario: Scenario
+    worker_path_gain: NDArray[np.float64]
+    symbols: int
+    sensitivity: float
+
+    @classmethod
+    def of(cls, scenario: Scenario, dataset: DataSet, population: Population) -> Self:
+        """Gather the setting of a scenario with its workers in place."""
+        radio = scenario.radio
+        return cls(
+            scenario=scenario,
+            worker_path_gain=path_gain(population.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
+            symbols=dataset.input_dim + dataset.label_dim,
+            sensitivity=paper_sensitivity(dataset.input_dim, dataset.label_dim),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotDraws:
+    """Draws of consecutive slots; every array has the slots as its first axis.
+
+    Attributes:
+        scheduled_workers: who transmits; slots x scheduled.
+        magnitude: |h|; slots x scheduled.
+        ratios: q, dealt out to the workers; slots x scheduled.
+        power_scale_watts: beta; slots.
+        power_watts: P; slots x scheduled.
+        limited: beta was lowered to keep P_max; slots.
+        standard_noise: independent standard normal values; slots x symbols.
+    """
+
+    scheduled_workers: NDArray[np.int64]
+    magnitude: NDArray[np.float64]
+    ratios: NDArray[np.float64]
+    power_scale_watts: NDArray[np.float64]
+    power_watts: NDArray[np.float64]
+    limited: NDArray[np.bool_]
+    standard_noise: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.limited)
+
+    def __getitem__(self, slots: slice) -> Self:
+        return type(self)(**{entry.name: getattr(self, entry.name)[slots] for entry in fields(self)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Put consecutive draws together."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            **{entry.name: np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(cls)}
+        )
+
+
+def chapter_count(slots: int) -> int:
+    """Return how many chapters hold that many slots."""
+    return -(-slots // SLOTS_PER_CHAPTER)
+
+
+def draw_chapter(setting: AirSetting, chapter: int) -> SlotDraws:
+    """Draw one chapter of slots (Algorithm 1, lines 5 to 12); it depends on the seed and the chapter alone."""
+    scenario = setting.scenario
+    streams = Streams(scenario.seed)
+    slots = min(SLOTS_PER_CHAPTER, scenario.radio.slots - chapter * SLOTS_PER_CHAPTER)
+    scheduled = scenario.radio.scheduled
+    scheduled_workers = draw_schedule(slots, scheduled, scenario.workers.count, streams.generator("schedule", chapter))
+    channel = generate_channel(
+        scenario.radio, setting.worker_path_gain, scheduled_workers, streams.generator("fading", chapter)
+    )
+    ratios = assign_ratios(
+        scenario.mixing.assignment,
+        draw_ratios(scenario.mixing, scheduled, slots, streams.generator("ratios", chapter)),
+        channel.magnitude,
+        streams.generator("assignment", chapter),
+    )
+    power = control_power(scenario, setting.sensitivity, ratios, channel.magnitude)
+    noise = streams.generator("noise", chapter).standard_normal((slots, setting.symbols), dtype=np.float32)
+    return SlotDraws(
+        scheduled_workers=scheduled_workers,
+        magnitude=channel.magnitude,
+        ratios=ratios,
+        power_scale_watts=power.power_scale_watts,
+        power_watts=power.power_watts,
+        limited=power.limited,
+        standard_noise=noise,
+    )
+
+
+def cut_into_blocks(chapters: Iterator[SlotDraws], block_slots: int) -> Iterator[SlotDraws]:
+    """Cut a sequence of chapters into blocks of ``block_slots`` slots; the last may be shorter."""
+    waiting: list[SlotDraws] = []
+    for chapter in chapters:
+        waiting.append(chapter)
+        if sum(map(len, waiting)) < block_slots:
+            continue
+        rest = SlotDraws.joined(waiting)
+        while len(rest) >= block_slots:
+            yield rest[:block_slots]
+            rest = rest[block_slots:]
+        waiting = [rest] if len(rest) else []
+    if waiting:
+        yield SlotDraws.joined(waiting)

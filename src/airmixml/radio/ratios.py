@@ -1,0 +1,57 @@
+"""Mixing ratios q_t ~ Dirichlet(alpha p), Eq. (Dirichlet), and its two limits NonMix and EqualMix."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.scenario import Mixing
+
+__all__ = ["dirichlet_mix", "draw_ratios", "equal_mix", "non_mix", "uniform_prior"]
+
+
+def uniform_prior(scheduled: int) -> NDArray[np.float64]:
+    """Return p_t = 1/|N_t| for all; shape scheduled."""
+    return np.full(scheduled, 1.0 / scheduled)
+
+
+def dirichlet_mix(
+    alpha: float, prior: NDArray[np.float64], slots: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """DirMix(alpha): draw q_t ~ Dirichlet(alpha p); slots x scheduled, rows sum to 1.
+
+    The gamma variates behind it are kept as logarithms, with G(a) = G(a + 1) U^(1/a) for small shapes a, so that
+    alpha = 1e-8 gives one entry of 1 and zeros, not 0/0.
+    """
+    shape = np.broadcast_to(alpha * prior, (slots, len(prior)))
+    small = shape < 1.0
+    log_gamma = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
+    if small.any():
+        with np.errstate(divide="ignore"):  # a prior share of zero: that worker's ratio is zero
+            log_gamma -= np.where(small, rng.standard_exponential(shape.shape) / shape, 0.0)
+    log_gamma -= log_gamma.max(axis=1, keepdims=True)
+    ratios = np.exp(log_gamma)
+    return np.asarray(ratios / ratios.sum(axis=1, keepdims=True))
+
+
+def non_mix(prior: NDArray[np.float64], slots: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """NonMix, the limit alpha -> 0: one worker, drawn with probability p_i, has all; slots x scheduled."""
+    chosen = rng.choice(len(prior), size=slots, p=prior / prior.sum())
+    ratios = np.zeros((slots, len(prior)))
+    ratios[np.arange(slots), chosen] = 1.0
+    return ratios
+
+
+def equal_mix(prior: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
+    """EqualMix, the limit alpha -> infinity: q_t = p_t; slots x scheduled."""
+    return np.tile(prior, (slots, 1))
+
+
+def draw_ratios(mixing: Mixing, scheduled: int, slots: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
+    prior = np.asarray(mixing.prior) if mixing.prior else uniform_prior(scheduled)
+    if mixing.policy == "nonmix":
+        return non_mix(prior, slots, rng)
+    if mixing.policy == "equalmix":
+        return equal_mix(prior, slots)
+    return dirichlet_mix(mixing.alpha, prior, slots, rng)

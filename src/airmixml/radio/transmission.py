@@ -1,0 +1,158 @@
+"""All slots of a run, in blocks: draws on CPU threads, mixing on the device, memory independent of the slots."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from airmixml.devices import find_device
+from airmixml.radio.air import mix_samples, receive_mixtures
+from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_chapter
+from airmixml.scenario import Scenario, Speed
+from airmixml.units import dbm_to_watts
+from airmixml.workers import DataSet, Population
+
+__all__ = ["MixtureBlock", "simulate_blocks"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureBlock:
+    """What the edge server receives in consecutive slots, and what went into it.
+
+    Attributes:
+        first_slot: number of the block's first slot.
+        inputs: received mixtures y_I / b; slots x input_dim, on the device.
+        labels: received label mixtures y_L / b; slots x label_dim, on the device.
+        clean_inputs: the same without noise, which no receiver ever sees; slots x input_dim.
+        clean_labels: likewise; slots x label_dim.
+        draws: schedule, channel, ratios and powers.
+        input_snr: beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots.
+        label_snr: the same for the labels; slots.
+        energy_joules: tau P of each scheduled worker; slots x scheduled.
+    """
+
+    first_slot: int
+    inputs: torch.Tensor
+    labels: torch.Tensor
+    clean_inputs: torch.Tensor
+    clean_labels: torch.Tensor
+    draws: SlotDraws
+    input_snr: NDArray[np.float64]
+    label_snr: NDArray[np.float64]
+    energy_joules: NDArray[np.float64]
+
+    def head(self, slots: int) -> Self:
+        """Return copies of the first slots, so that the rest of the block can be freed."""
+        return replace(
+            self,
+            draws=self.draws[:slots],
+            **{
+                name: getattr(self, name)[:slots].clone()
+                for name in ("inputs", "labels", "clean_inputs", "clean_labels")
+            },
+            **{name: getattr(self, name)[:slots] for name in ("input_snr", "label_snr", "energy_joules")},
+        )
+
+    @property
+    def slots(self) -> int:
+        """Number of slots in the block."""
+        return len(self.draws)
+
+    @property
+    def ratios(self) -> NDArray[np.float64]:
+        """Mixing ratios q; slots x scheduled."""
+        return self.draws.ratios
+
+    @property
+    def power_watts(self) -> NDArray[np.float64]:
+        """Transmit powers P; slots x scheduled."""
+        return self.draws.power_watts
+
+    @property
+    def amplitude(self) -> NDArray[np.float64]:
+        """Normaliser b_t = sqrt(beta); slots."""
+        return np.sqrt(self.draws.power_scale_watts)
+
+
+def simulate_blocks(
+    scenario: Scenario, dataset: DataSet, population: Population, *, speed: Speed | None = None
+) -> Iterator[MixtureBlock]:
+    """Run all slots of Algorithm 1 and yield their mixtures, block by block.
+
+    The same seed gives the same mixtures for any block size and number of threads; another device changes only how
+    sums are rounded.
+    """
+    speed = speed or Speed()
+    setting = AirSetting.of(scenario, dataset, population)
+    device = find_device(speed.device)
+    sample_table = symbol_table(dataset).to(device)
+    first_slot = 0
+    for draws in cut_into_blocks(_draw_ahead(setting, speed.threads or os.cpu_count() or 1), speed.block_slots):
+        yield _receive(setting, dataset.input_dim, population, sample_table, draws, first_slot)
+        first_slot += len(draws)
+
+
+def symbol_table(dataset: DataSet) -> torch.Tensor:
+    """Return what a worker would send of each pool sample: input, then one-hot label; samples x symbols."""
+    inputs = torch.from_numpy(dataset.train_inputs)
+    labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim)
+    return torch.cat([inputs, labels.to(inputs.dtype)], dim=1)
+
+
+def _draw_ahead(setting: AirSetting, threads: int) -> Iterator[SlotDraws]:
+    """Draw the chapters in order, a few ahead on other threads (NumPy draws without holding the interpreter)."""
+    pending: deque[Future[SlotDraws]] = deque()
+    executor = ThreadPoolExecutor(threads, thread_name_prefix="airmix-draws")
+    try:
+        for chapter in range(chapter_count(setting.scenario.radio.slots)):
+            pending.append(executor.submit(draw_chapter, setting, chapter))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _receive(
+    setting: AirSetting,
+    input_dim: int,
+    population: Population,
+    sample_table: torch.Tensor,
+    draws: SlotDraws,
+    first_slot: int,
+) -> MixtureBlock:
+    device = sample_table.device
+    noise_watts = dbm_to_watts(setting.scenario.radio.noise_dbm)
+    power_scale_watts = torch.from_numpy(draws.power_scale_watts).to(device)
+    clean = mix_samples(
+        sample_table,
+        torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device),
+        torch.from_numpy(draws.ratios).to(device),
+    )
+    received = receive_mixtures(
+        clean, torch.from_numpy(draws.standard_noise).to(device), power_scale_watts, noise_watts
+    )
+    squares = torch.stack(
+        [clean[:, :input_dim].square().mean(dim=1), clean[:, input_dim:].square().mean(dim=1)]
+    ).double()
+    snr = (squares * power_scale_watts / (noise_watts / 2.0)).cpu().numpy()
+    return MixtureBlock(
+        first_slot=first_slot,
+        inputs=received[:, :input_dim],
+        labels=received[:, input_dim:],
+        clean_inputs=clean[:, :input_dim],
+        clean_labels=clean[:, input_dim:],
+        draws=draws,
+        input_snr=snr[0],
+        label_snr=snr[1],
+        energy_joules=setting.scenario.radio.slot_seconds * draws.power_watts,
+    )

@@ -1,0 +1,165 @@
+"""Pictures of a run: mixtures beside what was sent, the learning curve, power and SNR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airmixml.edge import TrainingHistory
+from airmixml.radio import AirReport, Mixtures
+from airmixml.radio.report import DecibelHistogram
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+__all__ = ["draw_run"]
+
+_SENT, _RECEIVED, _ACCENT = "#3b6ea8", "#d1603d", "#4a8f5d"
+_COLUMNS = 6
+
+
+def draw_run(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path:
+    """Draw all pictures into ``folder`` and return the overview, which holds them all."""
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    overview = Figure(figsize=(13, 8), layout="constrained")
+    top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
+    _mixtures(top, mixtures)
+    _curve_and_histograms(bottom, mixtures.report, history)
+    overview.suptitle(_title(mixtures, history), fontsize=13)
+    overview_path = folder / "overview.png"
+    overview.savefig(overview_path, dpi=110)
+
+    grid = Figure(figsize=(12, 4.6), layout="constrained")
+    _mixtures(grid, mixtures)
+    grid.savefig(folder / "mixtures.png", dpi=110)
+
+    curve = Figure(figsize=(6, 4), layout="constrained")
+    _learning_curve(curve.subplots(), history)
+    curve.savefig(folder / "learning_curve.png", dpi=110)
+
+    histograms = Figure(figsize=(10, 3.8), layout="constrained")
+    left, right = histograms.subplots(1, 2)
+    _power(left, mixtures.report)
+    _snr(right, mixtures.report)
+    histograms.savefig(folder / "power_and_snr.png", dpi=110)
+    return overview_path
+
+
+def _title(mixtures: Mixtures, history: TrainingHistory) -> str:
+    scenario, privacy = mixtures.scenario, mixtures.report.privacy
+    return (
+        f"{scenario.name}: {scenario.workers.count:,} workers, {scenario.radio.slots:,} slots of "
+        f"{scenario.radio.scheduled}  ·  final accuracy {100 * history.final_accuracy:.1f} %  ·  "
+        f"ε = {privacy.epsilon:.4g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
+    )
+
+
+def _mixtures(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
+    if mixtures.dataset.image_shape is not None:
+        _image_grid(figure, mixtures)
+    else:
+        _symbol_grid(figure, mixtures)
+
+
+def _image_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
+    """Rows: the sample with the largest ratio, the mixture without noise, the mixture as received."""
+    examples, dataset, shape = mixtures.examples, mixtures.dataset, mixtures.dataset.image_shape
+    assert shape is not None
+    columns = min(_COLUMNS, examples.slots)
+    strongest = examples.ratios.argmax(axis=1)
+    workers = examples.draws.scheduled_workers[np.arange(examples.slots), strongest]
+    samples = dataset.train_inputs[mixtures.population.sample_index[workers]]
+    rows = (
+        ("largest share", samples),
+        ("sent: sum of all", examples.clean_inputs.cpu().numpy()),
+        ("received", examples.inputs.cpu().numpy()),
+    )
+    axes = figure.subplots(3, columns, squeeze=False)
+    for (name, images), line in zip(rows, axes, strict=True):
+        for slot, axis in enumerate(line):
+            axis.imshow(images[slot].reshape(shape), cmap="gray_r")
+            axis.set(xticks=[], yticks=[])
+        line[0].set_ylabel(name, fontsize=9)
+    for slot, axis in enumerate(axes[0]):
+        axis.set_title(f"slot {slot + 1}: q ≤ {examples.ratios[slot].max():.2f}", fontsize=9)
+
+
+def _symbol_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
+    """One panel a slot: every symbol as sent (without noise) and as received."""
+    examples, dataset = mixtures.examples, mixtures.dataset
+    clean = np.hstack([examples.clean_inputs.cpu().numpy(), examples.clean_labels.cpu().numpy()])
+    received = np.hstack([examples.inputs.cpu().numpy(), examples.labels.cpu().numpy()])
+    columns = min(_COLUMNS, examples.slots)
+    axes = figure.subplots(1, columns, squeeze=False, sharey=True)[0]
+    places = np.arange(clean.shape[1])
+    for slot, axis in enumerate(axes):
+        axis.vlines(places, clean[slot], received[slot], color="0.8", linewidth=1.5)
+        axis.plot(places, clean[slot], "o", color=_SENT, label="sent: sum of all")
+        axis.plot(places, received[slot], "x", color=_RECEIVED, label="received", markeredgewidth=2)
+        axis.axvline(dataset.input_dim - 0.5, color="0.6", linewidth=0.8, linestyle=":")
+        axis.set_title(f"slot {slot + 1}: q ≤ {examples.ratios[slot].max():.2f}", fontsize=9)
+        axis.set_xlabel("inputs ⋮ labels", fontsize=9)
+        axis.set_xticks([])
+    axes[0].set_ylabel("value of symbol")
+    axes[0].legend(fontsize=8)
+
+
+def _curve_and_histograms(figure: Figure | SubFigure, report: AirReport, history: TrainingHistory) -> None:
+    curve, power, snr = figure.subplots(1, 3)
+    _learning_curve(curve, history)
+    _power(power, report)
+    _snr(snr, report)
+
+
+def _learning_curve(axis: Axes, history: TrainingHistory) -> None:
+    epochs = np.arange(1, len(history.test_accuracy) + 1)
+    axis.plot(epochs, 100 * np.asarray(history.test_accuracy), color=_SENT, marker="." if len(epochs) < 40 else "")
+    axis.plot(
+        history.best_epoch,
+        100 * history.best_accuracy,
+        "^",
+        color=_ACCENT,
+        label=f"best epoch {100 * history.best_accuracy:.1f} %",
+    )
+    axis.plot(
+        epochs[-1],
+        100 * history.final_accuracy,
+        "o",
+        color=_RECEIVED,
+        label=f"final {100 * history.final_accuracy:.1f} %",
+    )
+    axis.set(xlabel="epoch", ylabel="accuracy on clean test set (%)", ylim=(0, 102), title="Learning curve")
+    axis.grid(alpha=0.3)
+    axis.legend(loc="lower right", fontsize=8)
+
+
+def _power(axis: Axes, report: AirReport) -> None:
+    _histogram(axis, report.power_dbm, _SENT, "transmit power")
+    axis.axvline(report.scenario.radio.max_power_dbm, color="0.3", linestyle="--", label="limit")
+    axis.set(xlabel="dBm", ylabel="share of transmissions (%)", title="Power of each worker and slot")
+    axis.legend(fontsize=8)
+
+
+def _snr(axis: Axes, report: AirReport) -> None:
+    _histogram(axis, report.input_snr_db, _SENT, "inputs")
+    _histogram(axis, report.label_snr_db, _RECEIVED, "labels")
+    axis.set(xlabel="dB", ylabel="share of slots (%)", title="Received signal-to-noise ratio")
+    axis.legend(fontsize=8)
+
+
+def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str) -> None:
+    """Draw the counts between the 0.1 % and 99.9 % quantiles in about forty bars, each of whole histogram steps."""
+    low, high = histogram.quantile_db(0.001), histogram.quantile_db(0.999)
+    steps_per_bar = max(1, round((high - low) / 40 / histogram.STEP_DB))
+    bars = len(histogram.counts) // steps_per_bar
+    counts = histogram.counts[: bars * steps_per_bar].reshape(bars, steps_per_bar).sum(axis=1)
+    left = histogram.edges_db[: bars * steps_per_bar : steps_per_bar]
+    width = steps_per_bar * histogram.STEP_DB
+    shown = (left > low - 3 * width) & (left < high + 2 * width)
+    shares = 100 * counts / max(histogram.counts.sum(), 1)
+    axis.bar(left[shown], shares[shown], width=width, align="edge", color=colour, alpha=0.65, label=label)

@@ -1,0 +1,110 @@
+"""A user's own samples in a CSV file with a header row."""
+
+from __future__ import annotations
+
+import csv
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from airmixml.errors import DataError
+from airmixml.workers.csv_columns import Columns, choose_columns
+from airmixml.workers.labels import number_classes
+from airmixml.workers.raw import RawData
+from airmixml.workers.wording import reason, shown
+
+__all__ = ["load_csv"]
+
+_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
+
+
+def load_csv(path: Path, *, feature_columns: Sequence[str] = (), label_column: str = "label") -> RawData:
+    """Read inputs and labels; complaints name the file, the row (the header is row 1) and the column."""
+    source = str(path)
+    try:
+        # utf-8-sig: spreadsheet programs put a byte-order mark before the first column name.
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = _numbered_rows(lines, source)
+            first = next(rows, None)
+            if first is None:
+                raise DataError(f"{source}: is empty; give a header row and one row per sample")
+            columns = choose_columns(first[1], feature_columns, label_column, source)
+            return _read_samples(rows, columns, path)
+    except OSError as problem:
+        raise DataError(f"{source}: cannot be read ({reason(problem)}); workers.dataset must name a CSV file") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{source}: not UTF-8 text; save it as CSV in UTF-8") from None
+
+
+def _numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not blank with their numbers in the file."""
+    # strict: a quotation mark in the wrong place is an error; else it would swallow the rows up to the next.
+    reader = csv.reader(lines, skipinitialspace=True, strict=True)
+    row_number = 0
+    try:
+        for row in reader:
+            row_number += 1
+            if row:
+                yield row_number, row
+    except csv.Error as problem:
+        raise DataError(f"{source}: row {row_number + 1}: not valid CSV: {reason(problem)}") from None
+
+
+def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path: Path) -> RawData:
+    # One flat array of doubles: lists of lists of strings would take ten times the memory.
+    values = array("d")
+    labels: list[str] = []
+    for row_number, row in rows:
+        if len(row) != len(columns.names):
+            raise DataError(
+                f"{path}: row {row_number}: has {len(row)} values, but the header names {len(columns.names)} "
+                "columns; give one value per column"
+            )
+        picked = [row[place] for place in columns.features]
+        numbers = _numbers(picked)
+        if numbers is None:
+            raise _bad_value(picked, row_number, columns, path)
+        values.extend(numbers)
+        label = row[columns.label].strip()
+        if label.lower() in ("", "nan"):
+            raise DataError(
+                f"{path}: row {row_number}, column {shown(columns.names[columns.label])}: the label is "
+                "missing; fill it in or remove the row"
+            )
+        labels.append(label)
+    class_numbers, class_names = number_classes(labels, str(path))
+    return RawData(
+        name=path.name,
+        inputs=np.frombuffer(values, dtype=np.float64).reshape(len(labels), len(columns.features)),
+        labels=class_numbers,
+        class_names=class_names,
+    )
+
+
+def _numbers(texts: Sequence[str]) -> list[float] | None:
+    """Return the texts as finite numbers, or None if one of them is not."""
+    if "_" in "".join(texts):  # Python reads 1_000 as a number, nobody else does
+        return None
+    try:
+        numbers = list(map(float, texts))
+    except ValueError:
+        return None
+    # The sum is finite if all are; the second look is for large numbers whose sum overflows.
+    if math.isfinite(sum(numbers)) or all(math.isfinite(number) for number in numbers):
+        return numbers
+    return None
+
+
+def _bad_value(texts: Sequence[str], row_number: int, columns: Columns, path: Path) -> DataError:
+    """Return the error for the first value of a row that is no finite number."""
+    text, place = next(pair for pair in zip(texts, columns.features, strict=True) if _numbers([pair[0]]) is None)
+    where = f"{path}: row {row_number}, column {shown(columns.names[place])}"
+    if text.strip().lower() in _MISSING:
+        return DataError(f"{where}: the value is missing ({shown(text)}); fill it in or remove the row")
+    return DataError(
+        f"{where}: {shown(text)} is not a finite number; inputs must be numbers: correct it, or leave the "
+        "column out by listing the others in workers.feature_columns"
+    )

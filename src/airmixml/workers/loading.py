@@ -1,0 +1,111 @@
+"""From a scenario's ``[workers]`` table to a data set that workers can send: source, split, scale."""
+
+from __future__ import annotations
+
+import os.path
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import ScenarioError
+from airmixml.progress import Progress, silent
+from airmixml.scenario import Workers
+from airmixml.streams import Streams
+from airmixml.workers.bounds import declare_bounds
+from airmixml.workers.catalogue import CATALOGUE
+from airmixml.workers.csv_file import load_csv
+from airmixml.workers.dataset import DataSet
+from airmixml.workers.embedded import load_digits, load_iris
+from airmixml.workers.mnist import load_mnist
+from airmixml.workers.npz_file import load_npz
+from airmixml.workers.raw import RawData
+from airmixml.workers.scaling import scale_to_unit
+from airmixml.workers.wording import nearest, shown
+
+__all__ = ["load_dataset"]
+
+
+def load_dataset(
+    workers: Workers, streams: Streams, *, data_dir: Path | None = None, progress: Progress = silent
+) -> DataSet:
+    """Return the training pool and the test set that the scenario asks for, inputs scaled to [0, 1].
+
+    Args:
+        workers: names the data set, the size of the pool and, for the user's own data, the bounds.
+        streams: its stream "data" splits data sets that have no test set of their own.
+        data_dir: folder with the files of MNIST; None takes the cache, which is filled where needed.
+        progress: hears of downloads.
+    """
+    raw = _load_raw(workers, data_dir, progress)
+    lower, upper = declare_bounds(
+        workers.input_lower or raw.lower, workers.input_upper or raw.upper, features=raw.inputs.shape[1]
+    )
+    rng = streams.generator("data")
+    if raw.test_inputs is None or raw.test_labels is None:
+        train_inputs, train_labels, test_inputs, test_labels = _split(raw, workers.train_samples, rng)
+    else:
+        train_inputs, train_labels = _draw_pool(raw, workers.train_samples, rng)
+        test_inputs, test_labels = raw.test_inputs, raw.test_labels
+    scaled_train_inputs, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
+    scaled_test_inputs, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
+    return DataSet(
+        name=raw.name,
+        train_inputs=scaled_train_inputs,
+        train_labels=train_labels,
+        test_inputs=scaled_test_inputs,
+        test_labels=test_labels,
+        class_names=raw.class_names,
+        image_shape=raw.image_shape,
+        clipped_values=clipped_in_train + clipped_in_test,
+    )
+
+
+def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> RawData:
+    if workers.dataset == "iris":
+        return load_iris()
+    if workers.dataset == "digits":
+        return load_digits()
+    if workers.dataset == "mnist":
+        return load_mnist(data_dir, progress)
+    path = Path(os.path.expanduser(workers.dataset))
+    if path.suffix.lower() == ".csv":
+        return load_csv(path, feature_columns=workers.feature_columns, label_column=workers.label_column)
+    if path.suffix.lower() == ".npz":
+        return load_npz(path)
+    names = list(CATALOGUE)
+    raise ScenarioError(
+        f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv or "
+        f".npz file; did you mean {nearest(workers.dataset, names)}?"
+    )
+
+
+def _split(
+    raw: RawData, train_samples: int, rng: np.random.Generator
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+    """Shuffle and cut: the first samples are the pool, the rest is the test set."""
+    samples = raw.inputs.shape[0]
+    pool = train_samples or max(1, 2 * samples // 3)
+    if pool >= samples:
+        raise ScenarioError(
+            f"workers.train_samples = {train_samples}: must be at most {samples - 1} for {raw.name}, which "
+            f"has {samples} samples, so that some are left to test on (0 takes two thirds)"
+        )
+    order = rng.permutation(samples)
+    train, test = order[:pool], order[pool:]
+    return raw.inputs[train], raw.labels[train], raw.inputs[test], raw.labels[test]
+
+
+def _draw_pool(raw: RawData, train_samples: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Draw the pool from the training part of a data set that has a test set of its own."""
+    samples = raw.inputs.shape[0]
+    if train_samples > samples:
+        raise ScenarioError(
+            f"workers.train_samples = {train_samples}: must be at most {samples}, the training samples of "
+            f"{raw.name} (0 takes them all)"
+        )
+    if train_samples in (0, samples):
+        return raw.inputs, raw.labels
+    train = rng.permutation(samples)[:train_samples]
+    return raw.inputs[train], raw.labels[train]

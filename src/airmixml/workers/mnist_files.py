@@ -1,0 +1,111 @@
+"""The four files of MNIST: their names, shapes and checksums, and reading them from a folder."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from airmixml.errors import DataError
+from airmixml.workers.idx import idx_byte_count
+from airmixml.workers.wording import reason
+
+__all__ = [
+    "MNIST_FILES",
+    "BrokenFileError",
+    "MnistFile",
+    "is_published",
+    "possible_names",
+    "read_bounded",
+    "read_from_folder",
+]
+
+_BYTES_PER_READ = 1 << 18
+
+
+class BrokenFileError(DataError):
+    """A file of MNIST is there, but it is not the published one."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.path = path
+
+
+@dataclass(frozen=True)
+class MnistFile:
+    """One file: the name it was published under, the shape of its array, the MD5 when uncompressed."""
+
+    name: str
+    shape: tuple[int, ...]
+    md5: str
+
+    @property
+    def byte_count(self) -> int:
+        """Length of the uncompressed file."""
+        return idx_byte_count(self.shape)
+
+
+MNIST_FILES: Final = (
+    MnistFile("train-images-idx3-ubyte", (60_000, 28, 28), "6bbc9ace898e44ae57da46a324031adb"),
+    MnistFile("train-labels-idx1-ubyte", (60_000,), "a25bea736e30d166cdddb491f175f624"),
+    MnistFile("t10k-images-idx3-ubyte", (10_000, 28, 28), "2646ac647ad5339dbf082846283269ea"),
+    MnistFile("t10k-labels-idx1-ubyte", (10_000,), "27ae3e4e09519cfbb04c329615203637"),
+)
+"""Training images, training labels, test images, test labels."""
+
+
+def possible_names(file: MnistFile) -> tuple[str, ...]:
+    """Return the names a file may have on disk: as published or with a dot, plain or compressed."""
+    dotted = file.name.replace("-idx", ".idx")
+    return file.name, dotted, f"{file.name}.gz", f"{dotted}.gz"
+
+
+def read_from_folder(folder: Path, file: MnistFile) -> tuple[Path, bytes] | None:
+    """Return path and checked content of a file, or None if it is not there under any of its names.
+
+    Raises:
+        BrokenFileError: the first name that is there holds something else than the published file.
+    """
+    for name in possible_names(file):
+        path = folder / name
+        try:
+            with path.open("rb") as stream:
+                content = _read(stream, file, compressed=name.endswith(".gz"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+            raise BrokenFileError(path, f"not a whole gzip file ({reason(problem)})") from None
+        except OSError as problem:
+            raise DataError(f"{path}: cannot be read ({reason(problem)})") from None
+        if not is_published(content, file):
+            raise BrokenFileError(path, f"not the published {file.name}, whose MD5 is {file.md5} (uncompressed)")
+        return path, content
+    return None
+
+
+def is_published(content: bytes, file: MnistFile) -> bool:
+    """Return whether the uncompressed content is that of the published file."""
+    return hashlib.md5(content, usedforsecurity=False).hexdigest() == file.md5
+
+
+def read_bounded(stream: IO[bytes], file: MnistFile, on_bytes: Callable[[int], None]) -> bytes:
+    """Read one file from a stream: at most one byte more than it should have, lest it flood the memory."""
+    content = bytearray()
+    while len(content) <= file.byte_count:
+        chunk = stream.read(min(_BYTES_PER_READ, file.byte_count + 1 - len(content)))
+        if not chunk:
+            break
+        content += chunk
+        on_bytes(len(content))
+    return bytes(content)
+
+
+def _read(stream: IO[bytes], file: MnistFile, *, compressed: bool) -> bytes:
+    if not compressed:
+        return stream.read(file.byte_count + 1)
+    with gzip.GzipFile(fileobj=stream) as uncompressed:
+        return uncompressed.read(file.byte_count + 1)

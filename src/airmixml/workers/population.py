@@ -1,0 +1,47 @@
+"""The workers of one run: how far away each stands and which sample it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import DataError
+from airmixml.scenario import Workers
+from airmixml.streams import Streams
+from airmixml.workers.placement import place_workers
+
+__all__ = ["Population", "deploy"]
+
+_HOLDINGS_CHAPTER = 1  # chapter 0 of the stream "data" splits the data set
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Population:
+    """Workers, each with a place and one sample.
+
+    Attributes:
+        distance_metres: distance of each worker from the server.
+        sample_index: row of the training pool that each worker holds.
+    """
+
+    distance_metres: NDArray[np.float64]
+    sample_index: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """N, number of workers."""
+        return int(self.distance_metres.shape[0])
+
+
+def deploy(workers: Workers, train_samples: int, streams: Streams) -> Population:
+    """Place the workers and give each one sample, drawn uniformly with replacement from the pool."""
+    if train_samples < 1:
+        raise DataError(f"the training pool has {train_samples} samples: must have at least 1 for workers to hold")
+    distance_metres = place_workers(
+        workers.count, workers.side_metres, workers.min_distance_metres, streams.generator("placement")
+    )
+    holdings = streams.generator("data", _HOLDINGS_CHAPTER)
+    sample_index = holdings.integers(0, train_samples, size=workers.count, dtype=np.int64)
+    return Population(distance_metres=distance_metres, sample_index=sample_index)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airmixml.workers import declare_bounds, scale_to_unit
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def test_every_byte_becomes_its_255th_part() -> None:
+    inputs = np.arange(256, dtype=np.uint8).reshape(1, 256)
+    scaled, clipped = scale_to_unit(inputs, 0.0, 255.0)
+    assert scaled.dtype == np.float32
+    assert clipped == 0
+    assert scaled[0].tolist() == [float(np.float32(value / 255)) for value in range(256)]
+
+
+def test_values_outside_are_clipped_and_counted() -> None:
+    inputs = np.array([[-1.0, 5.0], [0.0, 10.0], [2.0, 30.1], [4.0, 30.0], [4.5, 20.0]])
+    scaled, clipped = scale_to_unit(inputs, [0.0, 10.0], [4.0, 30.0])
+    assert scaled.tolist() == [[0.0, 0.0], [0.0, 0.0], [0.5, 1.0], [1.0, 1.0], [1.0, 0.5]]
+    assert clipped == 4
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_value_stored_on_the_bound_is_not_clipped(dtype: type[np.floating]) -> None:
+    inputs = np.array([[0.1, 7.9], [0.3, 2.3]], dtype=dtype)
+    scaled, clipped = scale_to_unit(inputs, [0.1, 2.3], [0.3, 7.9])
+    assert clipped == 0
+    assert scaled.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_bounds_that_a_narrow_type_cannot_tell_apart_still_work() -> None:
+    inputs = np.array([[1.0], [1.0]], dtype=np.float16)
+    scaled, clipped = scale_to_unit(inputs, [1.0], [1.0 + 1e-9])
+    assert scaled.tolist() == [[0.0], [0.0]]
+    assert clipped == 0
+    scaled, _ = scale_to_unit(np.array([[2000.0]], dtype=np.float16), [0.0], [1e6])
+    assert scaled[0, 0] == np.float32(0.002)
+
+
+def test_the_caller_keeps_its_inputs() -> None:
+    inputs = np.array([[-1.0], [3.0]])
+    scale_to_unit(inputs, 0.0, 1.0)
+    assert inputs.tolist() == [[-1.0], [3.0]]
+
+
+@settings(deadline=None)
+@given(st.lists(FINITE, min_size=1, max_size=20), FINITE, FINITE)
+def test_the_result_lies_in_the_unit_interval_whatever_the_numbers(
+    values: list[float], one: float, other: float
+) -> None:
+    low, high = min(one, other), max(one, other)
+    if not (low < high and np.isfinite(high - low)):
+        return
+    inputs = np.array(values).reshape(-1, 1)
+    scaled, clipped = scale_to_unit(inputs, [low], [high])
+    assert ((scaled >= 0) & (scaled <= 1)).all()
+    assert clipped == sum(value < low or value > high for value in values)
+    assert (scaled[inputs >= high] == 1).all()
+    assert (scaled[inputs <= low] == 0).all()
+
+
+def test_many_blocks_give_the_same_as_one() -> None:
+    inputs = np.random.default_rng(0).integers(0, 256, size=(4000, 784), dtype=np.uint8)
+    scaled, _ = scale_to_unit(inputs, 0.0, 255.0)
+    np.testing.assert_array_equal(scaled, (inputs / 255).astype(np.float32))
+
+
+def test_bytes_are_not_all_turned_into_doubles() -> None:
+    inputs = np.zeros((20_000, 784), dtype=np.uint8)  # 63 MB as float32, 125 MB as float64
+    tracemalloc.start()
+    scale_to_unit(inputs, 0.0, 255.0)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 20_000 * 784 * 4 + 30e6
+
+
+def test_one_declared_value_serves_all_inputs() -> None:
+    lower, upper = declare_bounds([0.0], [1.0, 2.0, 3.0], features=3)
+    assert lower.tolist() == [0.0, 0.0, 0.0]
+    assert upper.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_the_names_in_complaints_can_be_chosen() -> None:
+    with pytest.raises(ValueError, match="input_max = 0 for input 1: must be above input_min = 0"):
+        declare_bounds([0.0], [0.0], features=2, lower_name="input_min", upper_name="input_max")
