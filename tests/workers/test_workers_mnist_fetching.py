@@ -125,6 +125,7 @@ def test_npm_is_the_last_resort_and_its_archive_is_not_extracted(
         (npm_archive(CONTENT | {TRAIN_LABELS: b"changed"}), 0),
         (npm_archive(CONTENT, folder="elsewhere/"), 0),
     ],
+    ids=["npm fails", "not an archive", "cut", "other content", "other names"],
 )
 def test_without_any_source_the_error_says_which_files_go_where(
     cache: Path, tmp_path: Path, archive: bytes, exit_code: int

@@ -62,7 +62,11 @@ def test_a_broken_file_in_the_users_folder_is_named_and_left_alone(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(CONTENT[TRAIN_IMAGES])[:-9], gzip.compress(b"x")])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not gzip", gzip.compress(CONTENT[TRAIN_IMAGES])[:-9], gzip.compress(b"x")],
+    ids=["empty", "not gzip", "cut", "other content"],
+)
 def test_a_broken_gzip_file_is_named(tmp_path: Path, content: bytes) -> None:
     write_files(tmp_path, suffix=".gz")
     (tmp_path / f"{TRAIN_IMAGES}.gz").write_bytes(content)
@@ -160,3 +164,12 @@ def test_the_cache_folder_follows_the_environment(
 
 def test_the_tiny_files_are_what_they_should_be() -> None:
     assert [file.byte_count for file in tiny_mnist.FILES] == [len(content) for content in CONTENT.values()]
+
+
+def test_an_endless_stream_is_read_no_further_than_one_byte_too_many() -> None:
+    file = tiny_mnist.FILES[0]
+    heard: list[int] = []
+    with Path("/dev/zero").open("rb") as endless:
+        content = mnist_files.read_bounded(endless, file, heard.append)
+    assert len(content) == file.byte_count + 1
+    assert heard[-1] == len(content)

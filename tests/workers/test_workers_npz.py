@@ -78,6 +78,7 @@ def test_labels_may_be_text_or_numbers(tmp_path: Path, labels: Any, names: tuple
         ({"inputs": TWO_BY_TWO, "labels": [1.0, np.inf]}, "the label inf is no class"),
         ({"inputs": TWO_BY_TWO, "labels": [b"\xff", b"a"]}, "not proper text"),
         ({"inputs": TWO_BY_TWO, "labels": ["\ud800", "a"]}, "not proper text"),
+        ({"inputs": TWO_BY_TWO, "labels": np.array([0x110000, 97], dtype="<u4").view("<U1")}, "not proper text"),
         ({"inputs": TWO_BY_TWO, "labels": [1j, 2j]}, "labels are of type 'complex128'"),
         ({"inputs": [["a", "b"], ["c", "d"]], "labels": [0, 1]}, "inputs are of type '<U1'"),
         ({"inputs": TWO_BY_TWO * 1j, "labels": [0, 1]}, "inputs are of type 'complex128'"),

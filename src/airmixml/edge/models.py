@@ -16,15 +16,20 @@ __all__ = ["build_model", "initialise"]
 
 
 def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: tuple[int, int] | None) -> nn.Sequential:
-    """Return the network the learner asks for: inputs (batch x input_dim) to class scores (batch x label_dim)."""
-    layers: list[nn.Module] = []
-    width = input_dim
-    if learner.model == "cnn":
-        layers, width = _convolutions(learner, image_shape)
-    for units in learner.hidden_units:
-        layers += [nn.Linear(width, units), nn.ReLU()]
-        width = units
-    return nn.Sequential(*layers, nn.Linear(width, label_dim))
+    """Return the network the learner asks for: inputs (batch x input_dim) to class scores (batch x label_dim).
+
+    Its parameters hold no values yet; ``initialise`` sets them.
+    """
+    with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
+        layers: list[nn.Module] = []
+        width = input_dim
+        if learner.model == "cnn":
+            layers, width = _convolutions(learner, image_shape)
+        for units in learner.hidden_units:
+            layers += [nn.Linear(width, units), nn.ReLU()]
+            width = units
+        model = nn.Sequential(*layers, nn.Linear(width, label_dim))
+    return model.to_empty(device="cpu")
 
 
 def _convolutions(learner: Learner, image_shape: tuple[int, int] | None) -> tuple[list[nn.Module], int]:

@@ -95,9 +95,14 @@ def simulate_blocks(
     device = find_device(speed.device)
     sample_table = symbol_table(dataset).to(device)
     first_slot = 0
-    for draws in cut_into_blocks(_draw_ahead(setting, speed.threads or os.cpu_count() or 1), speed.block_slots):
+    for draws in cut_into_blocks(_draw_ahead(setting, speed.threads or _useful_threads()), speed.block_slots):
         yield _receive(setting, dataset.input_dim, population, sample_table, draws, first_slot)
         first_slot += len(draws)
+
+
+def _useful_threads() -> int:
+    """Return one thread per core up to four; beyond that they wait for the interpreter more than they draw."""
+    return min(4, os.cpu_count() or 1)
 
 
 def symbol_table(dataset: DataSet) -> torch.Tensor:

@@ -95,10 +95,7 @@ def is_published(content: bytes, file: MnistFile) -> bool:
 def read_bounded(stream: IO[bytes], file: MnistFile, on_bytes: Callable[[int], None]) -> bytes:
     """Read one file from a stream: at most one byte more than it should have, lest it flood the memory."""
     content = bytearray()
-    while len(content) <= file.byte_count:
-        chunk = stream.read(min(_BYTES_PER_READ, file.byte_count + 1 - len(content)))
-        if not chunk:
-            break
+    while chunk := stream.read(min(_BYTES_PER_READ, file.byte_count + 1 - len(content))):
         content += chunk
         on_bytes(len(content))
     return bytes(content)

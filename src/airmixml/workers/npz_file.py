@@ -92,7 +92,7 @@ def _number_labels(labels: NDArray[Any], path: Path) -> tuple[NDArray[np.int64],
         raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be whole numbers or text")
     try:
         texts = [_text(label) for label in labels]
-    except (UnicodeError, ValueError):
+    except (UnicodeError, ValueError, SystemError):  # the last is NumPy's for code points beyond Unicode
         raise DataError(f"{path}: labels are not proper text; save them as UTF-8 text or whole numbers") from None
     for place, text in enumerate(texts):
         if text.strip().lower() in ("", "nan"):

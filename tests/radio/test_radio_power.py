@@ -1,0 +1,70 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airmixml.radio.power import control_power, largest_power_scale, received_amplitude, transmit_power
+from airmixml.scenario import Scenario
+
+MAX_POWER_WATTS = 10 ** (-0.7)  # 23 dBm
+
+
+def test_powers_by_hand() -> None:
+    """Two workers, shares 3/4 and 1/4, channels 0.1 and 0.2: |h|^2/q^2 is 0.01778 and 0.64."""
+    ratios, magnitude = np.array([[0.75, 0.25]]), np.array([[0.1, 0.2]])
+    assert largest_power_scale(ratios, magnitude, 2.0) == pytest.approx([2.0 * 0.01 / 0.5625])
+    power = transmit_power(np.array([0.01]), ratios, magnitude)
+    assert power == pytest.approx(np.array([[0.01 * 0.5625 / 0.01, 0.01 * 0.0625 / 0.04]]))
+    assert received_amplitude(power, magnitude) == pytest.approx([0.1])  # sqrt(beta)
+
+
+def scenario(*changes: str) -> Scenario:
+    return Scenario().with_overrides("radio.scheduled=4", *changes)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    log_alpha=st.floats(-8, 12),
+    power=st.sampled_from(["max", "dp", "fixed"]),
+    log_epsilon=st.floats(0.8, 8),
+    log_scale=st.floats(-20, 5),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_worker_ever_exceeds_the_limit(
+    seed: int, log_alpha: float, power: str, log_epsilon: float, log_scale: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    ratios = rng.dirichlet(np.full(4, 10.0 ** min(log_alpha, 3)), size=50)
+    magnitude = rng.rayleigh(1e-5, size=(50, 4)) + 1e-12
+    asked = scenario(
+        f"mixing.power={power}", f"privacy.epsilon={10.0**log_epsilon}", f"mixing.power_scale_watts={10.0**log_scale}"
+    )
+    control = control_power(asked, 7.0, ratios, magnitude)
+    assert control.power_watts.max() <= MAX_POWER_WATTS * (1 + 1e-12)
+    if power == "max":
+        assert control.power_watts.max(axis=1) == pytest.approx(np.full(50, MAX_POWER_WATTS))
+        assert not control.limited.any()
+    # The shares that arrive are the ratios, whatever the power.
+    arriving = np.sqrt(control.power_watts) * magnitude
+    assert arriving / arriving.sum(axis=1, keepdims=True) == pytest.approx(ratios, abs=1e-9)
+    assert received_amplitude(control.power_watts, magnitude) == pytest.approx(np.sqrt(control.power_scale_watts))
+
+
+def test_a_scale_that_would_exceed_the_limit_is_lowered_and_said_so() -> None:
+    ratios = np.full((2, 4), 0.25)
+    magnitude = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1e-6]])
+    control = control_power(scenario("mixing.power=fixed", "mixing.power_scale_watts=0.01"), 7.0, ratios, magnitude)
+    assert control.limited.tolist() == [False, True]
+    assert control.power_scale_watts == pytest.approx([0.01, MAX_POWER_WATTS * 1e-12 / 0.0625])
+
+
+def test_privacy_power_is_proposition_2() -> None:
+    """epsilon = 5, delta = 0.01, T = 1000, r = 4/2000: beta in the second branch, computed with plain formulas."""
+    ratios, magnitude = np.array([[0.4, 0.3, 0.2, 0.1]]), np.ones((1, 4))
+    rate = 4 / 2000
+    grown = math.exp((5 + math.log(0.01)) / 1000)
+    beta = (10 ** (-14.4) / 2) * math.log((grown - (1 - 4 * rate**2)) / (4 * rate**2)) / (0.16 * 7)
+    control = control_power(scenario(), 7.0, ratios, magnitude)
+    assert control.power_scale_watts == pytest.approx([beta], rel=1e-9)

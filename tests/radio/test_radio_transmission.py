@@ -1,0 +1,137 @@
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+
+from airmixml import Scenario, Speed, simulate
+from airmixml.radio import AirReport, simulate_blocks
+from airmixml.radio.draws import AirSetting, draw_chapter
+from airmixml.radio.mixtures import Mixtures
+from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.units import dbm_to_watts
+from airmixml.workers import DataSet, Population, deploy, load_dataset
+
+
+def scenario(*changes: str) -> Scenario:
+    return Scenario().with_overrides("workers.count=12", "radio.scheduled=3", "radio.slots=500", *changes)
+
+
+def gathered(small_dataset: DataSet, small_population: Population, speed: Speed, *changes: str) -> Mixtures:
+    return simulate(scenario(*changes), dataset=small_dataset, population=small_population, speed=speed)
+
+
+@pytest.mark.parametrize("block_slots", [1, 7, SLOTS_PER_CHAPTER, 200, 10_000])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_block_size_and_threads_change_nothing(
+    small_dataset: DataSet, small_population: Population, block_slots: int, threads: int
+) -> None:
+    whole = gathered(small_dataset, small_population, Speed())
+    cut = gathered(small_dataset, small_population, Speed(block_slots=block_slots, threads=threads))
+    assert torch.equal(whole.inputs, cut.inputs)
+    assert torch.equal(whole.labels, cut.labels)
+    assert cut.report.energy_joules == pytest.approx(whole.report.energy_joules, rel=1e-12)
+    assert cut.report.privacy.epsilon == pytest.approx(whole.report.privacy.epsilon, rel=1e-12)
+
+
+def test_blocks_have_the_asked_size_and_cover_all_slots(small_dataset: DataSet, small_population: Population) -> None:
+    blocks = list(simulate_blocks(scenario(), small_dataset, small_population, speed=Speed(block_slots=150)))
+    assert [block.slots for block in blocks] == [150, 150, 150, 50]
+    assert [block.first_slot for block in blocks] == [0, 150, 300, 450]
+    assert [len(block.inputs) for block in blocks] == [150, 150, 150, 50]
+
+
+def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_population: Population) -> None:
+    """Recompute a block by hand from its draws: mixture, noise, SNR, energy, normaliser."""
+    changes = ("radio.fading=rayleigh", "mixing.alpha=1", "mixing.assignment=max-min", "radio.slot_seconds=0.002")
+    (block,) = simulate_blocks(scenario(*changes), small_dataset, small_population, speed=Speed(block_slots=500))
+    draws = block.draws
+    samples = small_population.sample_index[draws.scheduled_workers]
+    inputs = (draws.ratios[:, :, None] * small_dataset.train_inputs[samples]).sum(axis=1)
+    labels = (draws.ratios[:, :, None] * np.eye(2)[small_dataset.train_labels[samples]]).sum(axis=1)
+    noise_watts = 10 ** (-14.4)
+    deviation = np.sqrt(noise_watts / 2 / draws.power_scale_watts)[:, None]
+    assert block.clean_inputs.numpy() == pytest.approx(inputs, abs=1e-6)
+    assert block.clean_labels.numpy() == pytest.approx(labels, abs=1e-6)
+    assert block.inputs.numpy() == pytest.approx(inputs + deviation * draws.standard_noise[:, :3], rel=1e-4, abs=1e-5)
+    assert block.labels.numpy() == pytest.approx(labels + deviation * draws.standard_noise[:, 3:], rel=1e-4, abs=1e-5)
+    assert block.input_snr == pytest.approx(
+        draws.power_scale_watts * (inputs**2).sum(axis=1) / (3 * noise_watts / 2), rel=1e-4, abs=1e-12
+    )
+    assert block.energy_joules == pytest.approx(0.002 * draws.power_watts)
+    assert block.amplitude == pytest.approx((np.sqrt(draws.power_watts) * draws.magnitude).sum(axis=1))
+
+
+def test_one_policy_does_not_change_the_draws_of_another(small_dataset: DataSet, small_population: Population) -> None:
+    def draws(*changes: str):
+        return draw_chapter(AirSetting.of(scenario(*changes), small_dataset, small_population), 0)
+
+    plain = draws()
+    faded = draws("radio.fading=rayleigh")
+    other_alpha = draws("mixing.alpha=0.5")
+    max_power = draws("mixing.power=max")
+    assert not np.array_equal(plain.magnitude, faded.magnitude)
+    assert np.array_equal(plain.ratios, faded.ratios)
+    assert not np.array_equal(plain.ratios, other_alpha.ratios)
+    for changed in (faded, other_alpha, max_power):
+        assert np.array_equal(plain.scheduled_workers, changed.scheduled_workers)
+        assert np.array_equal(plain.standard_noise, changed.standard_noise)
+    assert not np.array_equal(plain.standard_noise, draws("seed=1").standard_noise)
+
+
+def test_report_adds_up(small_dataset: DataSet, small_population: Population) -> None:
+    setting = scenario("mixing.power=fixed", "mixing.power_scale_watts=2e-8", "mixing.alpha=1")
+    report = AirReport(setting, small_dataset)
+    by_worker = np.zeros(12)
+    limited = 0
+    for block in simulate_blocks(setting, small_dataset, small_population, speed=Speed(block_slots=64)):
+        report.add(block)
+        np.add.at(by_worker, block.draws.scheduled_workers, block.energy_joules)
+        limited += int(block.draws.limited.sum())
+        assert block.power_watts.max() <= dbm_to_watts(23.0)
+    assert report.worker_energy_joules == pytest.approx(by_worker)
+    assert report.energy_joules == pytest.approx(by_worker.sum())
+    assert report.limited_slots == limited
+    assert 0 < limited < 500
+    assert report.power_dbm.counts.sum() == 1500
+    assert report.snr_db.counts.sum() == 500
+
+
+def test_a_million_workers_hold_places_not_samples() -> None:
+    big = Scenario().with_overrides("workers.count=1000000", "radio.scheduled=64", "radio.slots=300")
+    streams = Streams(0)
+    dataset = load_dataset(big.workers, streams)
+    population = deploy(big.workers, dataset.train_samples, streams)
+    assert population.distance_metres.nbytes + population.sample_index.nbytes == 16_000_000
+    mixtures = simulate(big, dataset=dataset, population=population)
+    assert len(mixtures) == 300
+    assert (mixtures.report.worker_energy_joules > 0).sum() > 19_000
+
+
+def test_memory_does_not_grow_with_the_slots_of_a_stream() -> None:
+    """Peak memory at 4,000 and 40,000 slots of 794 symbols: their mixtures alone would be 13 and 127 MB."""
+    program = textwrap.dedent("""
+        import resource, sys
+        import numpy as np
+        from airmixml import Scenario, Speed, simulate_blocks
+        from airmixml.streams import Streams
+        from airmixml.workers import DataSet, deploy
+        scenario = Scenario().with_overrides(
+            "workers.count=60000", "radio.scheduled=16", f"radio.slots={sys.argv[1]}")
+        inputs = np.zeros((100, 784), dtype=np.float32)
+        labels = np.arange(100) % 10
+        names = tuple("0123456789")
+        data = DataSet(name="zeros", train_inputs=inputs, train_labels=labels, test_inputs=inputs,
+                       test_labels=labels, class_names=names, image_shape=(28, 28), clipped_values=0)
+        population = deploy(scenario.workers, 100, Streams(0))
+        slots = sum(b.slots for b in simulate_blocks(scenario, data, population, speed=Speed(block_slots=512)))
+        assert slots == int(sys.argv[1])
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    """)
+    peaks = [
+        int(subprocess.run([sys.executable, "-c", program, slots], check=True, capture_output=True).stdout)
+        for slots in ("4000", "40000")
+    ]
+    assert peaks[1] - peaks[0] < 60_000  # kilobytes

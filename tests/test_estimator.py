@@ -1,0 +1,115 @@
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from airmixml import AirMixClassifier
+from airmixml.errors import PrivacyError, ScenarioError
+
+QUICK = {"slots": 300, "epochs": 30, "scheduled": 2, "alpha": 1.0, "epsilon": None, "learning_rate": 0.01}
+
+
+# scikit-learn's checks feed standardised data and expect it to be learnt: bounds of four deviations, maximum power.
+@parametrize_with_checks([AirMixClassifier(**{**QUICK, "slots": 600, "epochs": 60, "input_bounds": (-4.0, 4.0)})])
+def test_scikit_learn_contract(estimator: AirMixClassifier, check: object) -> None:
+    check(estimator)  # type: ignore[operator]
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[np.ndarray, np.ndarray]:
+    data = load_iris()
+    return data.data, data.target_names[data.target]
+
+
+BOUNDS = ([4.3, 2.0, 1.0, 0.1], [7.9, 4.4, 6.9, 2.5])
+
+
+def test_fit_predict_and_what_it_tells(iris: tuple[np.ndarray, np.ndarray]) -> None:
+    inputs, names = iris
+    model = AirMixClassifier(input_bounds=BOUNDS, random_state=0, **QUICK).fit(inputs, names)
+    assert model.score(inputs, names) > 0.85
+    assert set(model.predict(inputs)) <= {"setosa", "versicolor", "virginica"}
+    assert model.predict_proba(inputs).sum(axis=1) == pytest.approx(np.ones(150))
+    assert model.mixtures_.inputs.shape == (300, 4)
+    assert model.mixtures_.labels.shape == (300, 3)
+    assert model.clipped_values_ == 0
+    assert model.energy_joules_ > 0
+    assert model.privacy_.epsilon > 1e6  # maximum power protects nobody, and says so
+    assert model.privacy_.target_epsilon is None
+
+
+def test_a_privacy_target_is_met_with_less_energy(iris: tuple[np.ndarray, np.ndarray]) -> None:
+    loud = AirMixClassifier(input_bounds=BOUNDS, random_state=0, **QUICK).fit(*iris)
+    quiet = AirMixClassifier(input_bounds=BOUNDS, random_state=0, **{**QUICK, "epsilon": 20.0}).fit(*iris)
+    assert quiet.privacy_.epsilon == pytest.approx(20.0)
+    assert quiet.privacy_.adversary == "release"
+    assert quiet.privacy_.sensitivity == 7
+    assert quiet.energy_joules_ < 1e-3 * loud.energy_joules_
+
+
+def test_equal_random_states_give_equal_models(iris: tuple[np.ndarray, np.ndarray]) -> None:
+    first, second, other = (
+        AirMixClassifier(input_bounds=BOUNDS, random_state=state, **QUICK).fit(*iris).predict_proba(iris[0])
+        for state in (1, 1, 2)
+    )
+    assert np.array_equal(first, second)
+    assert not np.allclose(first, other, atol=1e-3)
+
+
+def test_a_fitted_model_carries_no_private_row(iris: tuple[np.ndarray, np.ndarray]) -> None:
+    """A row with a telling value is looked for in the bytes of the pickled model, as float32 and as float64."""
+    inputs, names = iris[0].copy(), iris[1]
+    inputs[17, 2] = 3.14159265
+    unit = (3.14159265 - 1.0) / (6.9 - 1.0)
+    stored = pickle.dumps(AirMixClassifier(input_bounds=BOUNDS, random_state=0, **QUICK).fit(inputs, names))
+    for value in (np.float64(3.14159265), np.float32(3.14159265), np.float32(unit), np.float64(unit)):
+        assert value.tobytes() not in stored
+
+
+def test_in_pipeline_cross_validation_and_grid_search(iris: tuple[np.ndarray, np.ndarray]) -> None:
+    model = AirMixClassifier(random_state=0, **QUICK)
+    assert cross_val_score(make_pipeline(MinMaxScaler(), model), *iris, cv=3).mean() > 0.8
+    search = GridSearchCV(
+        AirMixClassifier(input_bounds=BOUNDS, random_state=0, **QUICK), {"alpha": [0.1, 1e5], "scheduled": [2]}, cv=2
+    ).fit(*iris)
+    assert search.best_params_["alpha"] in (0.1, 1e5)
+    assert search.best_score_ > 0.7
+
+
+def test_images_with_a_cnn() -> None:
+    rng = np.random.default_rng(1)
+    classes = np.arange(80) % 2
+    images = 0.2 * rng.random((80, 6, 6))
+    images[classes == 1, :3] += 0.7
+    model = AirMixClassifier(model="cnn", image_shape=(6, 6), filters=(4,), kernel_size=3, random_state=0, **QUICK)
+    assert model.fit(images.reshape(80, 36), classes).score(images.reshape(80, 36), classes) > 0.9
+
+
+def test_fewer_workers_than_scheduled_all_take_part() -> None:
+    rows, classes = np.array([[0.1], [0.9], [0.2]]), np.array([0, 1, 0])
+    model = AirMixClassifier(**{**QUICK, "scheduled": 50}, random_state=0).fit(rows, classes)
+    assert model.mixtures_.inputs.shape == (300, 1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"epsilon": 2.0}, PrivacyError, r"ln\(1/delta\) = 4\.6052"),
+        ({"alpha": -1.0}, ScenarioError, "mixing.alpha = -1.0"),
+        ({"policy": "mixup"}, ScenarioError, "mixing.policy = 'mixup'"),
+        ({"input_bounds": (1.0, 0.0)}, ScenarioError, r"input_bounds\[1\]"),
+        ({"input_bounds": ([0.0, 0.0], [1.0, 1.0])}, ScenarioError, r"input_bounds\[0\]"),
+        ({"model": "cnn"}, ScenarioError, "needs images"),
+        ({"device": "abacus"}, ScenarioError, "device = 'abacus'"),
+    ],
+)
+def test_wrong_parameters_are_told(
+    iris: tuple[np.ndarray, np.ndarray], parameters: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        AirMixClassifier(**{**QUICK, "input_bounds": BOUNDS, **parameters}).fit(*iris)
