@@ -15,6 +15,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "make: $(PYTHON) is older than Python 3.11; call make PYTHON=python3.11"; exit 2; }
+	@echo "Setting up $(VENV): a few minutes, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

@@ -1,12 +1,15 @@
-"""Turn the name of a device into one that this machine really has."""
+"""The device and the CPU threads that torch computes with."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from airmixml.errors import ScenarioError
 
-__all__ = ["find_device"]
+__all__ = ["find_device", "using_threads"]
 
 
 def find_device(name: str) -> torch.device:
@@ -24,3 +27,14 @@ def find_device(name: str) -> torch.device:
         has = "no CUDA device" if count == 0 else f"{count} CUDA device(s), cuda:0 to cuda:{count - 1}"
         raise ScenarioError(f"device = {name!r}: this machine has {has}; use device cpu")
     return device
+
+
+@contextmanager
+def using_threads(threads: int) -> Iterator[None]:
+    """Let torch use that many CPU threads for a while (0: as many as it does now)."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from airmixml.devices import find_device
+from airmixml.devices import find_device, using_threads
 from airmixml.edge.models import build_model, initialise
 from airmixml.edge.steps import make_step
 from airmixml.progress import Progress, silent
@@ -213,17 +213,6 @@ def _useful_threads(model: nn.Module, batch_size: int) -> int:
     has_convolutions = any(isinstance(module, nn.Conv2d) for module in model.modules())
     multiplications = batch_size * sum(parameter.numel() for parameter in model.parameters())
     return torch.get_num_threads() if has_convolutions or multiplications > 5_000_000 else 1
-
-
-@contextmanager
-def using_threads(threads: int) -> Iterator[None]:
-    """Let torch use that many CPU threads for a while."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

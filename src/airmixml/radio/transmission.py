@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.devices import find_device
+from airmixml.devices import find_device, using_threads
 from airmixml.radio.air import mix_samples, receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_chapter
 from airmixml.scenario import Scenario, Speed
@@ -96,7 +96,9 @@ def simulate_blocks(
     sample_table = symbol_table(dataset).to(device)
     first_slot = 0
     for draws in cut_into_blocks(_draw_ahead(setting, speed.threads or _useful_threads()), speed.block_slots):
-        yield _receive(setting, dataset.input_dim, population, sample_table, draws, first_slot)
+        with using_threads(speed.threads):
+            block = _receive(setting, dataset.input_dim, population, sample_table, draws, first_slot)
+        yield block
         first_slot += len(draws)
 
 

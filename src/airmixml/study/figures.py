@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_run"]
 
 _SENT, _RECEIVED, _ACCENT = "#3b6ea8", "#d1603d", "#4a8f5d"
-_COLUMNS = 6
+_COLUMNS = 8
 
 
 def draw_run(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path:

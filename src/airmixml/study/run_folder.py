@@ -37,14 +37,14 @@ class RunFolder:
 
     def publish(self, *, replace: bool = False) -> Path:
         """Rename the finished folder to its final name; ``replace`` puts it in the place of an older one."""
-        for leftover in (_IDENTITY, _LOCK, _CHECKPOINT):
-            (self.work / leftover).unlink(missing_ok=True)
         old = self.final.with_name(self.final.name + ".old")
         if replace and self.final.exists():
             shutil.rmtree(old, ignore_errors=True)
             self.final.rename(old)
         self.work.rename(self.final)
         shutil.rmtree(old, ignore_errors=True)
+        for leftover in (_IDENTITY, _LOCK, _CHECKPOINT):
+            (self.final / leftover).unlink(missing_ok=True)
         return self.final
 
 
