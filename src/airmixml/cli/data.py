@@ -11,10 +11,10 @@ from rich.table import Table
 
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import DataError, ScenarioError
+from airmixml.wording import nearest, shown
 from airmixml.workers import mnist_files
 from airmixml.workers.catalogue import CATALOGUE, MNIST, KnownDataSet
 from airmixml.workers.mnist_fetch import ALREADY_THERE, fetch_mnist, mnist_cache_folder
-from airmixml.workers.wording import nearest, shown
 
 __all__ = ["app"]
 

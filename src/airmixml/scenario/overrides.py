@@ -9,8 +9,9 @@ from typing import Any
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Text, rule_of
-from airmixml.scenario.tables import Scenario
-from airmixml.scenario.toml import TABLES, all_keys, from_tables, unknown_key
+from airmixml.scenario.tables import TABLES, Scenario
+from airmixml.scenario.toml import all_keys, from_tables, unknown_key
+from airmixml.wording import shown_name
 
 __all__ = ["apply_overrides"]
 
@@ -22,7 +23,7 @@ def apply_overrides(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
         name, equals, text = assignment.partition("=")
         name = name.strip()
         if not equals:
-            raise ScenarioError(f"--set {assignment}: must be key=value, such as radio.slots=1000")
+            raise ScenarioError(f"--set {shown_name(assignment)}: must be key=value, such as radio.slots=1000")
         if name not in all_keys():
             raise unknown_key(name)
         table, dot, entry = name.rpartition(".")
@@ -32,13 +33,22 @@ def apply_overrides(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
 
 
 def _parse(name: str, text: str) -> Any:
-    """Read a value as TOML; words need no quotes, and a list may be written without brackets."""
+    """Read a value as TOML; words need no quotes, and a list no brackets."""
+    rule = _rule(name)
+    if isinstance(rule, Items):
+        value = _toml_or_word(text)
+        if isinstance(value, list) and not isinstance(rule.rule, Text):
+            return value
+        if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+            return value
+        parts = text.removeprefix("[").removesuffix("]")
+        return [_parse_one(rule.rule, part.strip()) for part in parts.split(",")] if parts.strip() else []
+    return _parse_one(rule, text)
+
+
+def _parse_one(rule: object, text: str) -> Any:
     value = _toml_or_word(text)
-    if _is_text(name):
-        return value if isinstance(value, str) else text
-    if _is_list(name) and not isinstance(value, list):
-        return [_toml_or_word(part.strip()) for part in text.split(",")] if text else []
-    return value
+    return text if isinstance(rule, (Text, Choice)) and not isinstance(value, str) else value
 
 
 def _toml_or_word(text: str) -> Any:
@@ -53,11 +63,3 @@ def _rule(name: str) -> object:
     if not dot:
         return Text() if name == "name" else None
     return next(rule_of(declared) for declared in fields(TABLES[table]) if declared.name == entry)
-
-
-def _is_text(name: str) -> bool:
-    return isinstance(_rule(name), (Text, Choice))
-
-
-def _is_list(name: str) -> bool:
-    return isinstance(_rule(name), Items)

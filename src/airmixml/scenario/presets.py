@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib.resources import files
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.tables import Scenario
 from airmixml.scenario.toml import read_toml
+from airmixml.wording import nearest, shown
 
 __all__ = ["load_preset", "preset_names", "preset_summary", "preset_text"]
 
@@ -22,9 +22,8 @@ def preset_names() -> list[str]:
 def preset_text(name: str) -> str:
     """Return the TOML file of a preset, as shipped."""
     if name not in preset_names():
-        near = difflib.get_close_matches(name, preset_names(), n=1, cutoff=0.0)[0]
         raise ScenarioError(
-            f"preset {name!r}: there is none of that name; did you mean {near}? (`airmix presets` lists them)"
+            f"preset {shown(name)}: there is none of that name; did you mean {nearest(name, preset_names())}? (`airmix presets` lists them)"
         )
     return (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
 

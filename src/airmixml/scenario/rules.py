@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Protocol
 
 from airmixml.errors import ScenarioError
+from airmixml.wording import shown
 
 __all__ = ["Choice", "Items", "Real", "Rule", "Text", "Whole", "check_fields", "key", "rule_of"]
 
@@ -19,10 +20,7 @@ class Rule(Protocol):
 
 
 def _refuse(name: str, value: object, must_be: str) -> ScenarioError:
-    shown = repr(value)
-    if len(shown) > 60:
-        shown = shown[:57] + "..."
-    return ScenarioError(f"{name} = {shown}: must be {must_be}")
+    return ScenarioError(f"{name} = {shown(value)}: must be {must_be}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +70,7 @@ class Whole:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
-            top = "" if self.high == 2**63 - 1 else f" and at most {self.high}"
-            raise _refuse(name, value, f"a whole number of at least {self.low}{top}")
+            raise _refuse(name, value, f"a whole number of at least {self.low} and at most {self.high}")
         return value
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole, check_fields, key
+from airmixml.wording import shown
 
-__all__ = ["Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
+__all__ = ["TABLES", "Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +145,14 @@ class Learner:
         check_fields(self, "learner.")
 
 
+TABLES: dict[str, type[Any]] = {
+    "workers": Workers,
+    "radio": Radio,
+    "mixing": Mixing,
+    "privacy": Privacy,
+    "learner": Learner,
+}
+
 _TOP_LEVEL_RULES: dict[str, Rule] = {
     "name": Text(forbidden='/\\:*?"<>|'),
     "seed": Whole(low=0),
@@ -165,8 +174,11 @@ class Scenario:
     def __post_init__(self) -> None:
         for name, rule in _TOP_LEVEL_RULES.items():
             object.__setattr__(self, name, rule.check(name, getattr(self, name)))
+        for name, kind in TABLES.items():
+            if not isinstance(getattr(self, name), kind):
+                raise ScenarioError(f"{name} = {shown(getattr(self, name))}: must be a {kind.__name__} table")
         if self.name.strip(" .") != self.name:
-            raise ScenarioError(f"name = {self.name!r}: must not begin or end with a dot or a space")
+            raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
         if self.radio.scheduled > self.workers.count:
             raise ScenarioError(
                 f"radio.scheduled = {self.radio.scheduled}: must be at most workers.count = {self.workers.count}; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -11,17 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Scenario, Workers
+from airmixml.scenario.tables import TABLES, Scenario
+from airmixml.wording import nearest, shown, shown_name
 
-__all__ = ["TABLES", "from_tables", "load_scenario", "read_toml", "to_tables", "unknown_key", "write_toml"]
+__all__ = ["all_keys", "from_tables", "load_scenario", "read_toml", "to_tables", "unknown_key", "write_toml"]
 
-TABLES: dict[str, type[Any]] = {
-    "workers": Workers,
-    "radio": Radio,
-    "mixing": Mixing,
-    "privacy": Privacy,
-    "learner": Learner,
-}
 _TOP_LEVEL = ("name", "seed")
 _EXTENDS = "extends"
 _LARGEST_FILE_BYTES = 1_000_000
@@ -41,11 +34,12 @@ def unknown_key(name: str) -> ScenarioError:
         return ScenarioError(
             f"{name}: a table, not a key; name a key of it, such as {name}.{fields(TABLES[name])[0].name}"
         )
-    keys = [*all_keys(), _EXTENDS]
-    near = difflib.get_close_matches(name, keys, n=1, cutoff=0.0)
+    if name == _EXTENDS:
+        return ScenarioError(f"{_EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
     last = name.rpartition(".")[2]
-    same_last = [entry for entry in keys if entry.rpartition(".")[2] == last]
-    return ScenarioError(f"{name}: unknown key; did you mean {(same_last or near)[0]}?")
+    same_last = [key for key in all_keys() if key.rpartition(".")[2] == last]
+    near = same_last[0] if same_last else nearest(name, all_keys())
+    return ScenarioError(f"{shown_name(name)}: unknown key; did you mean {near}?")
 
 
 def from_tables(tables: Mapping[str, Any], base: Scenario | None = None) -> Scenario:
@@ -57,7 +51,7 @@ def from_tables(tables: Mapping[str, Any], base: Scenario | None = None) -> Scen
         elif name not in TABLES:
             raise unknown_key(name)
         elif not isinstance(value, Mapping):
-            raise ScenarioError(f"{name} = {value!r}: must be a table; write [{name}] with its keys below")
+            raise ScenarioError(f"{name} = {shown(value)}: must be a table; write [{name}] with its keys below")
         else:
             valid = {entry.name for entry in fields(TABLES[name])}
             for entry in value:
@@ -81,7 +75,9 @@ def read_toml(text: str, *, source: str) -> Scenario:
 
         parent = tables.pop(_EXTENDS)
         if not isinstance(parent, str):
-            raise ScenarioError(f"{_EXTENDS} = {parent!r}: must be the name of a preset; `airmix presets` lists them")
+            raise ScenarioError(
+                f"{_EXTENDS} = {shown(parent)}: must be the name of a preset; `airmix presets` lists them"
+            )
         base = load_preset(parent)
     return from_tables(tables, base)
 
@@ -89,15 +85,18 @@ def read_toml(text: str, *, source: str) -> Scenario:
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario file."""
     try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise ScenarioError(
-                f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)"
-            )
-        text = path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE_BYTES + 1)
     except OSError as problem:
         raise ScenarioError(
             f"{path}: cannot be read ({problem.strerror}); give a scenario file or --preset NAME"
         ) from None
+    except ValueError:
+        raise ScenarioError(f"{shown(str(path))}: not a file name; give a scenario file or --preset NAME") from None
+    if len(content) > _LARGEST_FILE_BYTES:
+        raise ScenarioError(f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)")
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ScenarioError(f"{path}: not UTF-8 text; give a TOML scenario file (`airmix show` prints one)") from None
     return read_toml(text, source=str(path))

@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from airmixml.errors import DataError
-from airmixml.workers.wording import reason
+from airmixml.wording import reason
 
 __all__ = ["cache_folder", "make_folder", "write_atomically"]
 

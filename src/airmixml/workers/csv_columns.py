@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airmixml.errors import DataError
-from airmixml.workers.wording import nearest, shown
+from airmixml.wording import nearest, shown
 
 __all__ = ["Columns", "choose_columns"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from airmixml.errors import DataError
+from airmixml.wording import reason, shown
 from airmixml.workers.csv_columns import Columns, choose_columns
 from airmixml.workers.labels import number_classes
 from airmixml.workers.raw import RawData
-from airmixml.workers.wording import reason, shown
 
 __all__ = ["load_csv"]
 

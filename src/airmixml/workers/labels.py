@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import DataError
-from airmixml.workers.wording import shown
+from airmixml.wording import shown
 
 __all__ = ["number_classes"]
 

@@ -13,6 +13,7 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
+from airmixml.wording import nearest, shown
 from airmixml.workers.bounds import declare_bounds
 from airmixml.workers.catalogue import CATALOGUE
 from airmixml.workers.csv_file import load_csv
@@ -22,7 +23,6 @@ from airmixml.workers.mnist import load_mnist
 from airmixml.workers.npz_file import load_npz
 from airmixml.workers.raw import RawData
 from airmixml.workers.scaling import scale_to_unit
-from airmixml.workers.wording import nearest, shown
 
 __all__ = ["load_dataset"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from airmixml.errors import DataError
+from airmixml.wording import reason
 from airmixml.workers.idx import idx_byte_count
-from airmixml.workers.wording import reason
 
 __all__ = [
     "MNIST_FILES",

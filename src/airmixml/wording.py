@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-__all__ = ["nearest", "one_line", "reason", "shown"]
+__all__ = ["nearest", "one_line", "reason", "shown", "shown_name"]
 
 _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000
@@ -13,8 +13,16 @@ _MOST_COMPARED = 1000
 
 def shown(value: object) -> str:
     """Return the value as Python writes it, cut where it would flood the line."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an int of thousands of digits, a list nested without end
+        return f"a {type(value).__name__} too large to print"
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
+
+
+def shown_name(name: str) -> str:
+    """Return a name as it is, or as Python writes it where it is long or not printable."""
+    return name if name and name.isprintable() and len(name) <= _LONGEST_SHOWN else shown(name)
 
 
 def nearest(word: str, options: Sequence[str]) -> str:

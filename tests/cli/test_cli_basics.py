@@ -1,0 +1,92 @@
+"""The commands that only print."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+
+import pytest
+
+from airmixml import Scenario
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_version(airmix: Airmix) -> None:
+    done = airmix("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"airmixml {version('airmixml')}\n", "")
+
+
+def test_presets_as_a_table_and_as_json(airmix: Airmix) -> None:
+    table = airmix("presets")
+    assert table.returncode == 0
+    assert all(name in table.stdout for name in ("paper-iris", "paper-mnist", "digits", "60,000 workers"))
+    done = airmix("presets", "--json")
+    presets = json.loads(done.stdout)["presets"]
+    assert [preset["name"] for preset in presets] == ["digits", "paper-iris", "paper-mnist"]
+    assert all(preset["summary"] for preset in presets)
+
+
+@pytest.mark.parametrize("name", ["paper-iris", "paper-mnist"])
+def test_what_show_prints_is_the_preset(airmix: Airmix, name: str) -> None:
+    done = airmix("show", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Scenario.from_toml(done.stdout) == Scenario.preset(name)
+    assert "# T, number of time slots" in done.stdout
+
+
+def test_show_as_json(airmix: Airmix) -> None:
+    assert json.loads(airmix("show", "digits", "--json").stdout) == Scenario.preset("digits").to_dict()
+
+
+def test_help_names_the_commands_and_every_option(airmix: Airmix) -> None:
+    done = airmix("run", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    options = "--preset --set --seed --seeds --out --force --device --block-slots --threads --data-dir --json"
+    assert all(option in done.stdout for option in options.split())
+
+
+def test_no_command_at_all_is_answered_with_readable_help(airmix: Airmix) -> None:
+    done = airmix()
+    lines = (done.stdout + done.stderr).splitlines()
+    assert "Traceback" not in done.stderr
+    assert any(line.split()[:1] == ["run"] for line in lines), lines  # one command per line
+
+
+def test_printing_commands_need_no_torch() -> None:
+    code = "import airmixml.cli.main, sys; print([name for name in ('torch', 'matplotlib') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "airmixml", "show", "digits"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("airmix: error: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error_to_speak_of() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-m", "airmixml", "show", "digits"],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == ""

@@ -1,0 +1,52 @@
+"""A user's mistake: exit status 2, one line on stderr, nothing on stdout, nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+Refused = Callable[..., str]
+IRIS = ("run", "--preset", "paper-iris", "--set", "radio.slots=20", "--set", "learner.epochs=1")
+
+
+def test_neither_or_both_of_file_and_preset(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("seed = 1\n")
+    assert "either a scenario file or --preset" in refused("run")
+    assert "either a scenario file or --preset" in refused("run", "mine.toml", "--preset", "digits")
+
+
+def test_files_that_are_no_scenarios(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "binary.toml").write_bytes(b"\x00\xff\xfe")
+    assert "missing.toml: cannot be read (No such file or directory)" in refused("run", "missing.toml")
+    assert "binary.toml: not UTF-8 text" in refused("run", "binary.toml")
+
+
+def test_names_that_do_not_exist(refused: Refused) -> None:
+    assert "did you mean paper-iris?" in refused("run", "--preset", "paper-irs")
+    assert "did you mean radio.slots?" in refused(*IRIS, "--set", "radio.slot=5")
+
+
+def test_no_seeds_at_all(refused: Refused) -> None:
+    assert "--seeds 0: must be at least 1" in refused(*IRIS, "--seeds", "0")
+
+
+# What follows is found after torch is there, so the processes take seconds; one case of each kind.
+
+
+def test_a_privacy_target_that_cannot_be_certified(refused: Refused) -> None:
+    line = refused(*IRIS, "--set", "privacy.epsilon=4.6")
+    assert "privacy.epsilon = 4.6: " in line
+    assert "ln(1/delta) = 4.6052" in line  # ln 100
+
+
+def test_a_convolution_without_images(refused: Refused) -> None:
+    assert 'learner.model = "cnn": needs images' in refused(*IRIS, "--set", "learner.model=cnn", "--out", "a/b/c")
+
+
+def test_an_out_folder_that_exists(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    assert "taken: exists already; choose another --out" in refused(*IRIS, "--out", "taken")
+
+
+def test_an_out_folder_that_cannot_be_written(refused: Refused) -> None:
+    assert "cannot be written" in refused(*IRIS, "--out", "/proc/airmix/run")

@@ -1,0 +1,117 @@
+"""More mistakes, in this process: the same entry point, without the seconds that a process takes to import torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airmixml.cli.main import main
+
+IRIS = ("run", "--preset", "paper-iris", "--set", "radio.slots=20", "--set", "learner.epochs=1")
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused_inside(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Refused:
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> str:
+        before = sorted(tmp_path.rglob("*"))
+        monkeypatch.setattr(sys, "argv", ["airmix", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out) == (2, "")
+        assert err.startswith("airmix: error: ")
+        assert err.count("\n") == 1, err
+        assert sorted(tmp_path.rglob("*")) == before
+        return err
+
+    return call
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "meta", "cuda:-1", "cuda:99999999999999999999", "mps", "cpu0"])
+def test_devices_that_are_not_there(refused_inside: Refused, device: str) -> None:
+    assert f"device = '{device}'" in refused_inside(*IRIS, "--device", device)
+
+
+@pytest.mark.parametrize("out", [".", "..", "/", "", "x.partial"])
+def test_out_folders_that_cannot_be(refused_inside: Refused, out: str) -> None:
+    refused_inside(*IRIS, "--out", out)
+    refused_inside(*IRIS, "--out", out, "--force")
+
+
+def test_force_without_out(refused_inside: Refused) -> None:
+    assert "--force" in refused_inside(*IRIS, "--force")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--out", "n" * 300),
+        ("--out", "new/" + "n" * 300),
+        ("--set", "name=" + "n" * 300),
+        ("--block-slots", "0"),
+        ("--threads", "-1"),
+        ("--threads", "5000"),
+        ("--set", "radio.slots=1000000000000"),
+        ("--set", "workers.count=1000000000"),
+        ("--set", "workers.dataset=missing.csv"),
+        ("--set", "workers.dataset=iriss"),
+        ("--set", "workers.train_samples=150"),
+        ("--set", "mixing.prior=0.5,0.5"),
+        ("surplus", "--json"),
+        ("--seeds", "two"),
+        ("--seed", "-1"),
+        ("--seed", "9223372036854775808"),
+        ("--set", "radio.slots=many"),
+        ("--set", "radio.slots"),
+        ("--nothing",),
+    ],
+    ids=lambda arguments: " ".join(arguments)[:40],
+)
+def test_other_mistakes(refused_inside: Refused, arguments: tuple[str, ...]) -> None:
+    refused_inside(*IRIS, *arguments)
+
+
+@pytest.mark.parametrize("dataset", ["iris", "digits"])
+def test_a_network_that_fits_no_memory(refused_inside: Refused, dataset: str) -> None:
+    """Weights of 4 and 3.6 terabytes."""
+    model = {
+        "iris": ("learner.hidden_units=1000000,1000000",),
+        "digits": (
+            "learner.model=cnn",
+            "learner.kernel_size=3",
+            "learner.filters=100000",
+            "learner.hidden_units=1000000",
+        ),
+    }
+    overrides = (f"workers.dataset={dataset}", "workers.train_samples=0", *model[dataset])
+    assert "memory" in refused_inside(*IRIS, *(f"--set={assignment}" for assignment in overrides))
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_force_replaces_only_run_folders(refused_inside: Refused, tmp_path: Path, kind: str) -> None:
+    taken, precious = tmp_path / "taken", tmp_path / "elsewhere" / "thesis.txt"
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    if kind == "link":
+        taken.symlink_to(precious.parent)
+    elif kind == "folder":
+        precious = precious.parent.rename(taken) / "thesis.txt"
+    else:
+        precious = precious.rename(taken)
+    assert "taken: exists already" in refused_inside(*IRIS, "--out", "taken")
+    assert "taken: not a run folder" in refused_inside(*IRIS, "--out", "taken", "--force")
+    assert precious.read_text() == "precious"
+
+
+def test_the_last_of_several_seeds_is_checked_before_the_first_is_run(refused_inside: Refused) -> None:
+    assert "seed = 9223372036854775808" in refused_inside(*IRIS, "--seed", "9223372036854775807", "--seeds", "2")
+
+
+def test_several_seeds_of_an_impossible_scenario_leave_nothing(refused_inside: Refused) -> None:
+    assert "privacy.epsilon" in refused_inside(*IRIS, "--set", "privacy.epsilon=1", "--seeds", "3", "--out", "a/b")

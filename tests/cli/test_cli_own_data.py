@@ -1,0 +1,115 @@
+"""A user's CSV file from end to end, and names that would upset the table or the pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airmixml.cli.main import main
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def clouds(tmp_path: Path) -> Path:
+    """Write two clouds of 45 points each in the plane, far apart, and one point outside the declared bounds."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "my clouds [1].csv"
+    with path.open("w") as file:
+        file.write("height,width,note,kind\n")
+        for kind, centre in (("low", -5.0), ("high", 5.0)):
+            file.writelines(f"{x:.3f},{y:.3f},text,{kind}\n" for x, y in centre + rng.standard_normal((45, 2)))
+        file.write("12,5,text,high\n")
+    return path
+
+
+OWN = """
+name = "two clouds"
+[workers]
+dataset = "my clouds [1].csv"
+count = 60
+train_samples = 61
+label_column = "kind"
+feature_columns = ["height", "width"]
+input_lower = [-10]
+input_upper = [10, 10]
+[radio]
+slots = 300
+scheduled = 2
+[mixing]
+policy = "nonmix"
+power = "max"
+[learner]
+hidden_units = [8]
+epochs = 30
+learning_rate = 0.01
+"""
+
+
+def test_a_csv_file_from_end_to_end(airmix: Airmix, clouds: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(OWN)
+    done = airmix("run", "mine.toml", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    metrics = json.loads(done.stdout)
+    assert metrics["run_dir"] == "runs/two clouds-seed0"
+    assert metrics["dataset"] == {
+        "name": clouds.name,
+        "train_samples": 61,
+        "test_samples": 30,
+        "input_dim": 2,
+        "label_dim": 2,
+    }
+    assert metrics["clipped_values"] == 1
+    assert metrics["accuracy"]["final"] == 1.0  # ten standard deviations lie between the clouds
+    assert metrics["privacy"][0]["sensitivity"] == 2 + 2
+    assert metrics["privacy"][0]["target_epsilon"] is None
+
+
+@pytest.mark.parametrize("name", ["US$ and $^", "[bold]x", "日本 😀"])
+@pytest.mark.filterwarnings("error")
+def test_odd_names_reach_the_table_and_the_pictures_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    out = "odd [/red] folder"
+    small = ("--set", "radio.slots=10", "--set", "learner.epochs=1")
+    monkeypatch.setattr(
+        sys, "argv", ["airmix", "run", "--preset", "paper-iris", *small, f"--set=name={name}", "--out", out]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    table, err = capfd.readouterr()
+    assert (ended.value.code, err) == (0, "")
+    assert f"{name}, seed 0" in table
+    assert f"{out}/figures/overview.png" in table
+    assert (tmp_path / out / "figures" / "overview.png").stat().st_size > 10_000
+
+
+def test_a_terminal_without_greek_letters_still_gets_its_table(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "airmixml",
+            "run",
+            "--preset",
+            "digits",
+            "--set=radio.slots=20",
+            "--set=learner.epochs=1",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"runs/digits-seed0" in done.stdout

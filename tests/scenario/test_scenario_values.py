@@ -1,0 +1,183 @@
+"""Every key refuses what it must not hold, in one line with the key, the value and what it must be."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+from airmixml import Scenario, Speed
+from airmixml.scenario import Learner, Mixing, Privacy, Radio, Workers
+
+TABLES = {"workers": Workers, "radio": Radio, "mixing": Mixing, "privacy": Privacy, "learner": Learner}
+
+# Just outside the range of each number, typed from the guide's limits.
+WHOLE_NUMBERS: dict[str, tuple[Any, ...]] = {
+    "seed": (-1, 2**63),
+    "workers.count": (0, -1, 10**9 + 1),
+    "workers.train_samples": (-1, 2**63),
+    "radio.slots": (0, -5, 10**12 + 1),
+    "radio.scheduled": (0, 10**9 + 1),
+    "learner.kernel_size": (0, 1001),
+    "learner.pool_size": (0, 1001),
+    "learner.epochs": (0, 10**7 + 1),
+    "learner.batch_size": (0, 10**8 + 1),
+}
+REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
+    "workers.side_metres": (0, 0.0, -1, 1.1e6),
+    "workers.min_distance_metres": (0, 9.9e-4, 1.1e6),
+    "radio.slot_seconds": (0, -1e-3, 1.1e6),
+    "radio.path_loss_exponent": (-0.1, 10.1),
+    "radio.unit_path_loss_db": (-300.1, 100.1),
+    "radio.rician_k": (-1e-9, -math.inf),
+    "radio.noise_dbm": (-300.1, 100.1),
+    "radio.max_power_dbm": (-300.1, 100.1),
+    "mixing.alpha": (0, 9e-13, 1.1e15),
+    "mixing.power_scale_watts": (0, 9e-61, 1.1e10),
+    "privacy.epsilon": (0, -5, 1.1e100),
+    "privacy.delta": (0, 1, 1.5, -0.01),
+    "learner.learning_rate": (0, -1e-3, 1000.1),
+    "learner.adam_beta1": (-0.1, 1),
+    "learner.adam_beta2": (-0.1, 1.0),
+}
+WORDS = {
+    "workers.encoder": ("scale",),
+    "radio.fading": ("none", "rayleigh", "rician"),
+    "mixing.policy": ("dirmix", "nonmix", "equalmix"),
+    "mixing.assignment": ("random", "max-min"),
+    "mixing.power": ("max", "dp", "fixed"),
+    "privacy.adversary": ("release",),
+    "privacy.accountant": ("paper-loose",),
+    "learner.model": ("mlp", "cnn"),
+    "learner.loss": ("cross-entropy",),
+}
+TEXTS = ("name", "workers.dataset", "workers.label_column")
+LISTS = {
+    "workers.input_lower": ([math.nan], [math.inf], ["a"], [True], [10**400]),
+    "workers.input_upper": ([math.nan], [-math.inf], [None], [[1.0]]),
+    "workers.feature_columns": ([""], ["a\nb"], [1]),
+    "mixing.prior": ([-0.1, 1.1], [math.nan], ["1"]),
+    "learner.hidden_units": ([0], [1.5], [-1], [10**6 + 1], [True]),
+    "learner.filters": ([], [0], [10**5 + 1], ["32"]),
+}
+NOT_A_NUMBER = (True, False, "5", "", None, [1], (), {}, {"a": 1}, math.nan, 10**400, -(10**400), 1 + 2j, object())
+NOT_A_TEXT = ("", "a\nb", "\x1b[31m", "tab\t", "\u2028", "\ud800", 5, True, None, ["a"], b"bytes")
+
+
+def made_with(key: str, value: object) -> object:
+    table, _, entry = key.rpartition(".")
+    return TABLES[table](**{entry: value}) if table else Scenario(**{key: value})
+
+
+def cases() -> list[tuple[str, object]]:
+    numbers = {**WHOLE_NUMBERS, **REAL_NUMBERS}
+    found = [(key, bad) for key, outside in numbers.items() for bad in (*outside, *NOT_A_NUMBER)]
+    found += [(key, bad) for key in WHOLE_NUMBERS for bad in (1.5, math.inf, 1e300)]
+    found += [(key, math.inf) for key in REAL_NUMBERS if key != "radio.rician_k"]
+    found += [
+        (key, bad) for key, words in WORDS.items() for bad in ("", "x", words[0].upper(), words[0] + " ", 1, True)
+    ]
+    found += [(key, bad) for key in TEXTS for bad in NOT_A_TEXT]
+    found += [(key, bad) for key, lists in LISTS.items() for bad in (*lists, 1, "1", True, None, {}, {1.0})]
+    return found
+
+
+def test_the_tables_of_this_file_name_every_key() -> None:
+    declared = {f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in dataclasses.fields(kind)}
+    assert declared | {"name", "seed"} == {*WHOLE_NUMBERS, *REAL_NUMBERS, *WORDS, *TEXTS, *LISTS}
+
+
+def test_every_key_refuses_wrong_types_and_ranges(refused: Any) -> None:
+    for key, bad in cases():
+        message = refused(made_with, key, bad)
+        assert re.match(rf"{re.escape(key)}(\[\d\])? = .+: must be .+", message), (key, bad, message)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("radio.slots", 0, "radio.slots = 0: must be a whole number of at least 1 and at most 1000000000000"),
+        ("privacy.epsilon", -5, "privacy.epsilon = -5: must be a number above 0 and of at most 1e+100"),
+        ("privacy.delta", 1, "privacy.delta = 1: must be a number of at least 1e-300 and below 1"),
+        ("radio.rician_k", -1, "radio.rician_k = -1: must be a number of at least 0"),
+        ("mixing.power", "full", 'mixing.power = \'full\': must be one of "max", "dp", "fixed"'),
+        ("name", "a/b", "name = 'a/b': must be non-empty printable text on one line without / \\ : * ? \" < > |"),
+        ("learner.filters", [32, 0], "learner.filters[1] = 0: must be a whole number of at least 1 and at most 100000"),
+    ],
+)
+def test_messages_read_as_written_here(refused: Any, key: str, value: object, message: str) -> None:
+    assert refused(made_with, key, value) == message
+
+
+def test_a_number_above_the_unwritten_limit_is_told_the_limit(refused: Any) -> None:
+    assert "9223372036854775807" in refused(Scenario, seed=2**63)
+
+
+@pytest.mark.parametrize("bad", [10**5000, [10**5000], {"a": 10**5000}], ids=["number", "list", "table"])
+def test_values_that_python_cannot_print_are_refused_like_others(refused: Any, bad: object) -> None:
+    for key in ("radio.slots", "radio.noise_dbm", "mixing.power", "workers.dataset", "mixing.prior"):
+        assert refused(made_with, key, bad).startswith(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("seed", (0, 2**63 - 1, 7.0)),
+        ("workers.count", (1, 10**9, 2e3)),
+        ("radio.rician_k", (0, math.inf, 1e308)),
+        ("radio.noise_dbm", (-300, 100, -114)),
+        ("privacy.delta", (1e-300, math.nextafter(1.0, 0.0))),
+        ("learner.adam_beta1", (0, math.nextafter(1.0, 0.0))),
+        ("learner.hidden_units", ([], (1,), [10**6, 2.0])),
+        ("mixing.alpha", (1e-12, 1e15)),
+        ("workers.dataset", ("ß", "日本 語.csv", "~/a b.npz", "a/b\\c")),
+    ],
+)
+def test_the_ends_of_each_range_are_taken(key: str, values: tuple[object, ...]) -> None:
+    for value in values:
+        table = made_with(key, value)
+        stored = getattr(table, key.rpartition(".")[2])
+        assert stored == (tuple(value) if isinstance(value, list) else value)
+
+
+@pytest.mark.parametrize("name", [".", "..", " a", "a ", "a.", ".a", "a/b", "a:b", 'a"b', "a*b"])
+def test_names_that_no_folder_can_have_are_refused(refused: Any, name: str) -> None:
+    assert refused(Scenario, name=name).startswith("name = ")
+
+
+def test_keys_that_contradict_each_other_are_refused(refused: Any) -> None:
+    message = refused(Scenario, workers=Workers(count=3), radio=Radio(scheduled=4))
+    assert message.startswith("radio.scheduled = 4: must be at most workers.count = 3")
+    assert "mixing.prior has 2 shares" in refused(Scenario, mixing=Mixing(prior=(0.5, 0.5)))
+    assert refused(Mixing, prior=(0.5, 0.4)).startswith("mixing.prior sums to 0.9: must sum to 1")
+    assert "must sum to 1" in refused(Mixing, prior=(1e308, 1e308))
+
+
+def test_a_table_must_be_a_table(refused: Any) -> None:
+    for name, kind in TABLES.items():
+        for bad in (None, {}, "x", kind):
+            assert refused(Scenario, **{name: bad}).startswith(f"{name} = ")
+
+
+def test_scenarios_are_frozen_keyword_only_values() -> None:
+    scenario = Scenario(radio=Radio(slots=5))
+    for table in (scenario, *(getattr(scenario, name) for name in TABLES), Speed()):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(table, dataclasses.fields(table)[0].name, 1)
+        with pytest.raises(TypeError):
+            type(table)("positional")
+    assert len({scenario, Scenario(radio=Radio(slots=5)), Scenario()}) == 2
+    assert pickle.loads(pickle.dumps(scenario)) == copy.deepcopy(scenario) == scenario
+    assert scenario.with_seed(9) == Scenario(seed=9, radio=Radio(slots=5))
+    assert scenario.seed == 0
+
+
+def test_speed_is_checked_too(refused: Any) -> None:
+    assert refused(Speed, block_slots=0).startswith("block_slots = 0: must be a whole number of at least 1")
+    assert refused(Speed, threads=-1).startswith("threads = -1: ")
+    assert refused(Speed, device="").startswith("device = ''")
