@@ -90,6 +90,16 @@ def test_images_with_a_cnn() -> None:
     assert model.fit(images.reshape(80, 36), classes).score(images.reshape(80, 36), classes) > 0.9
 
 
+def test_numpy_numbers_are_taken_as_parameters(iris: tuple[np.ndarray, np.ndarray]) -> None:
+    parameters = {
+        "scheduled": np.int64(2),
+        "epochs": np.int64(2),
+        "alpha": np.float32(1),
+        "hidden_units": np.array([4]),
+    }
+    AirMixClassifier(input_bounds=BOUNDS, random_state=0, **{**QUICK, **parameters}).fit(*iris)
+
+
 def test_fewer_workers_than_scheduled_all_take_part() -> None:
     rows, classes = np.array([[0.1], [0.9], [0.2]]), np.array([0, 1, 0])
     model = AirMixClassifier(**{**QUICK, "scheduled": 50}, random_state=0).fit(rows, classes)
@@ -105,6 +115,8 @@ def test_fewer_workers_than_scheduled_all_take_part() -> None:
         ({"input_bounds": (1.0, 0.0)}, ScenarioError, r"input_bounds\[1\]"),
         ({"input_bounds": ([0.0, 0.0], [1.0, 1.0])}, ScenarioError, r"input_bounds\[0\]"),
         ({"model": "cnn"}, ScenarioError, "needs images"),
+        ({"model": "cnn", "image_shape": (3, 3)}, ScenarioError, r"image_shape = \(3, 3\)"),
+        ({"input_bounds": 1.0}, ScenarioError, "input_bounds = 1.0: must be a pair"),
         ({"device": "abacus"}, ScenarioError, "device = 'abacus'"),
     ],
 )

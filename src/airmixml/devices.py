@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,7 +10,12 @@ import torch
 
 from airmixml.errors import ScenarioError
 
-__all__ = ["find_device", "using_threads"]
+__all__ = ["find_device", "physical_memory_bytes", "using_threads"]
+
+
+def physical_memory_bytes() -> int:
+    """Return the memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def find_device(name: str) -> torch.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -14,9 +15,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from airmixml.edge import class_scores, train
+from airmixml.errors import ScenarioError
 from airmixml.radio import simulate
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Streams
+from airmixml.wording import shown
 from airmixml.workers import DataSet, Population, declare_bounds, place_workers, scale_to_unit
 
 __all__ = ["AirMixClassifier", "ReceivedMixtures"]
@@ -206,6 +209,10 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64]) -> DataSet:
+        if self.image_shape is not None and math.prod(self.image_shape) != inputs.shape[1]:
+            raise ScenarioError(
+                f"image_shape = {shown(self.image_shape)}: must hold the {inputs.shape[1]} features of X"
+            )
         unit, clipped = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
         return DataSet(
             name="X",
@@ -220,7 +227,10 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lower and upper bound of each feature."""
-        lower, upper = self.input_bounds
+        try:
+            lower, upper = self.input_bounds
+        except (TypeError, ValueError):
+            raise ScenarioError(f"input_bounds = {shown(self.input_bounds)}: must be a pair (lower, upper)") from None
         return declare_bounds(
             np.atleast_1d(lower).tolist(),
             np.atleast_1d(upper).tolist(),

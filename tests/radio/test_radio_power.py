@@ -57,14 +57,20 @@ def test_a_scale_that_would_exceed_the_limit_is_lowered_and_said_so() -> None:
     magnitude = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1e-6]])
     control = control_power(scenario("mixing.power=fixed", "mixing.power_scale_watts=0.01"), 7.0, ratios, magnitude)
     assert control.limited.tolist() == [False, True]
-    assert control.power_scale_watts == pytest.approx([0.01, MAX_POWER_WATTS * 1e-12 / 0.0625])
+    assert control.power_scale_watts == pytest.approx([0.01, MAX_POWER_WATTS * 1e-12 / 0.0625], rel=1e-9, abs=0)
 
 
 def test_privacy_power_is_proposition_2() -> None:
-    """epsilon = 5, delta = 0.01, T = 1000, r = 4/2000: beta in the second branch, computed with plain formulas."""
+    """delta = 0.01, T = 1000, r = 4/2000, so the branches meet at epsilon = 4.6212; with plain formulas."""
     ratios, magnitude = np.array([[0.4, 0.3, 0.2, 0.1]]), np.ones((1, 4))
     rate = 4 / 2000
-    grown = math.exp((5 + math.log(0.01)) / 1000)
-    beta = (10 ** (-14.4) / 2) * math.log((grown - (1 - 4 * rate**2)) / (4 * rate**2)) / (0.16 * 7)
-    control = control_power(scenario(), 7.0, ratios, magnitude)
-    assert control.power_scale_watts == pytest.approx([beta], rel=1e-9)
+
+    def grown(epsilon: float) -> float:
+        return math.exp((epsilon + math.log(0.01)) / 1000)
+
+    first = math.log((grown(5.0) - 1) / (2 * rate**2))
+    second = math.log((grown(4.61) - (1 - 4 * rate**2)) / (4 * rate**2))
+    for epsilon, exponent in ((5.0, first), (4.61, second)):
+        control = control_power(scenario(f"privacy.epsilon={epsilon}"), 7.0, ratios, magnitude)
+        by_hand = (10 ** (-14.4) / 2) * exponent / (0.16 * 7)
+        assert control.power_scale_watts == pytest.approx([by_hand], rel=1e-6, abs=0)

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from airmixml import Scenario, Speed, simulate
+from airmixml.errors import ScenarioError
 from airmixml.radio import AirReport, simulate_blocks
-from airmixml.radio.draws import AirSetting, draw_chapter
+from airmixml.radio.draws import AirSetting, SlotDraws, draw_chapter
 from airmixml.radio.mixtures import Mixtures
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
@@ -60,8 +61,11 @@ def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_populatio
     assert block.input_snr == pytest.approx(
         draws.power_scale_watts * (inputs**2).sum(axis=1) / (3 * noise_watts / 2), rel=1e-4, abs=1e-12
     )
-    assert block.energy_joules == pytest.approx(0.002 * draws.power_watts)
-    assert block.amplitude == pytest.approx((np.sqrt(draws.power_watts) * draws.magnitude).sum(axis=1))
+    assert block.label_snr == pytest.approx(
+        draws.power_scale_watts * (labels**2).sum(axis=1) / (2 * noise_watts / 2), rel=1e-4, abs=0
+    )
+    assert block.energy_joules == pytest.approx(0.002 * draws.power_watts, rel=1e-9, abs=0)
+    assert block.amplitude == pytest.approx((np.sqrt(draws.power_watts) * draws.magnitude).sum(axis=1), rel=1e-9, abs=0)
 
 
 def test_one_policy_does_not_change_the_draws_of_another(small_dataset: DataSet, small_population: Population) -> None:
@@ -91,12 +95,76 @@ def test_report_adds_up(small_dataset: DataSet, small_population: Population) ->
         np.add.at(by_worker, block.draws.scheduled_workers, block.energy_joules)
         limited += int(block.draws.limited.sum())
         assert block.power_watts.max() <= dbm_to_watts(23.0)
-    assert report.worker_energy_joules == pytest.approx(by_worker)
-    assert report.energy_joules == pytest.approx(by_worker.sum())
+    assert report.worker_energy_joules == pytest.approx(by_worker, rel=1e-9, abs=0)
+    assert report.energy_joules == pytest.approx(by_worker.sum(), rel=1e-9, abs=0)
     assert report.limited_slots == limited
     assert 0 < limited < 500
     assert report.power_dbm.counts.sum() == 1500
     assert report.snr_db.counts.sum() == 500
+
+
+def report_of(setting: Scenario, dataset: DataSet, population: Population) -> tuple[AirReport, SlotDraws]:
+    (block,) = simulate_blocks(setting, dataset, population, speed=Speed(block_slots=500))
+    report = AirReport(setting, dataset)
+    report.add(block)
+    return report, block.draws
+
+
+def test_a_met_target_takes_credit_for_the_hidden_schedule(
+    small_dataset: DataSet, small_population: Population
+) -> None:
+    report, _ = report_of(scenario("privacy.epsilon=30"), small_dataset, small_population)
+    assert report.limited_slots == 0
+    assert report.privacy.sampling_rate == 3 / 12
+    assert report.privacy.epsilon == pytest.approx(30.0)
+    assert report.privacy.epsilon <= 30.0
+    assert report.privacy.target_epsilon == 30.0
+
+
+@pytest.mark.parametrize("power", ["mixing.power=max", "mixing.power=fixed"])
+def test_power_that_tells_the_schedule_takes_no_credit(
+    small_dataset: DataSet, small_population: Population, power: str
+) -> None:
+    """Where a worker's limit set beta, epsilon is the worst worker's sum of q^2 d 2 beta / sigma^2 plus ln(1/delta)."""
+    setting = scenario(power, "mixing.power_scale_watts=2e-8", "mixing.alpha=1")
+    report, draws = report_of(setting, small_dataset, small_population)
+    losses = [
+        sum(
+            float(draws.ratios[slot, place]) ** 2 * 5 * 2 * float(draws.power_scale_watts[slot]) / 10 ** (-14.4)
+            for slot, place in zip(*np.nonzero(draws.scheduled_workers == worker), strict=True)
+        )
+        for worker in range(12)
+    ]
+    assert report.privacy.sampling_rate == 1.0
+    assert report.privacy.epsilon == pytest.approx(max(losses) + np.log(100), rel=1e-9)
+    assert report.privacy.target_epsilon is None
+
+
+def test_only_workers_that_send_count_in_the_power_histogram(
+    small_dataset: DataSet, small_population: Population
+) -> None:
+    report, draws = report_of(scenario("mixing.policy=nonmix"), small_dataset, small_population)
+    assert report.power_dbm.counts.sum() == 500
+    sent = draws.power_watts[draws.ratios > 0]
+    assert report.power_dbm.quantile_db(0.5) == pytest.approx(10 * np.log10(1e3 * np.median(sent)), abs=0.11)
+
+
+def test_noise_beyond_float32_is_refused(small_dataset: DataSet, small_population: Population) -> None:
+    drowned = scenario(
+        "radio.noise_dbm=100",
+        "radio.path_loss_exponent=10",
+        "workers.side_metres=1e6",
+        "mixing.power=fixed",
+        "mixing.power_scale_watts=1e-60",
+    )
+    far = Population(distance_metres=np.full(12, 1e6), sample_index=small_population.sample_index)
+    with pytest.raises(ScenarioError, match="float32"):
+        simulate(drowned.with_overrides("radio.max_power_dbm=-300"), dataset=small_dataset, population=far)
+
+
+def test_a_population_of_another_size_is_refused(small_dataset: DataSet, small_population: Population) -> None:
+    with pytest.raises(ScenarioError, match=r"workers.count = 13: must be the population's 12"):
+        simulate(scenario("workers.count=13"), dataset=small_dataset, population=small_population)
 
 
 def test_a_million_workers_hold_places_not_samples() -> None:

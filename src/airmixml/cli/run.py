@@ -46,8 +46,6 @@ def run_command(
     """
     scenario = choose_scenario(file, preset, assignments or [], seed)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
-    if seeds < 1:
-        raise ScenarioError(f"--seeds {seeds}: must be at least 1")
     if force and out is None:
         raise ScenarioError("--force: replaces the folder --out, so give that too")
     from airmixml.study import run  # after the checks: importing torch takes seconds

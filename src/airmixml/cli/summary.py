@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from airmixml.scenario import Scenario
@@ -19,7 +20,7 @@ _POLICY_NAMES = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
 def run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
     """Return what a run gave, what it cost and what it promises, as a table of two columns."""
     runs = metrics.get("runs", [])
-    title = f"{scenario.name}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
+    title = f"{escape(scenario.name)}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="cyan", no_wrap=True)
     table.add_column()
@@ -35,7 +36,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     dataset, mixing, radio = metrics["dataset"], scenario.mixing, scenario.radio
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     rows = [
-        ("data", f"{dataset['name']}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes"),
+        ("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes"),
         ("workers", f"{scenario.workers.count:,}, {radio.scheduled} at a time in {radio.slots:,} slots"),
         ("mixing", _POLICY_NAMES[mixing.policy] + alpha),
     ]
@@ -73,9 +74,16 @@ def _privacy(metrics: dict[str, Any]) -> Rows:
             ("  neighbours", statement["adjacency"]),
             ("  against", f"{statement['adversary']}: sees all mixtures, knows no schedule"),
             ("  noise", f"{statement['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
+            ("  sampling", _sampling(statement["sampling_rate"])),
             ("  not against", "the server, which knows who sent in each slot"),
         ]
     return rows
+
+
+def _sampling(rate: float) -> str:
+    if rate < 1.0:
+        return f"takes credit for a hidden schedule, 1 worker in {1 / rate:,.0f} per slot"
+    return "no credit: the received power told who was scheduled"
 
 
 def _radio(metrics: dict[str, Any]) -> Rows:
@@ -94,8 +102,8 @@ def _folder(metrics: dict[str, Any]) -> Rows:
     first = f"seed-{runs[0]['seed']}/" if runs else ""
     return [
         ("time", f"{metrics['seconds']:.1f} s"),
-        ("run folder", metrics["run_dir"]),
-        ("picture", f"{metrics['run_dir']}/{first}figures/overview.png"),
+        ("run folder", escape(metrics["run_dir"])),
+        ("picture", escape(f"{metrics['run_dir']}/{first}figures/overview.png")),
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from airmixml.devices import physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Learner
 
@@ -29,7 +30,18 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: t
             layers += [nn.Linear(width, units), nn.ReLU()]
             width = units
         model = nn.Sequential(*layers, nn.Linear(width, label_dim))
+    _check_size(learner, model)
     return model.to_empty(device="cpu")
+
+
+def _check_size(learner: Learner, model: nn.Module) -> None:
+    """Refuse a network that this machine cannot hold: parameters, gradients and Adam's two moments in float32."""
+    needed = 4 * 4 * sum(parameter.numel() for parameter in model.parameters())
+    if needed > physical_memory_bytes():
+        raise ScenarioError(
+            f"learner.hidden_units = {list(learner.hidden_units)}: needs {needed / 1e9:.0f} GB of memory, "
+            f"this machine has {physical_memory_bytes() / 1e9:.0f} GB; use smaller layers"
+        )
 
 
 def _convolutions(learner: Learner, image_shape: tuple[int, int] | None) -> tuple[list[nn.Module], int]:

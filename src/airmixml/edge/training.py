@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from torch import nn
 from airmixml.devices import find_device, using_threads
 from airmixml.edge.models import build_model, initialise
 from airmixml.edge.steps import make_step
+from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
 from airmixml.radio import Mixtures
 from airmixml.scenario import Learner, Speed
@@ -26,7 +28,6 @@ __all__ = [
     "class_scores",
     "train",
     "train_model",
-    "using_threads",
 ]
 
 _SCORING_BATCH = 1000
@@ -130,10 +131,8 @@ def train_model(
     test_inputs = torch.from_numpy(dataset.test_inputs).to(device)
     test_labels = torch.from_numpy(dataset.test_labels).to(device)
     history = TrainingHistory()
-    with (
-        using_threads(speed.threads or _useful_threads(model, learner.batch_size)),
-        _repeatable_convolutions(),
-    ):
+    threads = speed.threads or _useful_threads(model, learner.batch_size)
+    with using_threads(threads), _repeatable_convolutions(), _current(device):
         optimiser = _adam(model, learner)
         done = _restore(checkpoint, model, optimiser, history)
         loss_sum = torch.zeros((), device=device)
@@ -145,7 +144,7 @@ def train_model(
             order = torch.from_numpy(streams.generator("training", epoch + 1).permutation(len(inputs))).to(device)
             for batch in zip(*(torch.split(part[order], learner.batch_size) for part in (inputs, labels)), strict=True):
                 step(*batch)
-            history.loss.append(float(loss_sum) / len(inputs))
+            history.loss.append(_finite_loss(float(loss_sum) / len(inputs), epoch, learner))
             if len(test_labels):
                 right = class_scores(model, test_inputs).argmax(dim=1) == test_labels
                 history.test_accuracy.append(float(right.double().mean()))
@@ -213,6 +212,20 @@ def _useful_threads(model: nn.Module, batch_size: int) -> int:
     has_convolutions = any(isinstance(module, nn.Conv2d) for module in model.modules())
     multiplications = batch_size * sum(parameter.numel() for parameter in model.parameters())
     return torch.get_num_threads() if has_convolutions or multiplications > 5_000_000 else 1
+
+
+def _finite_loss(loss: float, epoch: int, learner: Learner) -> float:
+    if not math.isfinite(loss):
+        raise AirMixError(
+            f"training: the loss is {loss} in epoch {epoch + 1}; the mixtures are too noisy or learner.learning_rate = "
+            f"{learner.learning_rate:g} is too large; raise the power or lower the rate"
+        )
+    return loss
+
+
+def _current(device: torch.device) -> AbstractContextManager[object]:
+    """Make a GPU the current one: streams and graphs are made on that, wherever the tensors are."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What an adversary may learn: the paper's bounds and the power scale that keeps them. Needs no torch."""
 
 from airmixml.privacy.loose_bound import (
+    known_schedule_loss,
     paper_sensitivity,
     power_scale_for_privacy,
     slot_privacy_exponent,
@@ -9,11 +10,10 @@ from airmixml.privacy.loose_bound import (
     total_privacy_loss,
 )
 from airmixml.privacy.statement import PrivacyStatement
-from airmixml.privacy.target import check_privacy_target
 
 __all__ = [
     "PrivacyStatement",
-    "check_privacy_target",
+    "known_schedule_loss",
     "paper_sensitivity",
     "power_scale_for_privacy",
     "slot_privacy_exponent",

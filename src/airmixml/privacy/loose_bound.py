@@ -10,6 +10,7 @@ norm when it is removed or replaced, so the paper's sensitivity covers both.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from airmixml.errors import PrivacyError
 
 __all__ = [
+    "known_schedule_loss",
     "log_subsampled_renyi_term",
     "paper_sensitivity",
     "power_scale_for_privacy",
@@ -25,6 +27,9 @@ __all__ = [
     "smallest_certifiable_epsilon",
     "total_privacy_loss",
 ]
+
+# Rounding of a few steps must not carry a calibrated epsilon above its target.
+_ROUNDING_MARGIN: Final = 1.0 - 1e-12
 
 
 def paper_sensitivity(input_dim: int, label_dim: int) -> float:
@@ -66,6 +71,24 @@ def total_privacy_loss(sum_of_slot_losses: float, delta: float) -> float:
     return sum_of_slot_losses + math.log(1.0 / delta)
 
 
+def known_schedule_loss(
+    ratios: ArrayLike, power_scale_watts: ArrayLike, noise_watts: float, sensitivity: float
+) -> NDArray[np.float64]:
+    """Return what each scheduled worker loses in a slot to somebody who knows the schedule; slots x scheduled.
+
+    It is the Renyi divergence of order 2 of one Gaussian mechanism, q^2 (d_X + d_Y) / (sigma_n^2 / (2 beta)), the
+    unamplified term behind Corollary 1. A worker's losses add up over its own slots.
+
+    Args:
+        ratios: q; slots x scheduled.
+        power_scale_watts: beta; slots.
+        noise_watts: sigma_n^2, noise power per complex symbol.
+        sensitivity: bound on ||i||^2 + ||l||^2.
+    """
+    beta = np.asarray(power_scale_watts, dtype=np.float64)[:, None]
+    return slot_privacy_exponent(ratios, beta, noise_watts, sensitivity)
+
+
 def smallest_certifiable_epsilon(delta: float) -> float:
     """Return ln(1/delta): the loose bound certifies only what lies above it, at any power."""
     return math.log(1.0 / delta)
@@ -83,7 +106,7 @@ def power_scale_for_privacy(
 ) -> NDArray[np.float64]:
     """Return beta of Proposition 2 for each slot (both branches), in watts.
 
-    With these beta in all ``slots`` slots, Corollary 1 gives exactly ``epsilon``.
+    With these beta in all ``slots`` slots, Corollary 1 gives ``epsilon``, or a hair less, never more.
 
     Args:
         largest_ratio: max_i q_{i,t} of each slot; shape slots.
@@ -108,4 +131,4 @@ def power_scale_for_privacy(
     else:
         exponent = math.log1p(math.exp(log_growth - log_twice_rate_squared - math.log(2.0)))
     ratio = np.asarray(largest_ratio, dtype=np.float64)
-    return np.asarray((noise_watts / 2.0) * exponent / (ratio**2 * sensitivity))
+    return np.asarray(_ROUNDING_MARGIN * (noise_watts / 2.0) * exponent / (ratio**2 * sensitivity))

@@ -19,6 +19,8 @@ class PrivacyStatement:
         accountant: the bound that gives epsilon.
         adjacency: what neighbouring sets of workers are.
         sensitivity: the bound on ||input||^2 + ||label||^2 of one worker.
+        sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none, because
+            the received power told who was scheduled.
         noise_watts_per_symbol: noise power per complex symbol that the adversary is assumed to suffer.
         target_epsilon: the epsilon that was asked for, if the power was set to meet one.
     """
@@ -29,6 +31,7 @@ class PrivacyStatement:
     accountant: str
     adjacency: str
     sensitivity: float
+    sampling_rate: float
     noise_watts_per_symbol: float
     target_epsilon: float | None = None
 

@@ -37,6 +37,11 @@ class AirSetting:
     symbols: int
     sensitivity: float
 
+    @property
+    def bytes_per_chapter(self) -> int:
+        """Memory that the draws of one chapter take, roughly."""
+        return SLOTS_PER_CHAPTER * (5 * 8 * self.scenario.radio.scheduled + 4 * self.symbols)
+
     @classmethod
     def of(cls, scenario: Scenario, dataset: DataSet, population: Population) -> Self:
         """Gather the setting of a scenario with its workers in place."""
@@ -76,6 +81,10 @@ class SlotDraws:
 
     def __getitem__(self, slots: slice) -> Self:
         return type(self)(**{entry.name: getattr(self, entry.name)[slots] for entry in fields(self)})
+
+    def copy(self) -> Self:
+        """Return the same draws in memory of their own."""
+        return type(self)(**{entry.name: getattr(self, entry.name).copy() for entry in fields(self)})
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from airmixml.devices import find_device
+from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
-from airmixml.privacy import check_privacy_target
 from airmixml.progress import Progress, silent
+from airmixml.radio.power import check_privacy_target
 from airmixml.radio.report import AirReport
 from airmixml.radio.transmission import MixtureBlock, simulate_blocks
 from airmixml.scenario import Scenario, Speed
@@ -76,6 +75,8 @@ def simulate(
     _check_memory(scenario, dataset, device)
     if population is None:
         population = deploy(scenario.workers, dataset.train_samples, streams)
+    elif population.count != scenario.workers.count:
+        raise ScenarioError(f"workers.count = {scenario.workers.count}: must be the population's {population.count}")
     inputs = torch.empty((slots, dataset.input_dim), device=device)
     labels = torch.empty((slots, dataset.label_dim), device=device)
     report = AirReport(scenario, dataset)
@@ -85,6 +86,7 @@ def simulate(
         here = slice(block.first_slot, block.first_slot + block.slots)
         inputs[here], labels[here] = block.inputs, block.labels
         report.add(block)
+        _check_finite(scenario, block)
         if examples is None:
             examples = block.head(_EXAMPLE_SLOTS)
         progress("over the air", here.stop, slots)
@@ -100,15 +102,25 @@ def simulate(
     )
 
 
+def _check_finite(scenario: Scenario, block: MixtureBlock) -> None:
+    """Refuse noise that float32 cannot hold rather than train on infinities."""
+    if not (torch.isfinite(block.inputs).all() and torch.isfinite(block.labels).all()):
+        raise ScenarioError(
+            f"radio.noise_dbm = {scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; lower "
+            "the noise or the path loss, or raise the power"
+        )
+
+
 def _check_memory(scenario: Scenario, dataset: DataSet, device: torch.device) -> None:
     """Refuse what cannot fit rather than be killed half-way."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    physical = physical_memory_bytes()
     if scenario.workers.count * _BYTES_PER_WORKER > physical:
         raise ScenarioError(
             f"workers.count = {scenario.workers.count}: needs more memory than the {physical / 1e9:.0f} GB of this "
             "machine; deploy fewer workers"
         )
-    needed = 4 * scenario.radio.slots * (dataset.input_dim + dataset.label_dim)
+    # Twice: training shuffles a copy.
+    needed = 2 * 4 * scenario.radio.slots * (dataset.input_dim + dataset.label_dim)
     available = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else physical
     if needed > available:
         raise ScenarioError(

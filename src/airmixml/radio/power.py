@@ -11,7 +11,15 @@ from airmixml.privacy import power_scale_for_privacy
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
-__all__ = ["PowerControl", "control_power", "largest_power_scale", "received_amplitude", "transmit_power"]
+__all__ = [
+    "PowerControl",
+    "check_privacy_target",
+    "control_power",
+    "largest_power_scale",
+    "private_power_scale",
+    "received_amplitude",
+    "transmit_power",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +56,27 @@ def received_amplitude(power_watts: NDArray[np.float64], magnitude: NDArray[np.f
     return np.asarray(np.sum(np.sqrt(power_watts) * magnitude, axis=1))
 
 
+def check_privacy_target(scenario: Scenario) -> None:
+    """Raise a PrivacyError if the scenario sets its power by a target that its bound cannot certify."""
+    if scenario.mixing.power == "dp":
+        private_power_scale(scenario, np.ones(1), sensitivity=1.0)
+
+
+def private_power_scale(
+    scenario: Scenario, largest_ratio: NDArray[np.float64], sensitivity: float
+) -> NDArray[np.float64]:
+    """Return beta of Proposition 2 for the scenario's privacy target; shape slots."""
+    return power_scale_for_privacy(
+        largest_ratio,
+        epsilon=scenario.privacy.epsilon,
+        delta=scenario.privacy.delta,
+        slots=scenario.radio.slots,
+        sampling_rate=scenario.sampling_rate,
+        noise_watts=dbm_to_watts(scenario.radio.noise_dbm),
+        sensitivity=sensitivity,
+    )
+
+
 def control_power(
     scenario: Scenario, sensitivity: float, ratios: NDArray[np.float64], magnitude: NDArray[np.float64]
 ) -> PowerControl:
@@ -59,15 +88,7 @@ def control_power(
     elif scenario.mixing.power == "fixed":
         asked = np.full(len(ratios), scenario.mixing.power_scale_watts)
     else:
-        asked = power_scale_for_privacy(
-            ratios.max(axis=1),
-            epsilon=scenario.privacy.epsilon,
-            delta=scenario.privacy.delta,
-            slots=scenario.radio.slots,
-            sampling_rate=scenario.radio.scheduled / scenario.workers.count,
-            noise_watts=dbm_to_watts(scenario.radio.noise_dbm),
-            sensitivity=sensitivity,
-        )
+        asked = private_power_scale(scenario, ratios.max(axis=1), sensitivity)
     beta = np.minimum(asked, largest)
     # Rounding may carry the worker that sets the limit a hair above it.
     power_watts = np.minimum(transmit_power(beta, ratios, magnitude), max_power_watts)

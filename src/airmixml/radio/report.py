@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from airmixml.privacy import (
     PrivacyStatement,
+    known_schedule_loss,
     paper_sensitivity,
     slot_privacy_exponent,
     slot_privacy_loss,
@@ -62,30 +63,37 @@ class AirReport:
         self._input_share = dataset.input_dim / (dataset.input_dim + dataset.label_dim)
         self.snr_db = DecibelHistogram()
         self._sum_of_slot_losses = 0.0
+        self._worker_losses: NDArray[np.float64] = np.zeros(scenario.workers.count)
 
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
         scenario, draws = self.scenario, block.draws
         self.slots += block.slots
         self.limited_slots += int(draws.limited.sum())
-        workers = len(self.worker_energy_joules)
-        self.worker_energy_joules += np.bincount(
-            draws.scheduled_workers.ravel(), weights=block.energy_joules.ravel(), minlength=workers
-        )
+        workers = draws.scheduled_workers.ravel()
+        self.worker_energy_joules += self._by_worker(workers, block.energy_joules)
         self.largest_power_watts = max(self.largest_power_watts, float(draws.power_watts.max()))
-        self.power_dbm.add(watts_to_dbm(draws.power_watts))
+        self.power_dbm.add(watts_to_dbm(draws.power_watts[draws.ratios > 0.0]))
         self.input_snr_db.add(ratio_to_db(block.input_snr))
         self.label_snr_db.add(ratio_to_db(block.label_snr))
         share = self._input_share
         self.snr_db.add(ratio_to_db(share * block.input_snr + (1.0 - share) * block.label_snr))
-        exponent = slot_privacy_exponent(
-            draws.ratios.max(axis=1),
-            draws.power_scale_watts,
-            dbm_to_watts(scenario.radio.noise_dbm),
-            self._sensitivity,
-        )
-        rate = scenario.radio.scheduled / scenario.workers.count
-        self._sum_of_slot_losses += float(slot_privacy_loss(exponent, rate).sum())
+        mechanism = (draws.power_scale_watts, dbm_to_watts(scenario.radio.noise_dbm), self._sensitivity)
+        exponent = slot_privacy_exponent(draws.ratios.max(axis=1), *mechanism)
+        self._sum_of_slot_losses += float(slot_privacy_loss(exponent, scenario.sampling_rate).sum())
+        self._worker_losses += self._by_worker(workers, known_schedule_loss(draws.ratios, *mechanism))
+
+    def _by_worker(self, workers: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(workers, values.ravel(), self.scenario.workers.count).astype(np.float64, copy=False)
+
+    @property
+    def power_tells_the_schedule(self) -> bool:
+        """Whether the received power depended on who was scheduled, in any slot.
+
+        Where the power limit of a scheduled worker sets beta, the noise level of that slot's mixture gives that worker
+        away, and amplification by sampling, which rests on a hidden schedule, cannot be claimed.
+        """
+        return self.scenario.mixing.power == "max" or self.limited_slots > 0
 
     @property
     def energy_joules(self) -> float:
@@ -94,15 +102,21 @@ class AirReport:
 
     @property
     def privacy(self) -> PrivacyStatement:
-        """What Corollary 1 gives for the powers really used."""
-        target = self.scenario.privacy
+        """What the paper's loose bound gives for the powers really used.
+
+        That is Corollary 1, with its credit for sampling; or, where the power told the schedule, the same bound without
+        that credit: the losses of the worst worker over its own slots.
+        """
+        target, told = self.scenario.privacy, self.power_tells_the_schedule
+        losses = float(self._worker_losses.max()) if told else self._sum_of_slot_losses
         return PrivacyStatement(
-            epsilon=total_privacy_loss(self._sum_of_slot_losses, target.delta),
+            epsilon=total_privacy_loss(losses, target.delta),
             delta=target.delta,
             adversary=target.adversary,
             accountant=target.accountant,
             adjacency="replace-one",
             sensitivity=self._sensitivity,
+            sampling_rate=1.0 if told else self.scenario.sampling_rate,
             noise_watts_per_symbol=dbm_to_watts(self.scenario.radio.noise_dbm),
             target_epsilon=target.epsilon if self.scenario.mixing.power == "dp" else None,
         )

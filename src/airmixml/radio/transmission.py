@@ -22,6 +22,8 @@ from airmixml.workers import DataSet, Population
 
 __all__ = ["MixtureBlock", "simulate_blocks"]
 
+_BYTES_AHEAD = 500_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureBlock:
@@ -53,12 +55,12 @@ class MixtureBlock:
         """Return copies of the first slots, so that the rest of the block can be freed."""
         return replace(
             self,
-            draws=self.draws[:slots],
+            draws=self.draws[:slots].copy(),
             **{
                 name: getattr(self, name)[:slots].clone()
                 for name in ("inputs", "labels", "clean_inputs", "clean_labels")
             },
-            **{name: getattr(self, name)[:slots] for name in ("input_snr", "label_snr", "energy_joules")},
+            **{name: getattr(self, name)[:slots].copy() for name in ("input_snr", "label_snr", "energy_joules")},
         )
 
     @property
@@ -117,11 +119,12 @@ def symbol_table(dataset: DataSet) -> torch.Tensor:
 def _draw_ahead(setting: AirSetting, threads: int) -> Iterator[SlotDraws]:
     """Draw the chapters in order, a few ahead on other threads (NumPy draws without holding the interpreter)."""
     pending: deque[Future[SlotDraws]] = deque()
-    executor = ThreadPoolExecutor(threads, thread_name_prefix="airmix-draws")
+    ahead = max(1, min(2 * threads, _BYTES_AHEAD // setting.bytes_per_chapter))
+    executor = ThreadPoolExecutor(min(threads, ahead), thread_name_prefix="airmix-draws")
     try:
         for chapter in range(chapter_count(setting.scenario.radio.slots)):
             pending.append(executor.submit(draw_chapter, setting, chapter))
-            if len(pending) > 2 * threads:
+            if len(pending) > ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -23,7 +23,8 @@ def preset_text(name: str) -> str:
     """Return the TOML file of a preset, as shipped."""
     if name not in preset_names():
         raise ScenarioError(
-            f"preset {shown(name)}: there is none of that name; did you mean {nearest(name, preset_names())}? (`airmix presets` lists them)"
+            f"preset {shown(name)}: there is none of that name; did you mean {nearest(name, preset_names())}? "
+            "(`airmix presets` lists them)"
         )
     return (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
 

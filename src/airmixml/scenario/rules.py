@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Protocol
 
@@ -35,7 +36,7 @@ class Real:
 
     def check(self, name: str, value: object) -> float:
         """Return the value as a float inside the range."""
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise _refuse(name, value, f"a number {self._range()}")
         try:
             number = float(value)
@@ -67,11 +68,10 @@ class Whole:
 
     def check(self, name: str, value: object) -> int:
         """Return the value as an int inside the range."""
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
+        whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
+        if isinstance(value, bool) or not whole or not self.low <= int(value) <= self.high:  # type: ignore[call-overload]
             raise _refuse(name, value, f"a whole number of at least {self.low} and at most {self.high}")
-        return value
+        return int(value)  # type: ignore[call-overload, no-any-return]
 
 
 @dataclass(frozen=True)

@@ -190,6 +190,11 @@ class Scenario:
                 f"{self.radio.scheduled} of them, or be empty for equal shares"
             )
 
+    @property
+    def sampling_rate(self) -> float:
+        """r = |N_t| / N, the share of the workers that is scheduled in a slot."""
+        return self.radio.scheduled / self.workers.count
+
     def with_seed(self, seed: int) -> Scenario:
         """Return the same scenario with another seed."""
         return replace(self, seed=seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import platform
@@ -17,10 +18,9 @@ from typing import Any
 import torch
 
 from airmixml.edge import TrainedModel, build_model, train
-from airmixml.errors import RunFolderError
-from airmixml.privacy import check_privacy_target
+from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio import Mixtures, simulate
+from airmixml.radio import Mixtures, check_privacy_target, simulate
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.figures import draw_run
@@ -39,13 +39,14 @@ from airmixml.workers import load_dataset
 __all__ = ["load_model", "run"]
 
 RUNS_FOLDER = Path("runs")
+SCENARIO = "scenario.toml"
 
 
 def run(
     scenario: Scenario,
     *,
     seeds: int = 1,
-    out: Path | None = None,
+    out: Path | str | None = None,
     force: bool = False,
     speed: Speed | None = None,
     data_dir: Path | None = None,
@@ -63,13 +64,16 @@ def run(
         progress: told how far each stage is.
     """
     speed = speed or Speed()
-    identity = {"scenario": scenario.to_dict(), "seeds": seeds, "airmixml": __version__}
+    if seeds < 1:
+        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    check_privacy_target(scenario)
+    identity = {**_identity(scenario), "seeds": seeds}
     claim: AbstractContextManager[RunFolder]
     if out is None:
         name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
         claim = claim_free_folder(RUNS_FOLDER, name, identity)
     else:
-        claim = claim_folder(out, identity, force=force)
+        claim = claim_folder(Path(out), identity, force=force)
     try:
         with claim as folder:
             if seeds == 1:
@@ -79,6 +83,7 @@ def run(
             metrics["run_dir"] = str(folder.final)
             for each in metrics.get("runs", []):
                 each["run_dir"] = str(folder.final / f"seed-{each['seed']}")
+            write_file(folder.work / SCENARIO, scenario.to_toml())
             write_file(folder.work / METRICS, json.dumps(metrics, indent=2, allow_nan=False) + "\n")
             folder.publish(replace=force)
     except OSError as problem:
@@ -89,11 +94,13 @@ def run(
     return metrics
 
 
-def load_model(folder: Path) -> torch.nn.Sequential:
-    """Return the trained model of a finished run folder, on the CPU."""
-    load_metrics(folder)
+def load_model(folder: Path | str) -> torch.nn.Sequential:
+    """Return the trained model of a finished run folder of one seed, on the CPU."""
+    folder = Path(folder)
+    if "runs" in load_metrics(folder):
+        raise RunFolderError(f"{folder}: holds several seeds; give the folder of one, such as {folder}/seed-0")
     saved = torch.load(folder / "model.pt", map_location="cpu", weights_only=True)
-    scenario = Scenario.load(folder / "scenario.toml")
+    scenario = Scenario.load(folder / SCENARIO)
     shape = saved["image_shape"]
     model = build_model(scenario.learner, saved["input_dim"], saved["label_dim"], tuple(shape) if shape else None)
     model.load_state_dict(saved["parameters"])
@@ -103,17 +110,15 @@ def load_model(folder: Path) -> torch.nn.Sequential:
 def _run_one(scenario: Scenario, work: Path, speed: Speed, data_dir: Path | None, progress: Progress) -> dict[str, Any]:
     """Run one seed inside ``work`` and return its metrics."""
     started = time.perf_counter()
-    check_privacy_target(scenario)
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
     build_model(
         scenario.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape
     )  # refuses before the slots run
     mixtures = simulate(scenario, dataset=dataset, speed=speed, progress=progress)
     simulated = time.perf_counter()
-    checkpoint = FileCheckpoint(work)
+    checkpoint = FileCheckpoint(work, made_with=f"{speed.device} torch {torch.__version__}")
     trained = train(mixtures, speed=speed, progress=progress, checkpoint=checkpoint)
     finished = time.perf_counter()
-    write_file(work / "scenario.toml", scenario.to_toml())
     write_file(work / "learning_curve.csv", _curve_table(trained))
     _save_model(mixtures, trained, work / "model.pt")
     draw_run(mixtures, trained.history, work / "figures")
@@ -155,9 +160,9 @@ def _run_seeds(
         if final.exists():
             runs.append(load_metrics(final))
             continue
-        identity = {"scenario": single.to_dict(), "airmixml": __version__}
-        with claim_folder(final, identity) as folder:
+        with claim_folder(final, _identity(single)) as folder:
             metrics = _run_one(single, folder.work, speed, data_dir, progress)
+            write_file(folder.work / SCENARIO, single.to_toml())
             write_file(folder.work / METRICS, json.dumps(metrics, indent=2, allow_nan=False) + "\n")
             folder.publish()
         runs.append(metrics)
@@ -166,34 +171,64 @@ def _run_seeds(
 
 
 def _summary(scenario: Scenario, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return means over the seeds, with the spread of the accuracy; the worst seed's privacy loss."""
-    final = [each["accuracy"]["final"] for each in runs]
-    best = [each["accuracy"]["best"] for each in runs]
-    worst = max(runs, key=lambda each: each["privacy"][0]["epsilon"])
-    means = {name: statistics.fmean(each[name] for each in runs) for name in _AVERAGED}
+    """Return means over the seeds, the spread of the accuracy, and the worst of what has limits."""
+
+    def mean(*path: str) -> Any:
+        return statistics.fmean(_at(each, path) for each in runs)
+
+    def largest(*path: str) -> Any:
+        return max(_at(each, path) for each in runs)
+
+    def deviation(*path: str) -> Any:
+        return statistics.stdev(_at(each, path) for each in runs)
+
     return {
         "name": scenario.name,
         "seed": scenario.seed,
         "accuracy": {
-            "final": statistics.fmean(final),
-            "final_deviation": statistics.stdev(final),
-            "best": statistics.fmean(best),
-            "best_deviation": statistics.stdev(best),
+            "final": mean("accuracy", "final"),
+            "final_deviation": deviation("accuracy", "final"),
+            "best": mean("accuracy", "best"),
+            "best_deviation": deviation("accuracy", "best"),
         },
-        **means,
-        "power_dbm": worst["power_dbm"],
-        "power_limited_slots": max(each["power_limited_slots"] for each in runs),
-        "clipped_values": max(each["clipped_values"] for each in runs),
         "slots": scenario.radio.slots,
-        "worker_energy_joules": worst["worker_energy_joules"],
-        "privacy": worst["privacy"],
+        "energy_joules": mean("energy_joules"),
+        "worker_energy_joules": {
+            "mean": mean("worker_energy_joules", "mean"),
+            "median": mean("worker_energy_joules", "median"),
+            "largest": largest("worker_energy_joules", "largest"),
+        },
+        "power_dbm": {
+            "median": mean("power_dbm", "median"),
+            "largest": largest("power_dbm", "largest"),
+            "limit": scenario.radio.max_power_dbm,
+        },
+        "power_limited_slots": largest("power_limited_slots"),
+        "snr_db": mean("snr_db"),
+        "snr_inputs_db": mean("snr_inputs_db"),
+        "snr_labels_db": mean("snr_labels_db"),
+        "privacy": max((each["privacy"] for each in runs), key=lambda statements: float(statements[0]["epsilon"])),
+        "clipped_values": largest("clipped_values"),
         "dataset": runs[0]["dataset"],
         "seconds": sum(each["seconds"] for each in runs),
+        "device": runs[0]["device"],
+        "versions": runs[0]["versions"],
         "runs": runs,
     }
 
 
-_AVERAGED = ("energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db")
+def _at(metrics: dict[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = metrics
+    for name in path:
+        value = value[name]
+    return value
+
+
+def _identity(scenario: Scenario) -> dict[str, Any]:
+    """Return what must be equal for an interrupted run to be gone on with: scenario, version, the user's data."""
+    data = Path(scenario.workers.dataset).expanduser()
+    content = hashlib.sha256(data.read_bytes()).hexdigest() if data.is_file() else ""
+    return {"scenario": scenario.to_dict(), "data": content, "airmixml": __version__}
 
 
 def _curve_table(trained: TrainedModel) -> str:
