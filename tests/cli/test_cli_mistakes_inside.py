@@ -44,6 +44,15 @@ def test_out_folders_that_cannot_be(refused_inside: Refused, out: str) -> None:
     refused_inside(*IRIS, "--out", out, "--force")
 
 
+def test_an_out_folder_that_cannot_be_written(refused_inside: Refused) -> None:
+    assert "cannot be written" in refused_inside(*IRIS, "--out", "/proc/airmix/run")
+
+
+def test_a_convolution_without_images(refused_inside: Refused) -> None:
+    line = refused_inside(*IRIS, "--set", "learner.model=cnn", "--out", "a/b/c")
+    assert 'learner.model = "cnn": needs images' in line
+
+
 def test_force_without_out(refused_inside: Refused) -> None:
     assert "--force" in refused_inside(*IRIS, "--force")
 
@@ -60,6 +69,8 @@ def test_force_without_out(refused_inside: Refused) -> None:
         ("--set", "radio.slots=1000000000000"),
         ("--set", "workers.count=1000000000"),
         ("--set", "workers.dataset=missing.csv"),
+        ("--set", "workers.dataset=~no-such-user/data.csv"),
+        ("--set", "workers.dataset=" + "n" * 5000 + ".csv"),
         ("--set", "workers.dataset=iriss"),
         ("--set", "workers.train_samples=150"),
         ("--set", "mixing.prior=0.5,0.5"),
@@ -104,8 +115,8 @@ def test_force_replaces_only_run_folders(refused_inside: Refused, tmp_path: Path
         precious = precious.parent.rename(taken) / "thesis.txt"
     else:
         precious = precious.rename(taken)
-    assert "taken: exists already" in refused_inside(*IRIS, "--out", "taken")
-    assert "taken: not a run folder" in refused_inside(*IRIS, "--out", "taken", "--force")
+    assert "taken: exists" in refused_inside(*IRIS, "--out", "taken")
+    assert "not a run folder" in refused_inside(*IRIS, "--out", "taken", "--force")
     assert precious.read_text() == "precious"
 
 

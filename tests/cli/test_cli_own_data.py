@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,7 +72,7 @@ def test_a_csv_file_from_end_to_end(airmix: Airmix, clouds: Path, tmp_path: Path
     assert metrics["privacy"][0]["target_epsilon"] is None
 
 
-@pytest.mark.parametrize("name", ["US$ and $^", "[bold]x", "日本 😀"])
+@pytest.mark.parametrize("name", ["$x^$", "[bold]x", "日本 😀"])
 @pytest.mark.filterwarnings("error")
 def test_odd_names_reach_the_table_and_the_pictures_as_they_are(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, name: str
@@ -93,23 +93,14 @@ def test_odd_names_reach_the_table_and_the_pictures_as_they_are(
     assert (tmp_path / out / "figures" / "overview.png").stat().st_size > 10_000
 
 
-def test_a_terminal_without_greek_letters_still_gets_its_table(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "airmixml",
-            "run",
-            "--preset",
-            "digits",
-            "--set=radio.slots=20",
-            "--set=learner.epochs=1",
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"runs/digits-seed0" in done.stdout
+def test_a_terminal_without_greek_letters_still_gets_its_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="ascii"))
+    arguments = "run --preset digits --set radio.slots=20 --set learner.epochs=1 --seeds 2"
+    monkeypatch.setattr(sys, "argv", ["airmix", *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    sys.stdout.flush()
+    assert ended.value.code == 0
+    assert b"runs/digits-seed0-x2" in printed.getvalue()

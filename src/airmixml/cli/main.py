@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -22,7 +23,6 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 app = typer.Typer(
     help="Over-the-air mixup machine learning.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -38,19 +38,25 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _options(
+    context: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def main() -> None:
     """Run the command line: 0 when done, 2 and one line for a user's mistake, 130 when interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets its table
     try:
         code = app(prog_name="airmix", standalone_mode=False)
+        sys.stdout.flush()
     except _UsageError as problem:
         _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")
     except AirMixError as problem:
@@ -58,11 +64,19 @@ def main() -> None:
     except MemoryError:
         _fail("not enough memory; run fewer slots or workers, or a smaller --block-slots")
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_stdout()
         sys.exit(1)
+    except OSError as problem:
+        _close_stdout()
+        _fail(f"the output cannot be written ({problem.strerror}); free space or write it elsewhere")
     if code == 130:
         sys.stderr.write("airmix: interrupted; give the same command again to go on where it stopped\n")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _close_stdout() -> None:
+    """Let what could not be written vanish, so that Python does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> None:

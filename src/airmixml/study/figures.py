@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,15 @@ _COLUMNS = 8
 
 def draw_run(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path:
     """Draw all pictures into ``folder`` and return the overview, which holds them all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in another script
+        return _draw(mixtures, history, folder)
+
+
+def _draw(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path:
     from matplotlib.figure import Figure
 
-    folder.mkdir(parents=True, exist_ok=True)
     overview = Figure(figsize=(13, 8), layout="constrained")
     top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
     _mixtures(top, mixtures)
@@ -52,8 +59,9 @@ def draw_run(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path
 
 def _title(mixtures: Mixtures, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
+    name = scenario.name.replace("$", r"\$")  # not the beginning of a formula
     return (
-        f"{scenario.name}: {scenario.workers.count:,} workers, {scenario.radio.slots:,} slots of "
+        f"{name}: {scenario.workers.count:,} workers, {scenario.radio.slots:,} slots of "
         f"{scenario.radio.scheduled}  ·  final accuracy {100 * history.final_accuracy:.1f} %  ·  "
         f"ε = {privacy.epsilon:.4g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     )

@@ -6,40 +6,46 @@ import csv
 import hashlib
 import io
 import json
+import os
 import platform
-import statistics
 import sys
 import time
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from airmixml.edge import TrainedModel, build_model, train
+from airmixml.devices import find_device
+from airmixml.edge import TrainingHistory, build_model, train
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio import Mixtures, check_privacy_target, simulate
+from airmixml.radio import check_privacy_target, simulate
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
+from airmixml.study.checkpoint import CHECKPOINT, FileCheckpoint
 from airmixml.study.figures import draw_run
-from airmixml.study.run_folder import (
-    METRICS,
-    FileCheckpoint,
-    RunFolder,
-    claim_folder,
-    claim_free_folder,
-    load_metrics,
-    write_file,
-)
+from airmixml.study.files import write_text
+from airmixml.study.model_file import save_model
+from airmixml.study.run_folder import METRICS, SCENARIO, RunFolder, claim_folder, claim_free_folder, load_metrics
+from airmixml.study.seeds import summarise_seeds
 from airmixml.version import __version__
 from airmixml.workers import load_dataset
 
-__all__ = ["load_model", "run"]
+__all__ = ["run"]
 
 RUNS_FOLDER = Path("runs")
-SCENARIO = "scenario.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Means:
+    """What a run is done with; none of it changes what it gives."""
+
+    speed: Speed
+    data_dir: Path | None
+    progress: Progress
 
 
 def run(
@@ -63,29 +69,19 @@ def run(
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
     """
-    speed = speed or Speed()
+    means = _Means(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    singles = [scenario.with_seed(scenario.seed + number) for number in range(seeds)]
+    find_device(means.speed.device)
     check_privacy_target(scenario)
-    identity = {**_identity(scenario), "seeds": seeds}
-    claim: AbstractContextManager[RunFolder]
-    if out is None:
-        name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
-        claim = claim_free_folder(RUNS_FOLDER, name, identity)
-    else:
-        claim = claim_folder(Path(out), identity, force=force)
     try:
-        with claim as folder:
+        with _claim(scenario, seeds, out, force) as folder:
             if seeds == 1:
-                metrics = _run_one(scenario, folder.work, speed, data_dir, progress)
+                metrics = _run_one(scenario, folder, means)
             else:
-                metrics = _run_seeds(scenario, seeds, folder.work, speed, data_dir, progress)
-            metrics["run_dir"] = str(folder.final)
-            for each in metrics.get("runs", []):
-                each["run_dir"] = str(folder.final / f"seed-{each['seed']}")
-            write_file(folder.work / SCENARIO, scenario.to_toml())
-            write_file(folder.work / METRICS, json.dumps(metrics, indent=2, allow_nan=False) + "\n")
-            folder.publish(replace=force)
+                metrics = summarise_seeds(scenario, _run_each(singles, folder, means))
+            _finish(scenario, metrics, folder, folder.final, replace=force)
     except OSError as problem:
         place = problem.filename or out or RUNS_FOLDER
         raise RunFolderError(
@@ -94,35 +90,56 @@ def run(
     return metrics
 
 
-def load_model(folder: Path | str) -> torch.nn.Sequential:
-    """Return the trained model of a finished run folder of one seed, on the CPU."""
-    folder = Path(folder)
-    if "runs" in load_metrics(folder):
-        raise RunFolderError(f"{folder}: holds several seeds; give the folder of one, such as {folder}/seed-0")
-    saved = torch.load(folder / "model.pt", map_location="cpu", weights_only=True)
-    scenario = Scenario.load(folder / SCENARIO)
-    shape = saved["image_shape"]
-    model = build_model(scenario.learner, saved["input_dim"], saved["label_dim"], tuple(shape) if shape else None)
-    model.load_state_dict(saved["parameters"])
-    return model
+def _claim(scenario: Scenario, seeds: int, out: Path | str | None, force: bool) -> AbstractContextManager[RunFolder]:
+    identity = {**_identity(scenario), "seeds": seeds}
+    if out is not None:
+        return claim_folder(Path(out), identity, force=force)
+    name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
+    return claim_free_folder(RUNS_FOLDER, name, identity)
 
 
-def _run_one(scenario: Scenario, work: Path, speed: Speed, data_dir: Path | None, progress: Progress) -> dict[str, Any]:
-    """Run one seed inside ``work`` and return its metrics."""
+def _identity(scenario: Scenario) -> dict[str, Any]:
+    """Return what must be equal for an interrupted run to be gone on with: scenario, version, the user's data."""
+    try:
+        content = Path(os.path.expanduser(scenario.workers.dataset)).read_bytes()
+    except OSError:  # a data set known by name, or a file that loading will complain about
+        content = b""
+    return {"scenario": scenario.to_dict(), "data": hashlib.sha256(content).hexdigest(), "airmixml": __version__}
+
+
+def _run_each(singles: list[Scenario], whole: RunFolder, means: _Means) -> list[dict[str, Any]]:
+    """Run each seed in a folder of its own; those already finished are kept."""
+    runs = []
+    for number, single in enumerate(singles):
+        means.progress("seeds", number, len(singles))
+        name = f"seed-{single.seed}"
+        if (whole.work / name).exists():
+            runs.append(load_metrics(whole.work / name))
+            continue
+        with claim_folder(whole.work / name, _identity(single)) as folder:
+            metrics = _run_one(single, folder, means)
+            _finish(single, metrics, folder, whole.final / name)
+        runs.append(metrics)
+    means.progress("seeds", len(singles), len(singles))
+    return runs
+
+
+def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, Any]:
+    """Run one seed inside the folder and return its metrics."""
     started = time.perf_counter()
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
-    build_model(
-        scenario.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape
-    )  # refuses before the slots run
+    speed, progress = means.speed, means.progress
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=means.data_dir, progress=progress)
+    # Only to refuse a network that does not fit the data before the slots are run.
+    build_model(scenario.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
     mixtures = simulate(scenario, dataset=dataset, speed=speed, progress=progress)
     simulated = time.perf_counter()
-    checkpoint = FileCheckpoint(work, made_with=f"{speed.device} torch {torch.__version__}")
+    checkpoint = FileCheckpoint(folder.work, made_with=f"{speed.device} torch {torch.__version__}")
     trained = train(mixtures, speed=speed, progress=progress, checkpoint=checkpoint)
     finished = time.perf_counter()
-    write_file(work / "learning_curve.csv", _curve_table(trained))
-    _save_model(mixtures, trained, work / "model.pt")
-    draw_run(mixtures, trained.history, work / "figures")
     history = trained.history
+    write_text(folder.work / "learning_curve.csv", _curve_table(history))
+    save_model(trained.model, dataset, folder.work)
+    draw_run(mixtures, history, folder.work / "figures")
     return {
         "name": scenario.name,
         "seed": scenario.seed,
@@ -148,110 +165,22 @@ def _run_one(scenario: Scenario, work: Path, speed: Speed, data_dir: Path | None
     }
 
 
-def _run_seeds(
-    scenario: Scenario, seeds: int, work: Path, speed: Speed, data_dir: Path | None, progress: Progress
-) -> dict[str, Any]:
-    """Run each seed in a folder of its own; those already finished are kept."""
-    runs = []
-    for number in range(seeds):
-        single = scenario.with_seed(scenario.seed + number)
-        progress("seeds", number, seeds)
-        final = work / f"seed-{single.seed}"
-        if final.exists():
-            runs.append(load_metrics(final))
-            continue
-        with claim_folder(final, _identity(single)) as folder:
-            metrics = _run_one(single, folder.work, speed, data_dir, progress)
-            write_file(folder.work / SCENARIO, single.to_toml())
-            write_file(folder.work / METRICS, json.dumps(metrics, indent=2, allow_nan=False) + "\n")
-            folder.publish()
-        runs.append(metrics)
-    progress("seeds", seeds, seeds)
-    return _summary(scenario, runs)
+def _finish(
+    scenario: Scenario, metrics: dict[str, Any], folder: RunFolder, run_dir: Path, *, replace: bool = False
+) -> None:
+    """Write what makes a run folder whole and give it its name."""
+    metrics["run_dir"] = str(run_dir)
+    write_text(folder.work / SCENARIO, scenario.to_toml())
+    write_text(folder.work / METRICS, json.dumps(metrics, indent=2, allow_nan=False) + "\n")
+    folder.publish(replace=replace, leave_out=(CHECKPOINT,))
 
 
-def _summary(scenario: Scenario, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return means over the seeds, the spread of the accuracy, and the worst of what has limits."""
-
-    def mean(*path: str) -> Any:
-        return statistics.fmean(_at(each, path) for each in runs)
-
-    def largest(*path: str) -> Any:
-        return max(_at(each, path) for each in runs)
-
-    def deviation(*path: str) -> Any:
-        return statistics.stdev(_at(each, path) for each in runs)
-
-    return {
-        "name": scenario.name,
-        "seed": scenario.seed,
-        "accuracy": {
-            "final": mean("accuracy", "final"),
-            "final_deviation": deviation("accuracy", "final"),
-            "best": mean("accuracy", "best"),
-            "best_deviation": deviation("accuracy", "best"),
-        },
-        "slots": scenario.radio.slots,
-        "energy_joules": mean("energy_joules"),
-        "worker_energy_joules": {
-            "mean": mean("worker_energy_joules", "mean"),
-            "median": mean("worker_energy_joules", "median"),
-            "largest": largest("worker_energy_joules", "largest"),
-        },
-        "power_dbm": {
-            "median": mean("power_dbm", "median"),
-            "largest": largest("power_dbm", "largest"),
-            "limit": scenario.radio.max_power_dbm,
-        },
-        "power_limited_slots": largest("power_limited_slots"),
-        "snr_db": mean("snr_db"),
-        "snr_inputs_db": mean("snr_inputs_db"),
-        "snr_labels_db": mean("snr_labels_db"),
-        "privacy": max((each["privacy"] for each in runs), key=lambda statements: float(statements[0]["epsilon"])),
-        "clipped_values": largest("clipped_values"),
-        "dataset": runs[0]["dataset"],
-        "seconds": sum(each["seconds"] for each in runs),
-        "device": runs[0]["device"],
-        "versions": runs[0]["versions"],
-        "runs": runs,
-    }
-
-
-def _at(metrics: dict[str, Any], path: tuple[str, ...]) -> Any:
-    value: Any = metrics
-    for name in path:
-        value = value[name]
-    return value
-
-
-def _identity(scenario: Scenario) -> dict[str, Any]:
-    """Return what must be equal for an interrupted run to be gone on with: scenario, version, the user's data."""
-    data = Path(scenario.workers.dataset).expanduser()
-    content = hashlib.sha256(data.read_bytes()).hexdigest() if data.is_file() else ""
-    return {"scenario": scenario.to_dict(), "data": content, "airmixml": __version__}
-
-
-def _curve_table(trained: TrainedModel) -> str:
+def _curve_table(history: TrainingHistory) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["epoch", "training_loss", "test_accuracy"])
-    history = trained.history
     writer.writerows(zip(range(1, len(history.loss) + 1), history.loss, history.test_accuracy, strict=True))
     return text.getvalue()
-
-
-def _save_model(mixtures: Mixtures, trained: TrainedModel, path: Path) -> None:
-    dataset = mixtures.dataset
-    torch.save(
-        {
-            "parameters": {name: value.cpu() for name, value in trained.model.state_dict().items()},
-            "input_dim": dataset.input_dim,
-            "label_dim": dataset.label_dim,
-            "image_shape": list(dataset.image_shape) if dataset.image_shape else None,
-            "class_names": list(dataset.class_names),
-        },
-        path,
-    )
 
 
 def _versions() -> dict[str, str]:

@@ -13,33 +13,39 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from airmixml.errors import RunFolderError
+from airmixml.study.files import TEMPORARY_SUFFIX, write_text
 
-__all__ = ["FileCheckpoint", "RunFolder", "claim_folder", "claim_free_folder", "load_metrics", "write_file"]
+__all__ = ["METRICS", "SCENARIO", "RunFolder", "claim_folder", "claim_free_folder", "load_metrics"]
 
+METRICS = "metrics.json"
+SCENARIO = "scenario.toml"
 _IDENTITY = "identity.json"
 _LOCK = ".lock"
-_CHECKPOINT = "checkpoint.pt"
 _PARTIAL = ".partial"
-METRICS = "metrics.json"
 
 
 class RunFolder:
     """A folder being filled; ``publish`` gives it its final name."""
 
-    def __init__(self, final: Path, lock: IO[str]) -> None:
+    def __init__(self, final: Path, lock: IO[str], new_parents: list[Path]) -> None:
         self.final = final
         self.work = _partial(final)
         self._lock = lock
+        self._new_parents = new_parents
 
-    def publish(self, *, replace: bool = False) -> Path:
-        """Rename the finished folder to its final name; ``replace`` puts it in the place of an older run folder."""
+    def publish(self, *, replace: bool = False, leave_out: tuple[str, ...] = ()) -> Path:
+        """Rename the finished folder to its final name, without the files of the making.
+
+        Args:
+            replace: put it in the place of an older run folder of that name.
+            leave_out: names of files that served the making alone.
+        """
         if replace and self.final.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{self.final.name}.replaced-", dir=self.final.parent))
             self.final.rename(old / self.final.name)
@@ -47,7 +53,7 @@ class RunFolder:
             shutil.rmtree(old, ignore_errors=True)
         else:
             self.work.rename(self.final)
-        for leftover in (_IDENTITY, _LOCK, _CHECKPOINT):
+        for leftover in (_IDENTITY, _LOCK, *leave_out):
             (self.final / leftover).unlink(missing_ok=True)
         return self.final
 
@@ -56,58 +62,8 @@ class RunFolder:
         with contextlib.suppress(OSError):
             if {entry.name for entry in self.work.iterdir()} <= {_IDENTITY, _LOCK}:
                 shutil.rmtree(self.work)
+                _remove_empty(self._new_parents)
         self._lock.close()
-
-
-class FileCheckpoint:
-    """Keeps the state of a training in the folder being filled, at most once in a few seconds.
-
-    ``made_with`` says on what it was made (device, versions); a state made on something else is not gone on from, since
-    the run would then end elsewhere than an uninterrupted one.
-    """
-
-    def __init__(self, folder: Path, *, made_with: str = "", every_seconds: float = 5.0) -> None:
-        self._path = folder / _CHECKPOINT
-        self._made_with = made_with
-        self._every_seconds = every_seconds
-        self._last_save = time.monotonic()
-        self.resumed_epoch = 0
-
-    def load(self) -> dict[str, Any] | None:
-        """Return the last state, or None if there is none that can be read."""
-        import torch
-
-        if not self._path.exists():
-            return None
-        try:
-            state: dict[str, Any] = torch.load(self._path, map_location="cpu", weights_only=True)
-            if state["made_with"] != self._made_with:
-                return None
-            self.resumed_epoch = int(state["epoch"])
-        except Exception:  # a damaged checkpoint, in whatever way, only costs the epochs it held
-            return None
-        return state
-
-    def save(self, state: dict[str, Any]) -> None:
-        """Keep the state, unless the last one is only seconds old."""
-        import torch
-
-        if time.monotonic() - self._last_save < self._every_seconds:
-            return
-        temporary = self._path.with_suffix(".tmp")
-        torch.save({**state, "made_with": self._made_with}, temporary)
-        temporary.replace(self._path)
-        self._last_save = time.monotonic()
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 @contextmanager
@@ -143,20 +99,23 @@ def claim_free_folder(parent: Path, name: str, identity: dict[str, Any]) -> Iter
             return
 
 
-def load_metrics(folder: Path) -> dict[str, Any]:
+def load_metrics(folder: Path | str) -> dict[str, Any]:
     """Return the metrics of a finished run folder; refuse one that is not finished."""
-    if folder.name.endswith(_PARTIAL):
+    folder = Path(folder)
+    if folder.absolute().name.endswith(_PARTIAL):
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
     try:
-        metrics: dict[str, Any] = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+        metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
     except OSError as problem:
         raise RunFolderError(
             f"{folder}: not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
+        metrics = None
+    if not isinstance(metrics, dict):
         raise RunFolderError(
-            f"{folder / METRICS}: not valid JSON; the file was changed, run the scenario again"
-        ) from None
+            f"{folder / METRICS}: not the metrics of a run; the file was changed, run the scenario again"
+        )
     return metrics
 
 
@@ -167,27 +126,42 @@ def _partial(final: Path) -> Path:
 def _enter(final: Path, identity: dict[str, Any], *, force: bool) -> RunFolder | str:
     """Return the claimed folder, or the line that says why it cannot be claimed."""
     work = _partial(final)
-    work.mkdir(parents=True, exist_ok=True)
+    new_parents = [parent for parent in work.parents if not parent.exists()]
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        _remove_empty(new_parents)
+        raise
     lock = _take_lock(work / _LOCK)
     if lock is None:
         return f"{work}: another process is writing it; wait for it or choose another --out"
+    folder = RunFolder(final, lock, new_parents)
+    for half_written in work.glob(f"*{TEMPORARY_SUFFIX}"):
+        half_written.unlink()
     known = work / _IDENTITY
     text = json.dumps(identity, sort_keys=True)
-    if known.exists() and known.read_text(encoding="utf-8") == text:
-        return RunFolder(final, lock)
-    begun = [entry for entry in work.iterdir() if entry.name != _LOCK]
+    if known.exists() and known.read_bytes() == text.encode("utf-8"):
+        return folder
+    begun = [entry for entry in work.iterdir() if entry.name not in (_LOCK, _IDENTITY)]
     if begun and not force:
         lock.close()
         return f"{work}: holds an interrupted run of something else; delete it, choose another --out, or use --force"
     for entry in begun:
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    write_file(known, text)
-    return RunFolder(final, lock)
+    try:
+        write_text(known, text)
+    except OSError:
+        folder.release()
+        raise
+    return folder
 
 
 def _take_lock(path: Path) -> IO[str] | None:
     """Lock the file at ``path``; None if another process holds it or has just taken the folder away."""
-    lock = path.open("w")
+    try:
+        lock = path.open("w")
+    except FileNotFoundError:
+        return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
@@ -196,3 +170,10 @@ def _take_lock(path: Path) -> IO[str] | None:
         pass
     lock.close()
     return None
+
+
+def _remove_empty(parents: list[Path]) -> None:
+    """Remove folders that a claim made and that hold nothing, the innermost first."""
+    with contextlib.suppress(OSError):
+        for parent in parents:
+            parent.rmdir()

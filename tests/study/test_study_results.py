@@ -1,0 +1,100 @@
+"""Reading run folders back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_model, run
+from airmixml.streams import Streams
+from airmixml.workers import load_dataset
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
+
+@pytest.mark.parametrize("preset", ["paper-iris", "digits"])
+def test_the_stored_model_scores_what_the_metrics_say(preset: str, tmp_path: Path) -> None:
+    scenario = Scenario.preset(preset).with_overrides("radio.slots=300", "learner.epochs=4", "mixing.power=max")
+    metrics = run(scenario, out=tmp_path / "here")
+    model = load_model(tmp_path / "here")
+    data = load_dataset(scenario.workers, Streams(scenario.seed))
+    with torch.no_grad():
+        classes = model(torch.from_numpy(data.test_inputs)).argmax(dim=1).numpy()
+    assert (classes == data.test_labels).mean() == pytest.approx(metrics["accuracy"]["final"], abs=1e-12)
+    assert len(set(classes.tolist())) > 1  # a model, not a constant
+    assert load_metrics(tmp_path / "here") == metrics
+
+
+def test_partial_folders_are_refused_even_with_metrics_in_them(
+    small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(small, out=tmp_path / "here")
+    (tmp_path / "here").rename(tmp_path / "here.partial")
+    with pytest.raises(RunFolderError, match="an interrupted run"):
+        load_metrics(tmp_path / "here.partial")
+    with pytest.raises(RunFolderError, match="an interrupted run"):
+        load_model(tmp_path / "here.partial")
+    monkeypatch.chdir(tmp_path / "here.partial")
+    with pytest.raises(RunFolderError, match="an interrupted run"):
+        load_metrics(Path("."))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"[" * 100_000, b'{"a": 1}}'])
+def test_damaged_metrics_are_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "metrics.json").write_bytes(content)
+    with pytest.raises(RunFolderError, match=r"metrics\.json: .*run the scenario again"):
+        load_metrics(tmp_path)
+
+
+def test_folders_that_are_no_runs_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path, tmp_path / "missing", tmp_path / "file"):
+        with pytest.raises(RunFolderError, match="not a run folder") as caught:
+            load_metrics(path)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["missing", "junk", "cut", "other"])
+def test_damaged_models_are_refused(small: Scenario, tmp_path: Path, damage: str) -> None:
+    run(small, out=tmp_path / "here")
+    path = tmp_path / "here" / "model.pt"
+    if damage == "missing":
+        path.unlink()
+    elif damage == "junk":
+        path.write_bytes(b"junk")
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        torch.save({"parameters": {}}, path)
+    with pytest.raises(RunFolderError, match=r"model\.pt"):
+        load_model(tmp_path / "here")
+
+
+def test_a_folder_of_several_seeds_has_a_model_per_seed(small: Scenario, tmp_path: Path) -> None:
+    metrics = run(small, seeds=2, out=tmp_path / "both")
+    with pytest.raises(RunFolderError, match="seed"):
+        load_model(tmp_path / "both")
+    for each in metrics["runs"]:
+        assert isinstance(load_model(Path(each["run_dir"])), torch.nn.Sequential)
+        assert load_metrics(Path(each["run_dir"])) == each
+
+
+def test_the_number_of_seeds_is_checked(small: Scenario, tmp_path: Path) -> None:
+    for seeds in (0, -1):
+        with pytest.raises(ScenarioError, match="seeds"):
+            run(small, seeds=seeds, out=tmp_path / "here")
+    with pytest.raises(ScenarioError, match="9223372036854775808"):
+        run(small.with_seed(2**63 - 1), seeds=2, out=tmp_path / "here")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metrics_are_plain_json_without_nan(small: Scenario, tmp_path: Path) -> None:
+    def no_constant(name: str) -> float:
+        pytest.fail(f"metrics.json holds {name}")
+
+    extreme = small.with_overrides("learner.learning_rate=1000", "learner.epochs=20", "mixing.power=max")
+    run(extreme, out=tmp_path / "here")
+    json.loads((tmp_path / "here" / "metrics.json").read_text(), parse_constant=no_constant)
