@@ -104,6 +104,21 @@ def test_a_network_that_fits_no_memory(refused_inside: Refused, dataset: str) ->
     assert "memory" in refused_inside(*IRIS, *(f"--set={assignment}" for assignment in overrides))
 
 
+def test_memory_that_runs_out_half_way(refused_inside: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch calls it a RuntimeError."""
+    import torch
+
+    monkeypatch.setattr("airmixml.study.run", lambda *_scenario, **_options: torch.empty(2**50, dtype=torch.uint8))
+    assert "not enough memory" in refused_inside(*IRIS)
+
+
+def test_a_data_set_that_is_no_file_is_not_read(refused_inside: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no end fills the memory; the name alone says that it is no data set."""
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) if path.is_file() else pytest.fail(f"reads {path}"))
+    assert "must be iris, digits, mnist" in refused_inside(*IRIS, "--set", "workers.dataset=/dev/zero")
+
+
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
 def test_force_replaces_only_run_folders(refused_inside: Refused, tmp_path: Path, kind: str) -> None:
     taken, precious = tmp_path / "taken", tmp_path / "elsewhere" / "thesis.txt"

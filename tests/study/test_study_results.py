@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -89,6 +90,21 @@ def test_the_number_of_seeds_is_checked(small: Scenario, tmp_path: Path) -> None
     with pytest.raises(ScenarioError, match="9223372036854775808"):
         run(small.with_seed(2**63 - 1), seeds=2, out=tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_any_number_of_seeds_begins_at_once(
+    small: Scenario, stop_at: Any, stopped: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, with_seed = [], Scenario.with_seed
+
+    def count(scenario: Scenario, seed: int) -> Scenario:
+        made.append(seed)
+        assert len(made) < 100, "makes all scenarios before it runs the first"
+        return with_seed(scenario, seed)
+
+    monkeypatch.setattr(Scenario, "with_seed", count)
+    with pytest.raises(stopped):
+        run(small, seeds=10**9, out=tmp_path / "here", progress=stop_at(1))
 
 
 def test_metrics_are_plain_json_without_nan(small: Scenario, tmp_path: Path) -> None:

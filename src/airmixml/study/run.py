@@ -72,7 +72,7 @@ def run(
     means = _Means(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    singles = [scenario.with_seed(scenario.seed + number) for number in range(seeds)]
+    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     find_device(means.speed.device)
     check_privacy_target(scenario)
     try:
@@ -80,7 +80,7 @@ def run(
             if seeds == 1:
                 metrics = _run_one(scenario, folder, means)
             else:
-                metrics = summarise_seeds(scenario, _run_each(singles, folder, means))
+                metrics = summarise_seeds(scenario, _run_each(scenario, seeds, folder, means))
             _finish(scenario, metrics, folder, folder.final, replace=force)
     except OSError as problem:
         place = problem.filename or out or RUNS_FOLDER
@@ -107,11 +107,12 @@ def _identity(scenario: Scenario) -> dict[str, Any]:
     return {"scenario": scenario.to_dict(), "data": hashlib.sha256(content).hexdigest(), "airmixml": __version__}
 
 
-def _run_each(singles: list[Scenario], whole: RunFolder, means: _Means) -> list[dict[str, Any]]:
+def _run_each(scenario: Scenario, seeds: int, whole: RunFolder, means: _Means) -> list[dict[str, Any]]:
     """Run each seed in a folder of its own; those already finished are kept."""
     runs = []
-    for number, single in enumerate(singles):
-        means.progress("seeds", number, len(singles))
+    for number in range(seeds):
+        means.progress("seeds", number, seeds)
+        single = scenario.with_seed(scenario.seed + number)
         name = f"seed-{single.seed}"
         if (whole.work / name).exists():
             runs.append(load_metrics(whole.work / name))
@@ -120,7 +121,7 @@ def _run_each(singles: list[Scenario], whole: RunFolder, means: _Means) -> list[
             metrics = _run_one(single, folder, means)
             _finish(single, metrics, folder, whole.final / name)
         runs.append(metrics)
-    means.progress("seeds", len(singles), len(singles))
+    means.progress("seeds", seeds, seeds)
     return runs
 
 

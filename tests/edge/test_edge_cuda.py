@@ -1,0 +1,50 @@
+"""On a machine with a GPU: the recorded step is the plain step, and runs repeat."""
+
+import pytest
+import torch
+
+from airmixml import Scenario, Speed, simulate, train
+from airmixml.edge.models import build_model, initialise
+from airmixml.edge.steps import make_step
+from airmixml.edge.training import _adam
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def weights(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().ravel().cpu() for parameter in model.parameters()])
+
+
+def test_recorded_and_plain_steps_agree_with_a_short_last_batch() -> None:
+    learner = Scenario.preset("digits").learner
+    generator = torch.Generator().manual_seed(1)
+    batches = [
+        (torch.rand(size, 64, generator=generator), torch.rand(size, 10, generator=generator)) for size in (16, 16, 5)
+    ]
+    ends = []
+    for device in ("cpu", "cuda"):
+        model = build_model(learner, 64, 10, (8, 8))
+        initialise(model, torch.Generator().manual_seed(2))
+        model.to(device)
+        on_device = [tuple(part.to(device) for part in batch) for batch in batches]
+        loss_sum = torch.zeros((), device=device)
+        step = make_step(model, _adam(model, learner), loss_sum, on_device[0])
+        for inputs, labels in on_device * 3:
+            step(inputs, labels)
+        ends.append((weights(model), float(loss_sum)))
+    assert torch.allclose(ends[0][0], ends[1][0], atol=1e-4)
+    assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-4)
+
+
+def test_a_seed_repeats_on_the_gpu_for_any_block_size_and_nearly_equals_the_cpu() -> None:
+    scenario = Scenario.preset("digits").with_overrides("radio.slots=1000", "learner.epochs=2")
+    first, second = (
+        simulate(scenario, speed=Speed(device="cuda", block_slots=block_slots)) for block_slots in (2048, 300)
+    )
+    on_cpu = simulate(scenario)
+    assert torch.equal(first.inputs, second.inputs)
+    assert torch.allclose(first.inputs.cpu(), on_cpu.inputs, atol=1e-5)
+    once, twice = (train(mixtures, speed=Speed(device="cuda")) for mixtures in (first, second))
+    assert torch.equal(weights(once.model), weights(twice.model))
+    assert once.history == twice.history
+    assert once.history.loss == pytest.approx(train(on_cpu).history.loss, rel=1e-3)
