@@ -63,6 +63,10 @@ def main() -> None:
         _fail(str(problem))
     except MemoryError:
         _fail("not enough memory; run fewer slots or workers, or a smaller --block-slots")
+    except RuntimeError as problem:  # what torch makes of a MemoryError, on the CPU and on a GPU
+        if "allocate memory" not in str(problem) and "out of memory" not in str(problem):
+            raise
+        _fail("not enough memory; use a smaller network, fewer slots or workers, or a smaller --block-slots")
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
         _close_stdout()
         sys.exit(1)

@@ -85,7 +85,7 @@ def run(
     except OSError as problem:
         place = problem.filename or out or RUNS_FOLDER
         raise RunFolderError(
-            f"{place}: cannot be written ({problem.strerror}); free space or choose another --out"
+            f"{place}: cannot be written ({problem.strerror or problem}); free space or choose another --out"
         ) from problem
     return metrics
 
@@ -100,11 +100,12 @@ def _claim(scenario: Scenario, seeds: int, out: Path | str | None, force: bool) 
 
 def _identity(scenario: Scenario) -> dict[str, Any]:
     """Return what must be equal for an interrupted run to be gone on with: scenario, version, the user's data."""
-    try:
-        content = Path(os.path.expanduser(scenario.workers.dataset)).read_bytes()
-    except OSError:  # a data set known by name, or a file that loading will complain about
-        content = b""
-    return {"scenario": scenario.to_dict(), "data": hashlib.sha256(content).hexdigest(), "airmixml": __version__}
+    data, digest = os.path.expanduser(scenario.workers.dataset), ""
+    # Else a data set known by name, or something that loading will complain about.
+    if os.path.isfile(data) and os.access(data, os.R_OK):
+        with open(data, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"scenario": scenario.to_dict(), "data": digest, "airmixml": __version__}
 
 
 def _run_each(scenario: Scenario, seeds: int, whole: RunFolder, means: _Means) -> list[dict[str, Any]]:
