@@ -82,7 +82,7 @@ def _privacy(metrics: dict[str, Any]) -> Rows:
 
 def _sampling(rate: float) -> str:
     if rate < 1.0:
-        return f"takes credit for a hidden schedule, 1 worker in {1 / rate:,.0f} per slot"
+        return f"credit for a hidden schedule: 1 worker in {1 / rate:,.0f}"
     return "no credit: the received power told who was scheduled"
 
 
@@ -92,7 +92,7 @@ def _radio(metrics: dict[str, Any]) -> Rows:
         ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in all"),
         ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
-        ("  limited", f"in {limited:,} of {metrics['slots']:,} slots the limit lowered the power scale"),
+        ("  limited", f"the limit lowered the power of {limited:,} slots of {metrics['slots']:,}"),
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
     ]
 
