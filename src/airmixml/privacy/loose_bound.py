@@ -2,9 +2,10 @@
 
 Both speak of an adversary who sees every mixture but does not know which workers were scheduled (``release``), of
 noise of power ``noise_watts`` per complex symbol at that adversary's receiver, and of neighbours that differ in the
-sample of one worker, whose place and channel stay. The theorem behind them (Wang, Balle and Kasiviswanathan 2019, Thm. 9, at order 2) samples without replacement
-and holds for *replace-one* neighbours; a sample in [0, 1]^d with a one-hot label moves by at most d_X + d_Y in squared
-norm when it is removed or replaced, so the paper's sensitivity covers both.
+sample of one worker, whose place and channel stay. The theorem behind them (Wang, Balle and Kasiviswanathan 2019,
+Thm. 9, at order 2) samples without replacement and holds for such *replace-one* neighbours; a sample in [0, 1]^d with
+a one-hot label moves by at most d_X + d_Y in squared norm when it is removed or replaced, so the paper's sensitivity
+covers both.
 """
 
 from __future__ import annotations
