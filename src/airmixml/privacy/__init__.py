@@ -10,6 +10,7 @@ from airmixml.privacy.loose_bound import (
     total_privacy_loss,
 )
 from airmixml.privacy.statement import PrivacyStatement
+from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
 
 __all__ = [
     "PrivacyStatement",
@@ -19,5 +20,7 @@ __all__ = [
     "slot_privacy_exponent",
     "slot_privacy_loss",
     "smallest_certifiable_epsilon",
+    "subsampled_renyi_loss",
+    "tight_epsilon",
     "total_privacy_loss",
 ]
