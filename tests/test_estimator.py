@@ -49,6 +49,8 @@ def test_a_privacy_target_is_met_with_less_energy(iris: tuple[np.ndarray, np.nda
     assert quiet.privacy_.epsilon == pytest.approx(20.0)
     assert quiet.privacy_.adversary == "release"
     assert quiet.privacy_.sensitivity == 7
+    assert quiet.privacy_against_server_.adversary == "server"
+    assert quiet.privacy_against_server_.epsilon > 20.0
     assert quiet.energy_joules_ < 1e-3 * loud.energy_joules_
 
 

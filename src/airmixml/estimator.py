@@ -73,6 +73,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: class labels.
         privacy_: the privacy statement of the fit, on the powers really used.
+        privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
         energy_joules_: energy that all workers together spent.
         mixtures_: what the server received (inputs, labels).
         clipped_values_: input values that lay outside ``input_bounds``.
@@ -156,6 +157,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         # Scores in float64 do not depend on how many rows are scored together.
         self.model_ = trained.model.cpu().double()
         self.privacy_ = mixtures.report.privacy
+        self.privacy_against_server_ = mixtures.report.privacy_against_server
         self.energy_joules_ = mixtures.report.energy_joules
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
         self.clipped_values_ = dataset.clipped_values

@@ -5,6 +5,7 @@ import textwrap
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from airmixml import Scenario, Speed, simulate
 from airmixml.errors import ScenarioError
@@ -138,6 +139,24 @@ def test_power_that_tells_the_schedule_takes_no_credit(
     assert report.privacy.sampling_rate == 1.0
     assert report.privacy.epsilon == pytest.approx(max(losses) + np.log(100), rel=1e-9)
     assert report.privacy.target_epsilon is None
+
+
+def test_the_server_is_told_apart(small_dataset: DataSet, small_population: Population) -> None:
+    """Against the server the worst worker's slots are one Gaussian mechanism; delta recomputed from its epsilon."""
+    report, draws = report_of(scenario("privacy.epsilon=30", "mixing.alpha=1"), small_dataset, small_population)
+    mu_squared = max(
+        sum(
+            5 * float(draws.ratios[slot, place]) ** 2 * 2 * float(draws.power_scale_watts[slot]) / 10 ** (-14.4)
+            for slot, place in zip(*np.nonzero(draws.scheduled_workers == worker), strict=True)
+        )
+        for worker in range(12)
+    )
+    statement = report.privacy_against_server
+    mu, epsilon = np.sqrt(mu_squared), statement.epsilon
+    delta = stats.norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+    assert delta == pytest.approx(0.01, rel=1e-5)
+    assert (statement.adversary, statement.accountant, statement.sampling_rate) == ("server", "gdp", 1.0)
+    assert [entry["adversary"] for entry in report.to_dict()["privacy"]] == ["release", "server"]
 
 
 def test_only_workers_that_send_count_in_the_power_histogram(

@@ -24,7 +24,13 @@ def run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="cyan", no_wrap=True)
     table.add_column()
-    parts = (_what_ran(scenario, metrics), _accuracy(metrics), _privacy(metrics), _radio(metrics), _folder(metrics))
+    parts = (
+        _what_ran(scenario, metrics),
+        _accuracy(metrics),
+        _privacy(scenario, metrics),
+        _radio(metrics),
+        _folder(metrics),
+    )
     for rows in parts:
         for name, value in rows:
             table.add_row(name, value)
@@ -59,30 +65,35 @@ def _accuracy(metrics: dict[str, Any]) -> Rows:
     ]
 
 
-def _privacy(metrics: dict[str, Any]) -> Rows:
-    rows: Rows = []
-    for statement in metrics["privacy"]:
-        epsilon, target = statement["epsilon"], statement["target_epsilon"]
-        asked = "no target set" if target is None else f"target {target:g}"
-        rows.append(
-            ("privacy", f"[bold]epsilon {epsilon:.4g}, delta {statement['delta']:g}[/bold] per worker ({asked})")
-        )
-        if epsilon > _NO_PROTECTION_ABOVE_EPSILON:
-            rows.append(("", "an epsilon this large protects nobody"))
-        rows += [
-            ("  bound", f"{statement['accountant']}, sensitivity {statement['sensitivity']:g}"),
-            ("  neighbours", statement["adjacency"]),
-            ("  against", f"{statement['adversary']}: sees all mixtures, knows no schedule"),
-            ("  noise", f"{statement['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
-            ("  sampling", _sampling(statement["sampling_rate"])),
-            ("  not against", "the server, which knows who sent in each slot"),
-        ]
+def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    released, server = metrics["privacy"]
+    target = released["target_epsilon"]
+    asked = "no target set" if target is None else f"target {target:g}"
+    rows = [
+        (
+            "privacy",
+            f"[bold]epsilon {released['epsilon']:.4g}, delta {released['delta']:g}[/bold] per worker ({asked})",
+        ),
+        ("  against", f"{released['adversary']}: sees all mixtures, knows no schedule"),
+        ("  bound", f"{released['accountant']}, sensitivity {released['sensitivity']:g}, {released['adjacency']}"),
+        ("  sampling", _sampling(released["sampling_rate"], scenario.sampling_rate)),
+        ("  noise", f"{released['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
+        (
+            "privacy from server",
+            f"[bold]epsilon {server['epsilon']:.4g}, delta {server['delta']:g}[/bold] for the worst worker",
+        ),
+        ("  why", "it knows who sent in each slot; exact (gdp)"),
+    ]
+    if released["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
+        rows.insert(1, ("", "an epsilon this large protects nobody"))
     return rows
 
 
-def _sampling(rate: float) -> str:
-    if rate < 1.0:
-        return f"credit for a hidden schedule: 1 worker in {1 / rate:,.0f}"
+def _sampling(credited_rate: float, true_rate: float) -> str:
+    if true_rate == 1.0:
+        return "none: all workers send in every slot"
+    if credited_rate < 1.0:
+        return f"credit for a hidden schedule: 1 worker in {1 / credited_rate:,.0f}"
     return "no credit: the received power told who was scheduled"
 
 

@@ -1,5 +1,6 @@
 """What an adversary may learn: the paper's bounds and the power scale that keeps them. Needs no torch."""
 
+from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.privacy.loose_bound import (
     known_schedule_loss,
     paper_sensitivity,
@@ -14,6 +15,7 @@ from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
 
 __all__ = [
     "PrivacyStatement",
+    "gaussian_epsilon",
     "known_schedule_loss",
     "paper_sensitivity",
     "power_scale_for_privacy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from airmixml.privacy import (
     PrivacyStatement,
+    gaussian_epsilon,
     known_schedule_loss,
     paper_sensitivity,
     slot_privacy_exponent,
@@ -111,15 +113,34 @@ class AirReport:
         losses = float(self._worker_losses.max()) if told else self._sum_of_slot_losses
         return PrivacyStatement(
             epsilon=total_privacy_loss(losses, target.delta),
-            delta=target.delta,
             adversary=target.adversary,
             accountant=target.accountant,
-            adjacency="replace-one",
-            sensitivity=self._sensitivity,
             sampling_rate=1.0 if told else self.scenario.sampling_rate,
-            noise_watts_per_symbol=dbm_to_watts(self.scenario.radio.noise_dbm),
             target_epsilon=target.epsilon if self.scenario.mixing.power == "dp" else None,
+            **self._assumptions(),
         )
+
+    @property
+    def privacy_against_server(self) -> PrivacyStatement:
+        """What the server, who knows the schedule, can learn of the worst worker; exact.
+
+        The worker's slots are one Gaussian mechanism whose mu^2 is the sum of its losses of order 2.
+        """
+        return PrivacyStatement(
+            epsilon=gaussian_epsilon(math.sqrt(float(self._worker_losses.max())), self.scenario.privacy.delta),
+            adversary="server",
+            accountant="gdp",
+            sampling_rate=1.0,
+            **self._assumptions(),
+        )
+
+    def _assumptions(self) -> dict[str, Any]:
+        return {
+            "delta": self.scenario.privacy.delta,
+            "adjacency": "replace-one",
+            "sensitivity": self._sensitivity,
+            "noise_watts_per_symbol": dbm_to_watts(self.scenario.radio.noise_dbm),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""
@@ -141,5 +162,5 @@ class AirReport:
             "snr_db": self.snr_db.quantile_db(0.5),
             "snr_inputs_db": self.input_snr_db.quantile_db(0.5),
             "snr_labels_db": self.label_snr_db.quantile_db(0.5),
-            "privacy": [self.privacy.to_dict()],
+            "privacy": [self.privacy.to_dict(), self.privacy_against_server.to_dict()],
         }

@@ -47,7 +47,10 @@ def summarise_seeds(scenario: Scenario, runs: list[dict[str, Any]]) -> dict[str,
         "snr_db": mean("snr_db"),
         "snr_inputs_db": mean("snr_inputs_db"),
         "snr_labels_db": mean("snr_labels_db"),
-        "privacy": max((each["privacy"] for each in runs), key=lambda statements: float(statements[0]["epsilon"])),
+        "privacy": [
+            max(statements, key=lambda statement: float(statement["epsilon"]))
+            for statements in zip(*(each["privacy"] for each in runs), strict=True)
+        ],
         "clipped_values": largest("clipped_values"),
         "dataset": runs[0]["dataset"],
         "seconds": sum(each["seconds"] for each in runs),
