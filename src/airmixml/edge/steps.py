@@ -33,7 +33,7 @@ def make_step(
     def plain(inputs: torch.Tensor, labels: torch.Tensor) -> None:
         optimiser.zero_grad(set_to_none=False)
         loss = soft_cross_entropy(model(inputs), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         optimiser.step()
         loss_sum.add_(loss.detach(), alpha=len(inputs))
 

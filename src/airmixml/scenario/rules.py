@@ -68,10 +68,19 @@ class Whole:
 
     def check(self, name: str, value: object) -> int:
         """Return the value as an int inside the range."""
-        whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
-        if isinstance(value, bool) or not whole or not self.low <= int(value) <= self.high:  # type: ignore[call-overload]
+        number = _as_whole(value)
+        if number is None or not self.low <= number <= self.high:
             raise _refuse(name, value, f"a whole number of at least {self.low} and at most {self.high}")
-        return int(value)  # type: ignore[call-overload, no-any-return]
+        return number
+
+
+def _as_whole(value: object) -> int | None:
+    """Return the value as an int if it is a whole number, also as 1e3 or of NumPy's types."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    return None
 
 
 @dataclass(frozen=True)
