@@ -68,7 +68,7 @@ def _accuracy(metrics: dict[str, Any]) -> Rows:
 def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     released, server = metrics["privacy"]
     target = released["target_epsilon"]
-    asked = "no target set" if target is None else f"target {target:g}"
+    asked = "no target" if target is None else f"target {target:g}"
     rows = [
         (
             "privacy",

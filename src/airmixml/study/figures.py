@@ -94,7 +94,7 @@ def _image_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
             axis.set(xticks=[], yticks=[])
         line[0].set_ylabel(name, fontsize=9)
     for slot, axis in enumerate(axes[0]):
-        axis.set_title(f"slot {slot + 1}: q ≤ {examples.ratios[slot].max():.2f}", fontsize=9)
+        axis.set_title(f"slot {slot + 1}: top share {examples.ratios[slot].max():.0%}", fontsize=9)
 
 
 def _symbol_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
@@ -110,7 +110,7 @@ def _symbol_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
         axis.plot(places, clean[slot], "o", color=_SENT, label="sent: sum of all")
         axis.plot(places, received[slot], "x", color=_RECEIVED, label="received", markeredgewidth=2)
         axis.axvline(dataset.input_dim - 0.5, color="0.6", linewidth=0.8, linestyle=":")
-        axis.set_title(f"slot {slot + 1}: q ≤ {examples.ratios[slot].max():.2f}", fontsize=9)
+        axis.set_title(f"slot {slot + 1}: top share {examples.ratios[slot].max():.0%}", fontsize=9)
         axis.set_xlabel("inputs ⋮ labels", fontsize=9)
         axis.set_xticks([])
     axes[0].set_ylabel("value of symbol")
@@ -147,8 +147,10 @@ def _learning_curve(axis: Axes, history: TrainingHistory) -> None:
 
 
 def _power(axis: Axes, report: AirReport) -> None:
-    _histogram(axis, report.power_dbm, _SENT, "transmit power")
-    axis.axvline(report.scenario.radio.max_power_dbm, color="0.3", linestyle="--", label="limit")
+    limit_dbm = report.scenario.radio.max_power_dbm
+    # The step that begins at the limit holds the workers that send with exactly that power.
+    _histogram(axis, report.power_dbm, _SENT, "transmit power", edge_db=limit_dbm + DecibelHistogram.STEP_DB)
+    axis.axvline(limit_dbm, color="0.3", linestyle="--", label="limit")
     axis.set(xlabel="dBm", ylabel="share of transmissions (%)", title="Power of each worker and slot")
     axis.legend(fontsize=8)
 
@@ -160,14 +162,14 @@ def _snr(axis: Axes, report: AirReport) -> None:
     axis.legend(fontsize=8)
 
 
-def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str) -> None:
-    """Draw the counts between the 0.1 % and 99.9 % quantiles in about forty bars, each of whole histogram steps."""
+def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str, *, edge_db: float = 0.0) -> None:
+    """Draw the counts between the 0.1 % and 99.9 % quantiles in about forty bars, one of their edges at ``edge_db``."""
     low, high = histogram.quantile_db(0.001), histogram.quantile_db(0.999)
     steps_per_bar = max(1, round((high - low) / 40 / histogram.STEP_DB))
-    bars = len(histogram.counts) // steps_per_bar
-    counts = histogram.counts[: bars * steps_per_bar].reshape(bars, steps_per_bar).sum(axis=1)
-    left = histogram.edges_db[: bars * steps_per_bar : steps_per_bar]
     width = steps_per_bar * histogram.STEP_DB
+    first = round((edge_db - histogram.LOWEST_DB) / histogram.STEP_DB) % steps_per_bar
+    starts = np.arange(first, len(histogram.counts), steps_per_bar)
+    shares = 100 * np.add.reduceat(histogram.counts, starts) / max(histogram.counts.sum(), 1)
+    left = histogram.edges_db[starts]
     shown = (left > low - 3 * width) & (left < high + 2 * width)
-    shares = 100 * counts / max(histogram.counts.sum(), 1)
     axis.bar(left[shown], shares[shown], width=width, align="edge", color=colour, alpha=0.65, label=label)
