@@ -54,3 +54,7 @@ def __getattr__(name: str) -> Any:
     if name in _LATE:
         return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module 'airmixml' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

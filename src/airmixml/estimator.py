@@ -201,8 +201,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
             else Privacy(epsilon=self.epsilon, delta=self.delta),
             learner=Learner(
                 model=self.model,
-                hidden_units=tuple(self.hidden_units),
-                filters=tuple(self.filters),
+                hidden_units=_plain(self.hidden_units),
+                filters=_plain(self.filters),
                 kernel_size=self.kernel_size,
                 epochs=self.epochs,
                 batch_size=self.batch_size,
@@ -230,13 +230,20 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lower and upper bound of each feature."""
         try:
-            lower, upper = self.input_bounds
+            lower, upper = (np.atleast_1d(np.asarray(bound, dtype=np.float64)) for bound in self.input_bounds)
         except (TypeError, ValueError):
-            raise ScenarioError(f"input_bounds = {shown(self.input_bounds)}: must be a pair (lower, upper)") from None
+            raise ScenarioError(
+                f"input_bounds = {shown(self.input_bounds)}: must be a pair (lower, upper) of numbers"
+            ) from None
         return declare_bounds(
-            np.atleast_1d(lower).tolist(),
-            np.atleast_1d(upper).tolist(),
+            lower.tolist(),
+            upper.tolist(),
             features=features,
             lower_name="input_bounds[0]",
             upper_name="input_bounds[1]",
         )
+
+
+def _plain(sizes: Any) -> Any:
+    """Return an array as a list; the scenario's rules judge whatever else it is."""
+    return sizes.tolist() if isinstance(sizes, np.ndarray) else sizes

@@ -90,3 +90,15 @@ def test_a_reader_that_goes_away_is_no_error_to_speak_of() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == ""
+
+
+def test_a_closed_stdout_is_no_traceback() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m airmixml presets >&-"], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_a_group_without_a_command_prints_its_help(airmix: Airmix) -> None:
+    done = airmix("data")
+    assert any(line.split()[:1] == ["fetch"] for line in done.stdout.splitlines())

@@ -82,6 +82,7 @@ def test_values_are_read_as_meant(assignment: str, value: object) -> None:
         ("radio.slots.x=5", ("radio.slots.x: unknown key", "did you mean radio.slots?")),
         ("=5", ("unknown key",)),
         ("a\nb=5", ("unknown key",)),
+        ("radio.slots=5\nfoo=3", ("radio.slots = ", "whole number")),
         ("x" * 5000 + "=5", ("unknown key",)),
     ],
 )

@@ -194,3 +194,19 @@ def test_a_damaged_identity_is_another_run(tmp_path: Path, damaged: bytes) -> No
 def test_paths_may_be_plain_text(small: Scenario, tmp_path: Path) -> None:
     metrics = run(small, out=str(tmp_path / "here"))
     assert load_metrics(str(tmp_path / "here")) == metrics == json.loads((tmp_path / "here/metrics.json").read_text())
+
+
+def test_what_airmix_did_not_make_is_never_deleted(small: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "here.partial").mkdir()
+    (tmp_path / "here.partial" / "mine").write_text("x")
+    for force in (False, True):
+        with pytest.raises(RunFolderError, match="not made by airmix"):
+            run(small, out=tmp_path / "here", force=force)
+    assert names(tmp_path / "here.partial") == ["mine"]
+
+
+def test_a_dangling_link_is_in_the_way(small: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "here").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunFolderError, match="exists and is not a run folder"):
+        run(small, out=tmp_path / "here")
+    assert names(tmp_path) == ["here"]

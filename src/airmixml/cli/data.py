@@ -18,7 +18,7 @@ from airmixml.workers.mnist_fetch import ALREADY_THERE, fetch_mnist, mnist_cache
 
 __all__ = ["app"]
 
-app = typer.Typer(help="List the data sets, fetch MNIST.", no_args_is_help=True)
+app = typer.Typer(help="List the data sets, fetch MNIST.")
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
@@ -28,6 +28,12 @@ _STATES_IN_WORDS = {
     "missing": "not yet there: airmix data fetch mnist",
     "broken": "broken: airmix data fetch mnist mends them",
 }
+
+
+@app.callback(invoke_without_command=True)
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command("list")

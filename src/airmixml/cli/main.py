@@ -20,6 +20,8 @@ __all__ = ["app", "main"]
 # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
+_LONGEST_LINE = 1000
+
 app = typer.Typer(
     help="Over-the-air mixup machine learning.",
     add_completion=False,
@@ -56,7 +58,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets its table
     try:
         code = app(prog_name="airmix", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by the caller
+            sys.stdout.flush()
     except _UsageError as problem:
         _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")
     except AirMixError as problem:
@@ -74,7 +77,9 @@ def main() -> None:
         _close_stdout()
         _fail(f"the output cannot be written ({problem.strerror}); free space or write it elsewhere")
     if code == 130:
-        sys.stderr.write("airmix: interrupted; give the same command again to go on where it stopped\n")
+        sys.stderr.write(
+            "airmix: interrupted; the same command goes on from the last checkpoint (one is kept every few seconds)\n"
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -84,6 +89,6 @@ def _close_stdout() -> None:
 
 
 def _fail(message: str) -> None:
-    line = " ".join(message.split())
+    line = " ".join(message.split())[:_LONGEST_LINE]
     sys.stderr.write(f"airmix: error: {line}\n")
     sys.exit(2)

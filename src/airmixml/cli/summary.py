@@ -23,12 +23,12 @@ def run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
     title = f"{escape(scenario.name)}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     parts = (
         _what_ran(scenario, metrics),
         _accuracy(metrics),
         _privacy(scenario, metrics),
-        _radio(metrics),
+        _radio(scenario, metrics),
         _folder(metrics),
     )
     for rows in parts:
@@ -84,6 +84,8 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ),
         ("  why", "it knows who sent in each slot; exact (gdp)"),
     ]
+    if target is not None and released["epsilon"] > target:
+        rows.insert(1, ("", "[bold red]target missed:[/bold red] the power limit told who was scheduled"))
     if released["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
         rows.insert(1, ("", "an epsilon this large protects nobody"))
     return rows
@@ -97,13 +99,16 @@ def _sampling(credited_rate: float, true_rate: float) -> str:
     return "no credit: the received power told who was scheduled"
 
 
-def _radio(metrics: dict[str, Any]) -> Rows:
+def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     power, worker, limited = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["power_limited_slots"]
+    how_limited = f"the limit lowered the power of {limited:,} slots of {metrics['slots']:,}"
+    if scenario.mixing.power == "max":
+        how_limited = "the limit sets the power of every slot"
     return [
         ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in all"),
         ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
-        ("  limited", f"the limit lowered the power of {limited:,} slots of {metrics['slots']:,}"),
+        ("  limited", how_limited),
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
     ]
 

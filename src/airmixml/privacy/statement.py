@@ -42,5 +42,6 @@ class PrivacyStatement:
     def __str__(self) -> str:
         return (
             f"(epsilon {self.epsilon:.4g}, delta {self.delta:g}) by {self.accountant}, "
-            f"adversary {self.adversary}, {self.adjacency} neighbours"
+            f"adversary {self.adversary}, {self.adjacency} neighbours, sensitivity {self.sensitivity:g}, "
+            f"noise {self.noise_watts_per_symbol:.3g} W per symbol"
         )

@@ -53,7 +53,8 @@ def _parse_one(rule: object, text: str) -> Any:
 
 def _toml_or_word(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        tables = tomllib.loads(f"value = {text}")
+        return tables["value"] if len(tables) == 1 else text
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
         return text
 

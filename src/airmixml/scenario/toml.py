@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import Field, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
+from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES, Scenario
 from airmixml.wording import nearest, shown, shown_name
 
@@ -124,10 +125,16 @@ def write_toml(scenario: Scenario, *, comments: bool) -> str:
 
 def _table_lines(table: Any, names: Iterable[str], comments: bool) -> Iterable[str]:
     assert is_dataclass(table)
-    docs = {entry.name: entry.metadata.get("doc", "") for entry in fields(table)}
+    docs = {entry.name: _meaning(entry) for entry in fields(table)}
     for name in names:
         line = f"{name} = {_toml_value(getattr(table, name))}"
         yield f"{line:<34} # {docs[name]}" if comments else line
+
+
+def _meaning(entry: Field[Any]) -> str:
+    doc: str = entry.metadata.get("doc", "")
+    rule = entry.metadata.get("rule")
+    return f"{doc} ({' | '.join(rule.options)})" if isinstance(rule, Choice) and len(rule.options) > 1 else doc
 
 
 def _toml_value(value: object) -> str:

@@ -125,6 +125,8 @@ def _curve_and_histograms(figure: Figure | SubFigure, report: AirReport, history
 
 
 def _learning_curve(axis: Axes, history: TrainingHistory) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     epochs = np.arange(1, len(history.test_accuracy) + 1)
     axis.plot(epochs, 100 * np.asarray(history.test_accuracy), color=_SENT, marker="." if len(epochs) < 40 else "")
     axis.plot(
@@ -141,6 +143,7 @@ def _learning_curve(axis: Axes, history: TrainingHistory) -> None:
         color=_RECEIVED,
         label=f"final {100 * history.final_accuracy:.1f} %",
     )
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set(xlabel="epoch", ylabel="accuracy on clean test set (%)", ylim=(0, 102), title="Learning curve")
     axis.grid(alpha=0.3)
     axis.legend(loc="lower right", fontsize=8)

@@ -72,7 +72,7 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
     final = Path(os.path.abspath(final)) if final.name in ("", "..") else final
     if not final.name or final.name.endswith(_PARTIAL):
         raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {_PARTIAL}")
-    if final.exists() and not (force and (final / METRICS).exists()):
+    if os.path.lexists(final) and not (force and (final / METRICS).exists()):
         what = "exists already" if (final / METRICS).exists() else "exists and is not a run folder"
         advice = ", or --force to replace it" if (final / METRICS).exists() else ""
         raise RunFolderError(f"{final}: {what}; choose another --out{advice}")
@@ -90,7 +90,7 @@ def claim_free_folder(parent: Path, name: str, identity: dict[str, Any]) -> Iter
     """Claim ``parent/name``, or ``name-2``, ``name-3``, ... where that is taken by another run."""
     for number in itertools.count(1):
         final = parent / (name if number == 1 else f"{name}-{number}")
-        folder = "" if final.exists() else _enter(final, identity, force=False)
+        folder = "" if os.path.lexists(final) else _enter(final, identity, force=False)
         if isinstance(folder, RunFolder):
             try:
                 yield folder
@@ -143,6 +143,10 @@ def _enter(final: Path, identity: dict[str, Any], *, force: bool) -> RunFolder |
     if known.exists() and known.read_bytes() == text.encode("utf-8"):
         return folder
     begun = [entry for entry in work.iterdir() if entry.name not in (_LOCK, _IDENTITY)]
+    if begun and not known.exists():
+        (work / _LOCK).unlink()
+        lock.close()
+        return f"{work}: is in the way and was not made by airmix; move it or choose another --out"
     if begun and not force:
         lock.close()
         return f"{work}: holds an interrupted run of something else; delete it, choose another --out, or use --force"
