@@ -8,11 +8,25 @@ and Wang 2018, Thm. 8).
 from __future__ import annotations
 
 import math
+from typing import Final
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri
 
-__all__ = ["gaussian_epsilon", "log_gaussian_delta"]
+__all__ = [
+    "gaussian_epsilon",
+    "gaussian_epsilons",
+    "gaussian_mu",
+    "gaussian_profile",
+    "log_gaussian_delta",
+    "total_variation",
+]
+
+# Rounding of a few steps must not carry an epsilon below what holds.
+_ROUNDING_MARGIN: Final = 1e-12
+_HALVINGS: Final = 60
 
 
 def log_gaussian_delta(mu: float, epsilon: float) -> float:
@@ -20,6 +34,19 @@ def log_gaussian_delta(mu: float, epsilon: float) -> float:
     log_first = float(log_ndtr(mu / 2.0 - epsilon / mu))
     log_ratio = epsilon + float(log_ndtr(-mu / 2.0 - epsilon / mu)) - log_first
     return log_first + math.log(-math.expm1(log_ratio)) if log_ratio < 0.0 else -math.inf
+
+
+def gaussian_profile(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64]:
+    """Return delta of the Gaussian mechanism mu > 0 at each epsilon; arrays broadcast."""
+    shift, eps = np.asarray(mu, dtype=np.float64), np.asarray(epsilon, dtype=np.float64)
+    log_first = log_ndtr(shift / 2.0 - eps / shift)
+    log_ratio = eps + log_ndtr(-shift / 2.0 - eps / shift) - log_first
+    return np.asarray(np.exp(log_first) * -np.expm1(np.minimum(log_ratio, 0.0)))
+
+
+def total_variation(mu: float) -> float:
+    """Return delta at epsilon = 0."""
+    return 0.0 if mu <= 0.0 else float(gaussian_profile(mu, 0.0))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -31,9 +58,50 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """
     if mu <= 0.0 or log_gaussian_delta(mu, 0.0) <= math.log(delta):
         return 0.0
-    # delta <= Phi(mu/2 - epsilon/mu), so this epsilon is large enough.
-    enough = mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0)
     root = brentq(
-        lambda epsilon: log_gaussian_delta(mu, epsilon) - math.log(delta), 0.0, enough, xtol=1e-13, rtol=1e-14
+        lambda epsilon: log_gaussian_delta(mu, epsilon) - math.log(delta),
+        0.0,
+        float(_enough(np.float64(mu), delta)),
+        xtol=1e-13,
+        rtol=1e-14,
     )
-    return float(root) * (1.0 + 1e-12) + 1e-12
+    return float(root) * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN
+
+
+def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
+    """Return ``gaussian_epsilon`` of many workers at once; same shape as ``mu``.
+
+    Halving an interval that holds the root, all workers together, and taking its upper end.
+    """
+    shifts, place = np.unique(np.asarray(mu, dtype=np.float64), return_inverse=True)
+    positive = np.maximum(shifts, 1e-300)
+    low, high = np.zeros_like(positive), _enough(positive, delta)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        holds = gaussian_profile(positive, middle) <= delta
+        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+    none_needed = (shifts <= 0.0) | (gaussian_profile(positive, 0.0) <= delta)
+    epsilons = np.where(none_needed, 0.0, high * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN)
+    return np.asarray(epsilons[place].reshape(np.shape(mu)))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the largest mu whose epsilon at ``delta`` does not exceed the given one; the inverse, on its private side."""
+    high = 1.0
+    while log_gaussian_delta(high, epsilon) < math.log(delta):
+        high *= 2.0
+    low = high
+    while log_gaussian_delta(low, epsilon) >= math.log(delta):
+        low /= 2.0
+    root = brentq(
+        lambda mu: log_gaussian_delta(mu, epsilon) - math.log(delta), low, high, xtol=1e-300, rtol=1e-14
+    )
+    mu = float(root)
+    while gaussian_epsilon(mu, delta) > epsilon:
+        mu *= 1.0 - _ROUNDING_MARGIN
+    return mu
+
+
+def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.float64]:
+    """Return an epsilon that is large enough: delta <= Phi(mu/2 - epsilon/mu)."""
+    return np.asarray(mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0))

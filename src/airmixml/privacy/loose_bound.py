@@ -21,8 +21,8 @@ from airmixml.errors import PrivacyError
 __all__ = [
     "known_schedule_loss",
     "log_subsampled_renyi_term",
-    "paper_sensitivity",
     "power_scale_for_privacy",
+    "slot_exponent_for_privacy",
     "slot_privacy_exponent",
     "slot_privacy_loss",
     "smallest_certifiable_epsilon",
@@ -31,11 +31,6 @@ __all__ = [
 
 # Rounding of a few steps must not carry a calibrated epsilon above its target.
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
-
-
-def paper_sensitivity(input_dim: int, label_dim: int) -> float:
-    """Return d_X + d_Y, the paper's bound on ||i||^2 + ||l||^2."""
-    return float(input_dim + label_dim)
 
 
 def slot_privacy_exponent(
@@ -95,6 +90,29 @@ def smallest_certifiable_epsilon(delta: float) -> float:
     return math.log(1.0 / delta)
 
 
+def slot_exponent_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
+    """Return the epsilon_t(2) of every slot that makes Corollary 1 give ``epsilon``: Proposition 2, both branches.
+
+    Args:
+        epsilon: target, must exceed ln(1/delta).
+        delta: target.
+        slots: T.
+        sampling_rate: r = |N_t| / N.
+    """
+    smallest = smallest_certifiable_epsilon(delta)
+    per_slot = (epsilon - smallest) / slots
+    if not per_slot > 0.0:
+        raise PrivacyError(
+            f"privacy.epsilon = {epsilon:g}: Proposition 2 certifies only epsilon above ln(1/delta) = {smallest:.4f} "
+            f"for privacy.delta = {delta:g}; ask for more than that, for a larger delta, or for privacy.accountant = pld"
+        )
+    log_twice_rate_squared = math.log(2.0) + 2.0 * math.log(sampling_rate)
+    log_growth = per_slot + math.log(-math.expm1(-per_slot))  # ln(e^per_slot - 1), no overflow
+    if epsilon >= slots * math.log1p(4.0 * sampling_rate**2) + smallest:
+        return log_growth - log_twice_rate_squared
+    return math.log1p(math.exp(log_growth - log_twice_rate_squared - math.log(2.0)))
+
+
 def power_scale_for_privacy(
     largest_ratio: ArrayLike,
     *,
@@ -118,18 +136,6 @@ def power_scale_for_privacy(
         noise_watts: sigma_n^2, noise power per complex symbol.
         sensitivity: bound on ||i||^2 + ||l||^2, d_X + d_Y in the paper.
     """
-    smallest = smallest_certifiable_epsilon(delta)
-    per_slot = (epsilon - smallest) / slots
-    if not per_slot > 0.0:
-        raise PrivacyError(
-            f"privacy.epsilon = {epsilon:g}: Proposition 2 certifies only epsilon above ln(1/delta) = {smallest:.4f} "
-            f"for privacy.delta = {delta:g}; ask for more than that or for a larger delta"
-        )
-    log_twice_rate_squared = math.log(2.0) + 2.0 * math.log(sampling_rate)
-    log_growth = per_slot + math.log(-math.expm1(-per_slot))  # ln(e^per_slot - 1), no overflow
-    if epsilon >= slots * math.log1p(4.0 * sampling_rate**2) + smallest:
-        exponent = log_growth - log_twice_rate_squared
-    else:
-        exponent = math.log1p(math.exp(log_growth - log_twice_rate_squared - math.log(2.0)))
+    exponent = slot_exponent_for_privacy(epsilon=epsilon, delta=delta, slots=slots, sampling_rate=sampling_rate)
     ratio = np.asarray(largest_ratio, dtype=np.float64)
     return np.asarray(_ROUNDING_MARGIN * (noise_watts / 2.0) * exponent / (ratio**2 * sensitivity))

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["PrivacyStatement"]
+from airmixml.privacy.accountants import certified_epsilon
+from airmixml.privacy.adversaries import Adversary
+from airmixml.privacy.design import Design
+
+__all__ = ["PrivacyStatement", "state_privacy"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,13 +19,18 @@ class PrivacyStatement:
     Attributes:
         epsilon: privacy loss of one worker over all slots.
         delta: probability with which that may fail.
-        adversary: who is protected against, and what they know.
+        adversary: who is protected against.
         accountant: the bound that gives epsilon.
-        adjacency: what neighbouring sets of workers are.
-        sensitivity: the bound on ||input||^2 + ||label||^2 of one worker.
-        sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none, because
-            the received power told who was scheduled.
-        noise_watts_per_symbol: noise power per complex symbol that the adversary is assumed to suffer.
+        adjacency: what neighbouring sets of workers are: "replace-one" or "remove-one".
+        sensitivity: the bound on the squared move of what one worker sends that was used.
+        sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
+        sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
+        compositions: slots (or rounds) that compose.
+        noise_watts_per_symbol: noise power per complex symbol that the adversary is assumed to suffer, referred to the
+            server's antenna.
+        colluders: workers that help the adversary.
+        knows: what the adversary knows, in words.
+        why: why this epsilon follows, in words.
         target_epsilon: the epsilon that was asked for, if the power was set to meet one.
     """
 
@@ -31,8 +40,13 @@ class PrivacyStatement:
     accountant: str
     adjacency: str
     sensitivity: float
+    sampling: str
     sampling_rate: float
+    compositions: int
     noise_watts_per_symbol: float
+    colluders: int = 0
+    knows: str = ""
+    why: str = ""
     target_epsilon: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,3 +59,33 @@ class PrivacyStatement:
             f"adversary {self.adversary}, {self.adjacency} neighbours, sensitivity {self.sensitivity:g}, "
             f"noise {self.noise_watts_per_symbol:.3g} W per symbol"
         )
+
+
+def state_privacy(
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    *,
+    adjacency: str,
+    delta: float,
+    target_epsilon: float | None = None,
+) -> PrivacyStatement:
+    """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
+    mechanism = adversary.mechanism(design, adjacency)
+    hidden_or_replaced = mechanism.sampling != "none" or adjacency == "replace-one"
+    return PrivacyStatement(
+        epsilon=certified_epsilon(accountant, mechanism, delta),
+        delta=delta,
+        adversary=adversary.name,
+        accountant=accountant,
+        adjacency=adjacency,
+        sensitivity=design.sensitivity.replacement if hidden_or_replaced else design.sensitivity.removal,
+        sampling=mechanism.sampling,
+        sampling_rate=mechanism.sampling_rate,
+        compositions=mechanism.slots if mechanism.sampling != "none" else design.participations,
+        noise_watts_per_symbol=adversary.noise_watts(design),
+        colluders=adversary.colluders,
+        knows=adversary.knows,
+        why=adversary.why(design),
+        target_epsilon=target_epsilon,
+    )

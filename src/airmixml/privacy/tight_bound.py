@@ -17,7 +17,7 @@ from scipy.special import gammaln, logsumexp
 
 from airmixml.privacy.loose_bound import log_subsampled_renyi_term
 
-__all__ = ["DEFAULT_ORDERS", "log_binomial", "log_even_moment", "subsampled_renyi_loss", "tight_epsilon"]
+__all__ = ["DEFAULT_ORDERS", "gaussian_renyi_epsilon", "log_binomial", "log_even_moment", "subsampled_renyi_loss", "tight_epsilon"]
 
 DEFAULT_ORDERS: Final = tuple(range(2, 513))
 
@@ -104,3 +104,15 @@ def tight_epsilon(
     epsilon = total + math.log(1.0 / delta) / (gamma - 1.0)
     best = int(np.argmin(epsilon))
     return float(epsilon[best]), int(gamma[best])
+
+
+def gaussian_renyi_epsilon(total_exponent: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:
+    """Return epsilon where the schedule is known: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1).
+
+    Args:
+        total_exponent: mu^2, the sum of the exponents of the worker's own slots.
+        delta: target delta.
+        orders: whole Renyi orders to minimise over.
+    """
+    gamma = np.asarray(orders, dtype=np.float64)
+    return float(np.min(gamma * total_exponent / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))

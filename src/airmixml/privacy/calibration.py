@@ -1,0 +1,107 @@
+"""From a privacy target to power: the largest that an accountant still certifies, always on the private side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from scipy.optimize import brentq
+
+from airmixml.errors import PrivacyError
+from airmixml.privacy.accountants import certified_epsilon
+from airmixml.privacy.adversaries import Adversary
+from airmixml.privacy.design import Design
+from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.loose_bound import slot_exponent_for_privacy, smallest_certifiable_epsilon
+
+__all__ = ["calibrate_power", "check_target"]
+
+_WIDEST: Final = 1e30
+_TOLERANCE: Final = 1e-4
+# What is sent is rounded a few times on its way; that must not carry it above the target.
+_ROUNDING: Final = 1e-12
+
+
+def check_target(design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float) -> None:
+    """Raise a PrivacyError if the accountant could not certify the target at any power."""
+    mechanism = adversary.mechanism(design, adjacency)
+    smallest = certified_epsilon(accountant, mechanism.scaled(0.0), delta)
+    if epsilon > smallest:
+        return
+    if accountant == "paper-loose":
+        raise PrivacyError(
+            f"privacy.epsilon = {epsilon:g}: {accountant} certifies only epsilon above ln(1/delta) = {smallest:.4f} "
+            f"for privacy.delta = {delta:g}; ask for more than that, for a larger delta, or for privacy.accountant = pld"
+        )
+    raise PrivacyError(
+        f"privacy.epsilon = {epsilon:g}: {accountant} certifies only epsilon above {smallest:.4g} for privacy.delta = "
+        f"{delta:g}; ask for more than that or use privacy.accountant = pld"
+    )
+
+
+@lru_cache(maxsize=1024)
+def calibrate_power(
+    design: Design, adversary: Adversary, accountant: str, *, adjacency: str, epsilon: float, delta: float
+) -> float:
+    """Return the largest factor by which the design's power may be multiplied to keep (epsilon, delta).
+
+    ``design`` gives the shape: one kind of slot, or several with powers in a given proportion. The accountant, asked
+    again about the scaled design, gives at most ``epsilon``.
+    """
+    check_target(design, adversary, accountant, adjacency, epsilon, delta)
+
+    def spent(factor: float) -> float:
+        return certified_epsilon(accountant, adversary.mechanism(design.scaled(factor), adjacency), delta)
+
+    mechanism = adversary.mechanism(design, adjacency)
+    factor = None if _saturates(design, adversary) else _closed_form(mechanism, accountant, epsilon, delta)
+    step = _ROUNDING
+    if factor is None:
+        factor, step = _root(lambda factor: spent(factor) - epsilon, _guess(mechanism, epsilon, delta)), _TOLERANCE
+    while spent(factor * (1.0 - _ROUNDING)) > epsilon:
+        factor *= 1.0 - step
+        step *= 2.0
+    return factor * (1.0 - _ROUNDING)
+
+
+def _closed_form(mechanism: GaussianSlots, accountant: str, epsilon: float, delta: float) -> float | None:
+    """Return the factor by Proposition 2 or by the Gaussian mechanism, where they apply."""
+    if accountant == "gdp":
+        return gaussian_mu(epsilon, delta) ** 2 / mechanism.total
+    if accountant != "paper-loose" or len(set(mechanism.exponents)) > 1:
+        return None
+    if mechanism.sampling == "none":
+        return (epsilon - smallest_certifiable_epsilon(delta)) / mechanism.total
+    exponent = slot_exponent_for_privacy(
+        epsilon=epsilon, delta=delta, slots=mechanism.slots, sampling_rate=mechanism.sampling_rate
+    )
+    return exponent / mechanism.exponents[0]
+
+
+def _guess(mechanism: GaussianSlots, epsilon: float, delta: float) -> float:
+    """Return about the right factor: many sampled slots are nearly a Gaussian mechanism, mu^2 = r^2 T (e^s - 1)."""
+    together = gaussian_mu(epsilon, delta) ** 2 / mechanism.slots
+    return math.log1p(together / mechanism.sampling_rate**2) / max(mechanism.exponents)
+
+
+def _saturates(design: Design, adversary: Adversary) -> bool:
+    """Whether more power asked for may not be more power sent: the limit may hold an eavesdropper's view down."""
+    return adversary.name == "eavesdropper" and math.isfinite(design.max_power_watts)
+
+
+def _root(excess: Callable[[float], float], guess: float) -> float:
+    """Return where the excess turns positive, within the tolerance; the excess grows with the factor."""
+    low = high = guess
+    while excess(low) > 0.0:
+        high, low = low, low / 3.0
+        if low < guess / _WIDEST:
+            raise PrivacyError("privacy.epsilon: no power keeps this target; ask for more, or for another adversary")
+    while high == low or excess(high) <= 0.0:
+        low, high = high, high * 3.0
+        if high > guess * _WIDEST:
+            return high  # the target is kept at any power
+    root = brentq(lambda log_factor: excess(math.exp(log_factor)), math.log(low), math.log(high), xtol=_TOLERANCE)
+    return math.exp(float(root))

@@ -1,0 +1,104 @@
+"""Slots as one adversary sees them: Gaussian mechanisms in a row, with all that an accountant must know of them.
+
+A description apart from the accountants that evaluate it, so that each of them can refuse what it cannot treat.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import numpy as np
+
+from airmixml.errors import PrivacyError
+
+__all__ = ["ADJACENCIES", "SAMPLINGS", "GaussianSlots"]
+
+ADJACENCIES: Final = ("replace-one", "remove-one")
+SAMPLINGS: Final = ("none", "without-replacement", "poisson")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianSlots:
+    """Slots in a row, each a Gaussian mechanism on the workers that were scheduled.
+
+    Attributes:
+        exponents: s = (move of the mean)^2 / (noise variance) of each kind of slot, the epsilon_t(2) of the paper.
+        counts: how many slots are of that kind.
+        sampling: "none" if the adversary knows in which slots the worker took part (only those are listed), else how
+            the hidden set of each slot was drawn: "without-replacement" (exactly ``sampled`` of ``population``), or
+            "poisson" (each worker on its own, with probability ``sampled / population``).
+        sampled: workers per slot.
+        population: workers they are drawn from.
+        adjacency: "replace-one" (another sample on the same worker) or "remove-one" (no worker there).
+    """
+
+    exponents: tuple[float, ...]
+    counts: tuple[int, ...]
+    adjacency: str
+    sampling: str = "none"
+    sampled: int = 1
+    population: int = 1
+
+    def __post_init__(self) -> None:
+        if self.adjacency not in ADJACENCIES or self.sampling not in SAMPLINGS:
+            raise PrivacyError(
+                f"adjacency = {self.adjacency!r}, sampling = {self.sampling!r}: must be one of {', '.join(ADJACENCIES)} "
+                f"and one of {', '.join(SAMPLINGS)}"
+            )
+        if len(self.exponents) != len(self.counts) or not self.exponents:
+            raise PrivacyError("exponents and counts: must be of the same length, at least 1")
+        if not all(math.isfinite(value) and value >= 0.0 for value in self.exponents):
+            raise PrivacyError(f"exponents up to {max(self.exponents):g}: must be finite and at least 0; lower the power")
+        if not all(count >= 0 for count in self.counts):
+            raise PrivacyError(f"counts down to {min(self.counts)}: must be at least 0")
+        if not 1 <= self.sampled <= self.population:
+            raise PrivacyError(f"sampled = {self.sampled}: must be at least 1 and at most the {self.population} workers")
+
+    @property
+    def sampling_rate(self) -> float:
+        """r, the share of the workers in a slot; 1 where the schedule is known."""
+        return 1.0 if self.sampling == "none" else self.sampled / self.population
+
+    @property
+    def slots(self) -> int:
+        """Number of slots."""
+        return sum(self.counts)
+
+    @property
+    def total(self) -> float:
+        """mu^2, the sum of all exponents: the slots together are one Gaussian mechanism if the schedule is known."""
+        return math.fsum(
+            count * exponent for exponent, count in zip(self.exponents, self.counts, strict=True) if count
+        )
+
+    def strongest(self, slots: int) -> Self:
+        """Return only the slots with the largest exponents, that many of them."""
+        left, kept = slots, []
+        for exponent, count in sorted(zip(self.exponents, self.counts, strict=True), reverse=True):
+            kept.append((exponent, min(left, count)))
+            left -= kept[-1][1]
+        return replace(self, exponents=tuple(s for s, _ in kept), counts=tuple(count for _, count in kept))
+
+    def worst(self, slots: int) -> float:
+        """Return the sum of the largest exponents, of that many slots."""
+        return self.strongest(slots).total
+
+    def scaled(self, factor: float) -> Self:
+        """Return the same slots with ``factor`` times the power."""
+        return replace(self, exponents=tuple(factor * value for value in self.exponents))
+
+    def coarsened(self, kinds: int) -> Self:
+        """Return at most that many kinds of slots, each exponent rounded up; never more private than it was."""
+        used = [(s, count) for s, count in zip(self.exponents, self.counts, strict=True) if count]
+        if len(used) <= kinds:
+            return self
+        exponents, counts = (np.array(values, dtype=np.float64) for values in zip(*sorted(used), strict=True))
+        log_exponents = np.log(np.maximum(exponents, 1e-300))
+        # Kinds near the largest decide the loss, so nothing is lost by lumping what lies 60 dB below together.
+        low = max(log_exponents[0], log_exponents[-1] - 6.0 * math.log(10.0))
+        edges = np.linspace(low, log_exponents[-1], kinds)
+        place = np.minimum(np.searchsorted(edges, log_exponents - 1e-12), kinds - 1)
+        merged = [(float(exponents[place == k].max()), int(counts[place == k].sum())) for k in np.unique(place)]
+        return replace(self, exponents=tuple(s for s, _ in merged), counts=tuple(count for _, count in merged))

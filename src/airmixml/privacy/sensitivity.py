@@ -1,0 +1,37 @@
+"""How far one worker can move what is sent: squared norms, for each kind of neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+__all__ = ["Sensitivity", "paper_sensitivity"]
+
+
+def paper_sensitivity(input_dim: int, label_dim: int) -> float:
+    """Return d_X + d_Y, the paper's bound on ||i||^2 + ||l||^2."""
+    return float(input_dim + label_dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """Bounds on what a worker sends, before its share and power are applied.
+
+    Attributes:
+        removal: bound on ||x||^2, the move when a worker falls silent.
+        replacement: bound on ||x - x'||^2, the move when another sample takes the place of the worker's own.
+    """
+
+    removal: float
+    replacement: float
+
+    @classmethod
+    def paper(cls, input_dim: int, label_dim: int) -> Self:
+        """d_X + d_Y for both: all that a sample in [0, 1]^(d_X + d_Y) can move."""
+        bound = paper_sensitivity(input_dim, label_dim)
+        return cls(removal=bound, replacement=bound)
+
+    @classmethod
+    def with_one_hot_label(cls, *, squared_norm: float, squared_distance: float) -> Self:
+        """Inputs within the given bounds, and a label with a single 1: it adds 1 to a removal, 2 to a replacement."""
+        return cls(removal=squared_norm + 1.0, replacement=squared_distance + 2.0)
