@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airmixml.radio.design import private_received_watts, sensitivity_of
 from airmixml.radio.power import control_power, largest_power_scale, received_amplitude, transmit_power
 from airmixml.scenario import Scenario
 
@@ -24,6 +25,11 @@ def scenario(*changes: str) -> Scenario:
     return Scenario().with_overrides("radio.scheduled=4", *changes)
 
 
+def private_watts(asked: Scenario) -> float:
+    """For Iris: four inputs, three classes."""
+    return private_received_watts(asked, sensitivity_of(asked, 4, 3)) if asked.mixing.power == "dp" else 0.0
+
+
 @given(
     seed=st.integers(0, 10**6),
     log_alpha=st.floats(-8, 12),
@@ -41,7 +47,7 @@ def test_no_worker_ever_exceeds_the_limit(
     asked = scenario(
         f"mixing.power={power}", f"privacy.epsilon={10.0**log_epsilon}", f"mixing.power_scale_watts={10.0**log_scale}"
     )
-    control = control_power(asked, 7.0, ratios, magnitude)
+    control = control_power(asked, private_watts(asked), ratios, magnitude)
     assert control.power_watts.max() <= MAX_POWER_WATTS * (1 + 1e-12)
     if power == "max":
         assert control.power_watts.max(axis=1) == pytest.approx(np.full(50, MAX_POWER_WATTS))
@@ -55,7 +61,7 @@ def test_no_worker_ever_exceeds_the_limit(
 def test_a_scale_that_would_exceed_the_limit_is_lowered_and_said_so() -> None:
     ratios = np.full((2, 4), 0.25)
     magnitude = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1e-6]])
-    control = control_power(scenario("mixing.power=fixed", "mixing.power_scale_watts=0.01"), 7.0, ratios, magnitude)
+    control = control_power(scenario("mixing.power=fixed", "mixing.power_scale_watts=0.01"), 0.0, ratios, magnitude)
     assert control.limited.tolist() == [False, True]
     assert control.power_scale_watts == pytest.approx([0.01, MAX_POWER_WATTS * 1e-12 / 0.0625], rel=1e-9, abs=0)
 
@@ -71,6 +77,7 @@ def test_privacy_power_is_proposition_2() -> None:
     first = math.log((grown(5.0) - 1) / (2 * rate**2))
     second = math.log((grown(4.61) - (1 - 4 * rate**2)) / (4 * rate**2))
     for epsilon, exponent in ((5.0, first), (4.61, second)):
-        control = control_power(scenario(f"privacy.epsilon={epsilon}"), 7.0, ratios, magnitude)
+        asked = scenario(f"privacy.epsilon={epsilon}")
+        control = control_power(asked, private_watts(asked), ratios, magnitude)
         by_hand = (10 ** (-14.4) / 2) * exponent / (0.16 * 7)
         assert control.power_scale_watts == pytest.approx([by_hand], rel=1e-6, abs=0)

@@ -32,8 +32,8 @@ def small() -> Scenario:
 
 @pytest.fixture
 def run_module() -> ModuleType:
-    """The module airmixml.study.run, whose name the function run hides."""
-    return importlib.import_module("airmixml.study.run")
+    """The module that holds the function run."""
+    return importlib.import_module("airmixml.study.experiment")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def stopped() -> type[Exception]:
 HALTING = """
 import importlib, os, signal
 from airmixml.cli.main import main
-module = importlib.import_module("airmixml.study.run")
+module = importlib.import_module("airmixml.study.experiment")
 class Halting(module.FileCheckpoint):
     def __init__(self, folder, **options):
         super().__init__(folder, **options, every_seconds=0)

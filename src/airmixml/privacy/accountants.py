@@ -116,8 +116,8 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float) -
     refusal = chosen.refusal(mechanism)
     if refusal:
         raise PrivacyError(
-            f"privacy.accountant = {accountant!r}: cannot treat sampling {mechanism.sampling} with {mechanism.adjacency} "
-            f"neighbours: {refusal}"
+            f"privacy.accountant = {accountant!r}: cannot treat sampling {mechanism.sampling} with "
+            f"{mechanism.adjacency} neighbours: {refusal}"
         )
     if not 0.0 < delta < 1.0:
         raise PrivacyError(f"privacy.delta = {delta:g}: must lie between 0 and 1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design, slots_per_round
@@ -12,26 +11,6 @@ from airmixml.privacy.mechanism import GaussianSlots
 __all__ = ["ADVERSARIES", "Adversary", "Eavesdropper", "Release", "Server"]
 
 ADVERSARIES = ("release", "server", "eavesdropper")
-
-
-class Adversary(Protocol):
-    """Somebody who wants to learn a worker's sample and already knows those of all others."""
-
-    name: str
-    colluders: int
-
-    @property
-    def knows(self) -> str:
-        """What it knows and receives, in words."""
-
-    def why(self, design: Design) -> str:
-        """Why its epsilon follows, in words."""
-
-    def noise_watts(self, design: Design) -> float:
-        """Noise power per complex symbol that it suffers, referred to the server's antenna."""
-
-    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The slots as it sees them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +33,7 @@ class Server:
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
         slots = (
-            "the slots that the worst worker took part in"
+            f"the {design.participations:,} slots of the worst worker"
             if design.worst_received_watts is not None
             else f"up to {design.participations:,} slots of one worker"
         )
@@ -66,7 +45,9 @@ class Server:
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism."""
-        return _known_schedule(design, design.received_watts, design.worst_received_watts, design.noise_watts, adjacency)
+        return _known_schedule(
+            design, design.received_watts, design.worst_received_watts, design.noise_watts, adjacency
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +127,10 @@ class Eavesdropper:
         return _hidden_schedule(design, heard, self.own_noise_watts, adjacency, self.colluders)
 
 
+# Somebody who wants to learn a worker's sample and already knows those of all others.
+Adversary = Release | Server | Eavesdropper
+
+
 def _known_schedule(
     design: Design, watts: tuple[float, ...], worst_watts: float | None, noise_watts: float, adjacency: str
 ) -> GaussianSlots:
@@ -154,9 +139,7 @@ def _known_schedule(
     bound = sensitivity.replacement if adjacency == "replace-one" else sensitivity.removal
     exponents = tuple(bound * value / (noise_watts / 2.0) for value in watts)
     every = GaussianSlots(exponents=exponents, counts=design.counts, adjacency=adjacency)
-    total = (
-        every.worst(design.participations) if worst_watts is None else bound * worst_watts / (noise_watts / 2.0)
-    )
+    total = every.worst(design.participations) if worst_watts is None else bound * worst_watts / (noise_watts / 2.0)
     return replace(every, exponents=(total,), counts=(1,))
 
 

@@ -14,8 +14,8 @@ from airmixml.privacy.accountants import certified_epsilon
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
 from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.privacy.mechanism import GaussianSlots
 from airmixml.privacy.loose_bound import slot_exponent_for_privacy, smallest_certifiable_epsilon
+from airmixml.privacy.mechanism import GaussianSlots
 
 __all__ = ["calibrate_power", "check_target"]
 
@@ -25,7 +25,9 @@ _TOLERANCE: Final = 1e-4
 _ROUNDING: Final = 1e-12
 
 
-def check_target(design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float) -> None:
+def check_target(
+    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
+) -> None:
     """Raise a PrivacyError if the accountant could not certify the target at any power."""
     mechanism = adversary.mechanism(design, adjacency)
     smallest = certified_epsilon(accountant, mechanism.scaled(0.0), delta)
@@ -34,7 +36,7 @@ def check_target(design: Design, adversary: Adversary, accountant: str, adjacenc
     if accountant == "paper-loose":
         raise PrivacyError(
             f"privacy.epsilon = {epsilon:g}: {accountant} certifies only epsilon above ln(1/delta) = {smallest:.4f} "
-            f"for privacy.delta = {delta:g}; ask for more than that, for a larger delta, or for privacy.accountant = pld"
+            f"for privacy.delta = {delta:g}; ask for more, for a larger delta, or for privacy.accountant = pld"
         )
     raise PrivacyError(
         f"privacy.epsilon = {epsilon:g}: {accountant} certifies only epsilon above {smallest:.4g} for privacy.delta = "

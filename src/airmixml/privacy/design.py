@@ -33,6 +33,7 @@ class Design:
         power_tells_schedule: whether received power depends on who was scheduled, which spoils a hidden schedule.
         worst_received_watts: after a run, the largest sum over a worker's slots of beta q^2.
         worst_sent_watts: after a run, the largest sum over a worker's slots of its transmit power.
+        worst_participations: after a run, the slots of the worker with the largest ``worst_received_watts``.
     """
 
     workers: int
@@ -47,6 +48,7 @@ class Design:
     power_tells_schedule: bool = False
     worst_received_watts: float | None = None
     worst_sent_watts: float | None = None
+    worst_participations: int | None = None
 
     @property
     def slots(self) -> int:
@@ -62,7 +64,9 @@ class Design:
 
     @property
     def participations(self) -> int:
-        """Slots that no worker exceeds: the hard limit, or what chance leaves all but impossible."""
+        """Slots that compose for the worst worker: those it had, the hard limit, or what chance all but rules out."""
+        if self.worst_participations is not None:
+            return self.worst_participations
         if self.max_participations:
             return -(-self.slots // slots_per_round(self.slots, self.max_participations))
         return participation_bound(self.slots, self.scheduled, self.workers)
@@ -83,6 +87,7 @@ class Design:
             counts=(slots,),
             worst_received_watts=None,
             worst_sent_watts=None,
+            worst_participations=None,
         )
 
 

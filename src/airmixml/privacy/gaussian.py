@@ -86,16 +86,14 @@ def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest mu whose epsilon at ``delta`` does not exceed the given one; the inverse, on its private side."""
+    """Return the largest mu whose epsilon at ``delta`` does not exceed the given one."""
     high = 1.0
     while log_gaussian_delta(high, epsilon) < math.log(delta):
         high *= 2.0
     low = high
     while log_gaussian_delta(low, epsilon) >= math.log(delta):
         low /= 2.0
-    root = brentq(
-        lambda mu: log_gaussian_delta(mu, epsilon) - math.log(delta), low, high, xtol=1e-300, rtol=1e-14
-    )
+    root = brentq(lambda mu: log_gaussian_delta(mu, epsilon) - math.log(delta), low, high, xtol=1e-300, rtol=1e-14)
     mu = float(root)
     while gaussian_epsilon(mu, delta) > epsilon:
         mu *= 1.0 - _ROUNDING_MARGIN

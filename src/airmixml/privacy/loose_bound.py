@@ -104,7 +104,7 @@ def slot_exponent_for_privacy(*, epsilon: float, delta: float, slots: int, sampl
     if not per_slot > 0.0:
         raise PrivacyError(
             f"privacy.epsilon = {epsilon:g}: Proposition 2 certifies only epsilon above ln(1/delta) = {smallest:.4f} "
-            f"for privacy.delta = {delta:g}; ask for more than that, for a larger delta, or for privacy.accountant = pld"
+            f"for privacy.delta = {delta:g}; ask for more, for a larger delta, or for privacy.accountant = pld"
         )
     log_twice_rate_squared = math.log(2.0) + 2.0 * math.log(sampling_rate)
     log_growth = per_slot + math.log(-math.expm1(-per_slot))  # ln(e^per_slot - 1), no overflow

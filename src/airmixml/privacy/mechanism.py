@@ -44,17 +44,21 @@ class GaussianSlots:
     def __post_init__(self) -> None:
         if self.adjacency not in ADJACENCIES or self.sampling not in SAMPLINGS:
             raise PrivacyError(
-                f"adjacency = {self.adjacency!r}, sampling = {self.sampling!r}: must be one of {', '.join(ADJACENCIES)} "
-                f"and one of {', '.join(SAMPLINGS)}"
+                f"adjacency = {self.adjacency!r}, sampling = {self.sampling!r}: must be one of "
+                f"{', '.join(ADJACENCIES)} and one of {', '.join(SAMPLINGS)}"
             )
         if len(self.exponents) != len(self.counts) or not self.exponents:
             raise PrivacyError("exponents and counts: must be of the same length, at least 1")
         if not all(math.isfinite(value) and value >= 0.0 for value in self.exponents):
-            raise PrivacyError(f"exponents up to {max(self.exponents):g}: must be finite and at least 0; lower the power")
+            raise PrivacyError(
+                f"exponents up to {max(self.exponents):g}: must be finite and at least 0; lower the power"
+            )
         if not all(count >= 0 for count in self.counts):
             raise PrivacyError(f"counts down to {min(self.counts)}: must be at least 0")
         if not 1 <= self.sampled <= self.population:
-            raise PrivacyError(f"sampled = {self.sampled}: must be at least 1 and at most the {self.population} workers")
+            raise PrivacyError(
+                f"sampled = {self.sampled}: must be at least 1 and at most the {self.population} workers"
+            )
 
     @property
     def sampling_rate(self) -> float:
@@ -69,9 +73,7 @@ class GaussianSlots:
     @property
     def total(self) -> float:
         """mu^2, the sum of all exponents: the slots together are one Gaussian mechanism if the schedule is known."""
-        return math.fsum(
-            count * exponent for exponent, count in zip(self.exponents, self.counts, strict=True) if count
-        )
+        return math.fsum(count * exponent for exponent, count in zip(self.exponents, self.counts, strict=True) if count)
 
     def strongest(self, slots: int) -> Self:
         """Return only the slots with the largest exponents, that many of them."""

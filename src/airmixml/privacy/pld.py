@@ -8,8 +8,8 @@ divergence at e^x by
 
     h(e^x) = r H_mu(1 + (e^x - 1) / r)      for x >= 0,      H_mu(e^y) = Phi(mu/2 - y/mu) - e^y Phi(-mu/2 - y/mu),
 
-and, since neighbours can be exchanged, h(e^-x) = 1 - e^-x + e^-x h(e^x). A function bounds the divergence at all orders,
-below 1 too, so it composes (Zhu, Dong and Wang 2022, Thm. 10 and Prop. 30).
+and, since neighbours can be exchanged, h(e^-x) = 1 - e^-x + e^-x h(e^x). It bounds the divergence at all orders, also
+below 1, so it composes (Zhu, Dong and Wang 2022, Thm. 10 and Prop. 30).
 """
 
 from __future__ import annotations

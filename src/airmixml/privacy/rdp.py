@@ -16,7 +16,16 @@ from airmixml.privacy.mechanism import GaussianSlots
 __all__ = ["RdpAccountant"]
 
 # Whole orders are exact in the library for both kinds of sampling; fractional ones only help below order 2.
-_ORDERS: Final = (*(1.0 + x / 10.0 for x in range(1, 10)), *map(float, range(2, 33)), 40.0, 48.0, 64.0, 96.0, 128.0, 256.0)
+_ORDERS: Final = (
+    *(1.0 + x / 10.0 for x in range(1, 10)),
+    *map(float, range(2, 33)),
+    40.0,
+    48.0,
+    64.0,
+    96.0,
+    128.0,
+    256.0,
+)
 _MOST_KINDS: Final = 12
 
 

@@ -17,7 +17,14 @@ from scipy.special import gammaln, logsumexp
 
 from airmixml.privacy.loose_bound import log_subsampled_renyi_term
 
-__all__ = ["DEFAULT_ORDERS", "gaussian_renyi_epsilon", "log_binomial", "log_even_moment", "subsampled_renyi_loss", "tight_epsilon"]
+__all__ = [
+    "DEFAULT_ORDERS",
+    "gaussian_renyi_epsilon",
+    "log_binomial",
+    "log_even_moment",
+    "subsampled_renyi_loss",
+    "tight_epsilon",
+]
 
 DEFAULT_ORDERS: Final = tuple(range(2, 513))
 

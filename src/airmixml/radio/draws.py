@@ -9,15 +9,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.privacy import paper_sensitivity
 from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
+from airmixml.radio.design import private_received_watts, sensitivity_of
 from airmixml.radio.power import control_power
 from airmixml.radio.ratios import draw_ratios
-from airmixml.radio.scheduling import draw_schedule
+from airmixml.radio.scheduling import draw_schedule_of
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
-from airmixml.workers import DataSet, Population
 
 __all__ = ["AirSetting", "SlotDraws", "chapter_count", "cut_into_blocks", "draw_chapter"]
 
@@ -29,13 +28,13 @@ class AirSetting:
     Attributes:
         worker_path_gain: sqrt(beta_U) d^(-n/2) of each worker; shape workers.
         symbols: d_X + d_Y, real symbols sent per slot.
-        sensitivity: bound on ||input||^2 + ||label||^2 of one worker.
+        private_received_watts: beta max q^2 that keeps the privacy target; 0 where the power does not follow from one.
     """
 
     scenario: Scenario
     worker_path_gain: NDArray[np.float64]
     symbols: int
-    sensitivity: float
+    private_received_watts: float
 
     @property
     def bytes_per_chapter(self) -> int:
@@ -43,14 +42,17 @@ class AirSetting:
         return SLOTS_PER_CHAPTER * (5 * 8 * self.scenario.radio.scheduled + 4 * self.symbols)
 
     @classmethod
-    def of(cls, scenario: Scenario, dataset: DataSet, population: Population) -> Self:
-        """Gather the setting of a scenario with its workers in place."""
+    def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: NDArray[np.float64]) -> Self:
+        """Gather the setting of a scenario with its workers at the given distances; shape workers."""
         radio = scenario.radio
+        sensitivity = sensitivity_of(scenario, input_dim, label_dim)
         return cls(
             scenario=scenario,
-            worker_path_gain=path_gain(population.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
-            symbols=dataset.input_dim + dataset.label_dim,
-            sensitivity=paper_sensitivity(dataset.input_dim, dataset.label_dim),
+            worker_path_gain=path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
+            symbols=input_dim + label_dim,
+            private_received_watts=private_received_watts(scenario, sensitivity, distance_metres)
+            if scenario.mixing.power == "dp"
+            else 0.0,
         )
 
 
@@ -101,24 +103,27 @@ def chapter_count(slots: int) -> int:
     return -(-slots // SLOTS_PER_CHAPTER)
 
 
-def draw_chapter(setting: AirSetting, chapter: int) -> SlotDraws:
-    """Draw one chapter of slots (Algorithm 1, lines 5 to 12); it depends on the seed and the chapter alone."""
+def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> SlotDraws:
+    """Draw one chapter of slots (Algorithm 1, lines 5 to 12); it depends on the seed and the chapter alone.
+
+    Without ``noise`` all else is drawn alike and the noise has no symbols.
+    """
     scenario = setting.scenario
     streams = Streams(scenario.seed)
     slots = min(SLOTS_PER_CHAPTER, scenario.radio.slots - chapter * SLOTS_PER_CHAPTER)
-    scheduled = scenario.radio.scheduled
-    scheduled_workers = draw_schedule(slots, scheduled, scenario.workers.count, streams.generator("schedule", chapter))
+    scheduled_workers = draw_schedule_of(scenario, streams, chapter, slots)
     channel = generate_channel(
         scenario.radio, setting.worker_path_gain, scheduled_workers, streams.generator("fading", chapter)
     )
     ratios = assign_ratios(
         scenario.mixing.assignment,
-        draw_ratios(scenario.mixing, scheduled, slots, streams.generator("ratios", chapter)),
+        draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, streams.generator("ratios", chapter)),
         channel.magnitude,
         streams.generator("assignment", chapter),
     )
-    power = control_power(scenario, setting.sensitivity, ratios, channel.magnitude)
-    noise = streams.generator("noise", chapter).standard_normal((slots, setting.symbols), dtype=np.float32)
+    power = control_power(scenario, setting.private_received_watts, ratios, channel.magnitude)
+    symbols = setting.symbols if noise else 0
+    standard_noise = streams.generator("noise", chapter).standard_normal((slots, symbols), dtype=np.float32)
     return SlotDraws(
         scheduled_workers=scheduled_workers,
         magnitude=channel.magnitude,
@@ -126,7 +131,7 @@ def draw_chapter(setting: AirSetting, chapter: int) -> SlotDraws:
         power_scale_watts=power.power_scale_watts,
         power_watts=power.power_watts,
         limited=power.limited,
-        standard_noise=noise,
+        standard_noise=standard_noise,
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio.power import check_privacy_target
+from airmixml.radio.design import check_privacy_target
 from airmixml.radio.report import AirReport
 from airmixml.radio.transmission import MixtureBlock, simulate_blocks
 from airmixml.scenario import Scenario, Speed
@@ -79,7 +79,7 @@ def simulate(
         raise ScenarioError(f"workers.count = {scenario.workers.count}: must be the population's {population.count}")
     inputs = torch.empty((slots, dataset.input_dim), device=device)
     labels = torch.empty((slots, dataset.label_dim), device=device)
-    report = AirReport(scenario, dataset)
+    report = AirReport(scenario, dataset, distance_metres=population.distance_metres)
     examples: MixtureBlock | None = None
     progress("over the air", 0, slots)
     for block in simulate_blocks(scenario, dataset, population, speed=speed):

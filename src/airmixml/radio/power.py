@@ -7,16 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.privacy import power_scale_for_privacy
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
 __all__ = [
     "PowerControl",
-    "check_privacy_target",
     "control_power",
     "largest_power_scale",
-    "private_power_scale",
     "received_amplitude",
     "transmit_power",
 ]
@@ -56,31 +53,20 @@ def received_amplitude(power_watts: NDArray[np.float64], magnitude: NDArray[np.f
     return np.asarray(np.sum(np.sqrt(power_watts) * magnitude, axis=1))
 
 
-def check_privacy_target(scenario: Scenario) -> None:
-    """Raise a PrivacyError if the scenario sets its power by a target that its bound cannot certify."""
-    if scenario.mixing.power == "dp":
-        private_power_scale(scenario, np.ones(1), sensitivity=1.0)
-
-
-def private_power_scale(
-    scenario: Scenario, largest_ratio: NDArray[np.float64], sensitivity: float
-) -> NDArray[np.float64]:
-    """Return beta of Proposition 2 for the scenario's privacy target; shape slots."""
-    return power_scale_for_privacy(
-        largest_ratio,
-        epsilon=scenario.privacy.epsilon,
-        delta=scenario.privacy.delta,
-        slots=scenario.radio.slots,
-        sampling_rate=scenario.sampling_rate,
-        noise_watts=dbm_to_watts(scenario.radio.noise_dbm),
-        sensitivity=sensitivity,
-    )
-
-
 def control_power(
-    scenario: Scenario, sensitivity: float, ratios: NDArray[np.float64], magnitude: NDArray[np.float64]
+    scenario: Scenario,
+    private_received_watts: float,
+    ratios: NDArray[np.float64],
+    magnitude: NDArray[np.float64],
 ) -> PowerControl:
-    """Choose beta for each slot as the scenario asks, never above what P_max allows, and each worker's power."""
+    """Choose beta for each slot as the scenario asks, never above what P_max allows, and each worker's power.
+
+    Args:
+        scenario: says how beta is chosen.
+        private_received_watts: beta max q^2 that keeps the privacy target, for ``mixing.power = "dp"``.
+        ratios: q; slots x scheduled.
+        magnitude: abs(h); slots x scheduled.
+    """
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     largest = largest_power_scale(ratios, magnitude, max_power_watts)
     if scenario.mixing.power == "max":
@@ -88,7 +74,7 @@ def control_power(
     elif scenario.mixing.power == "fixed":
         asked = np.full(len(ratios), scenario.mixing.power_scale_watts)
     else:
-        asked = private_power_scale(scenario, ratios.max(axis=1), sensitivity)
+        asked = private_received_watts / ratios.max(axis=1) ** 2
     beta = np.minimum(asked, largest)
     # Rounding may carry the worker that sets the limit a hair above it.
     power_watts = np.minimum(transmit_power(beta, ratios, magnitude), max_power_watts)

@@ -1,13 +1,23 @@
-"""Which workers transmit in which slot: |N_t| of N, uniform, without replacement (Algorithm 1, line 5)."""
+"""Which workers transmit in which slot: |N_t| of N, uniform, without replacement (Algorithm 1, line 5).
+
+With a limit on a worker's participations the slots are cut into rounds. In a round no worker sends twice: the seats of
+all its slots together are one uniform sample without replacement. Rounds are independent of each other, and there are
+no more of them than the limit. A limit of T gives rounds of one slot, the paper's schedule.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["draw_schedule"]
+from airmixml.privacy.design import slots_per_round
+from airmixml.scenario import Scenario
+from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+
+__all__ = ["draw_schedule", "draw_schedule_of"]
 
 _SPARE_DRAWS: Final = 4
 _DENSE_CELLS: Final = 4_000_000
@@ -18,6 +28,27 @@ def draw_schedule(slots: int, scheduled: int, workers: int, rng: np.random.Gener
     if scheduled * 4 > workers:
         return _by_shuffling(slots, scheduled, workers, rng)
     return _by_skipping_repeats(slots, scheduled, workers, rng)
+
+
+def draw_schedule_of(scenario: Scenario, streams: Streams, chapter: int, slots: int) -> NDArray[np.int64]:
+    """Draw the scheduled workers of a chapter, with the scenario's limit on participations; slots x scheduled."""
+    radio, workers = scenario.radio, scenario.workers.count
+    if not radio.max_participations:
+        return draw_schedule(slots, radio.scheduled, workers, streams.generator("schedule", chapter))
+    length = slots_per_round(radio.slots, radio.max_participations)
+    rounds = max(1, SLOTS_PER_CHAPTER // length)
+    first = chapter * SLOTS_PER_CHAPTER
+    books = range(first // (rounds * length), (first + slots - 1) // (rounds * length) + 1)
+    drawn = np.concatenate([_draw_book(streams.seed, book, rounds, length, radio.scheduled, workers) for book in books])
+    offset = first - books.start * rounds * length
+    return drawn[offset : offset + slots]
+
+
+@lru_cache(maxsize=8)
+def _draw_book(seed: int, book: int, rounds: int, length: int, scheduled: int, workers: int) -> NDArray[np.int64]:
+    """Draw some rounds in one go, about a chapter of slots or one long round; (rounds * length) x scheduled."""
+    seats = draw_schedule(rounds, length * scheduled, workers, Streams(seed).generator("schedule", book))
+    return seats.reshape(rounds * length, scheduled)
 
 
 def _by_shuffling(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -93,7 +93,7 @@ def simulate_blocks(
     sums are rounded.
     """
     speed = speed or Speed()
-    setting = AirSetting.of(scenario, dataset, population)
+    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     device = find_device(speed.device)
     sample_table = symbol_table(dataset).to(device)
     first_slot = 0

@@ -32,7 +32,12 @@ class Workers:
         1.0, Real(low=1e-3, high=1e6), "workers nearer than this count as being this far away"
     )
     encoder: str = key(
-        "scale", Choice(("scale",)), "what a worker does to a sample: scale to [0, 1] by declared bounds"
+        "scale",
+        Choice(("scale", "clip")),
+        "what a worker does to a sample: scale to [0, 1] by declared bounds, then clip the norm of the input or not",
+    )
+    clip_norm: float = key(
+        1.0, Real(low=0, open_low=True, high=1e6), 'encoder = "clip": largest Euclidean norm of an input that is sent'
     )
     input_lower: tuple[float, ...] = key(
         (),
@@ -64,6 +69,11 @@ class Radio:
     )
     noise_dbm: float = key(-114.0, Real(low=-300, high=100), "sigma_n^2, receiver noise power per complex symbol")
     max_power_dbm: float = key(23.0, Real(low=-300, high=100), "P_max, transmit power limit of each worker")
+    max_participations: int = key(
+        0,
+        Whole(low=0, high=10**12),
+        "most slots that one worker may ever send in, kept by every schedule (0: no limit)",
+    )
 
     def __post_init__(self) -> None:
         check_fields(self, "radio.")
@@ -107,11 +117,29 @@ class Privacy:
     epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e100), 'target epsilon (used by mixing.power = "dp")')
     delta: float = key(0.01, Real(low=1e-300, high=1, open_high=True), "target delta")
     adversary: str = key(
-        "release", Choice(("release",)), "who is to learn nothing: sees all mixtures, knows no schedule"
+        "release",
+        Choice(("release", "server", "eavesdropper")),
+        "from whom: who gets the mixtures but no schedule, the server itself, or a receiver near the workers",
     )
     accountant: str = key(
-        "paper-loose", Choice(("paper-loose",)), "the bound: Corollary 1 / Proposition 2 of the paper"
+        "paper-loose",
+        Choice(("paper-loose", "paper-tight", "rdp", "pld", "gdp")),
+        "the bound: Corollary 1 / Proposition 2, Proposition 1, dp-accounting's two, or exact for the server",
     )
+    adjacency: str = key(
+        "replace-one",
+        Choice(("replace-one", "remove-one")),
+        "neighbours: another sample on a worker, or no such worker",
+    )
+    sensitivity: str = key(
+        "paper", Choice(("paper", "encoder")), "what a worker can move: d_X + d_Y, or what its encoder declares"
+    )
+    colluders: int = key(0, Whole(low=0, high=10**9), "workers who tell the adversary their samples and slots")
+    eavesdropper_noise_dbm: float = key(-114.0, Real(low=-300, high=100), "noise power at each of its antennas")
+    eavesdropper_distance_metres: float = key(
+        10.0, Real(low=1e-3, high=1e6), "how near it comes to a worker, the one farthest from the server at worst"
+    )
+    eavesdropper_antennas: int = key(1, Whole(low=1, high=10**6), "antennas that it combines coherently")
 
     def __post_init__(self) -> None:
         check_fields(self, "privacy.")
@@ -184,10 +212,24 @@ class Scenario:
                 f"radio.scheduled = {self.radio.scheduled}: must be at most workers.count = {self.workers.count}; "
                 "schedule fewer workers per slot or deploy more"
             )
+        self._check_limits()
         if self.mixing.prior and len(self.mixing.prior) != self.radio.scheduled:
             raise ScenarioError(
                 f"mixing.prior has {len(self.mixing.prior)} shares: must have radio.scheduled = "
                 f"{self.radio.scheduled} of them, or be empty for equal shares"
+            )
+
+    def _check_limits(self) -> None:
+        limit, radio = self.radio.max_participations, self.radio
+        most_slots_per_round = self.workers.count // radio.scheduled
+        if limit and -(-radio.slots // limit) > most_slots_per_round:
+            raise ScenarioError(
+                f"radio.max_participations = {limit}: must be at least {-(-radio.slots // most_slots_per_round)} for "
+                f"{radio.slots} slots of {radio.scheduled} among {self.workers.count} workers; raise it or deploy more"
+            )
+        if self.privacy.colluders >= self.workers.count:
+            raise ScenarioError(
+                f"privacy.colluders = {self.privacy.colluders}: must be fewer than workers.count = {self.workers.count}"
             )
 
     @property

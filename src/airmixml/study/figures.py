@@ -10,7 +10,7 @@ import numpy as np
 
 from airmixml.edge import TrainingHistory
 from airmixml.radio import AirReport, Mixtures
-from airmixml.radio.report import DecibelHistogram
+from airmixml.radio.histogram import DecibelHistogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

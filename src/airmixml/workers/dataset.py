@@ -22,6 +22,7 @@ class DataSet:
         class_names: one per class, in the order of the label numbers.
         image_shape: height and width where an input is an image, else None.
         clipped_values: how many input values lay outside the declared bounds and were clipped.
+        clipped_samples: how many samples of the pool the encoder shortened to its norm.
     """
 
     name: str
@@ -32,6 +33,7 @@ class DataSet:
     class_names: tuple[str, ...]
     image_shape: tuple[int, int] | None
     clipped_values: int
+    clipped_samples: int = 0
 
     @property
     def input_dim(self) -> int:

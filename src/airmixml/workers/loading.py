@@ -19,6 +19,7 @@ from airmixml.workers.catalogue import CATALOGUE
 from airmixml.workers.csv_file import load_csv
 from airmixml.workers.dataset import DataSet
 from airmixml.workers.embedded import load_digits, load_iris
+from airmixml.workers.encoders import encode
 from airmixml.workers.mnist import load_mnist
 from airmixml.workers.npz_file import load_npz
 from airmixml.workers.raw import RawData
@@ -30,7 +31,7 @@ __all__ = ["load_dataset"]
 def load_dataset(
     workers: Workers, streams: Streams, *, data_dir: Path | None = None, progress: Progress = silent
 ) -> DataSet:
-    """Return the training pool and the test set that the scenario asks for, inputs scaled to [0, 1].
+    """Return the training pool and the test set that the scenario asks for, inputs scaled to [0, 1] and encoded.
 
     Args:
         workers: names the data set, the size of the pool and, for the user's own data, the bounds.
@@ -50,15 +51,18 @@ def load_dataset(
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
     scaled_train_inputs, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
     scaled_test_inputs, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
+    encoded_train_inputs, shortened = encode(workers, scaled_train_inputs)
+    encoded_test_inputs, _ = encode(workers, scaled_test_inputs)
     return DataSet(
         name=raw.name,
-        train_inputs=scaled_train_inputs,
+        train_inputs=encoded_train_inputs,
         train_labels=train_labels,
-        test_inputs=scaled_test_inputs,
+        test_inputs=encoded_test_inputs,
         test_labels=test_labels,
         class_names=raw.class_names,
         image_shape=raw.image_shape,
         clipped_values=clipped_in_train + clipped_in_test,
+        clipped_samples=shortened,
     )
 
 

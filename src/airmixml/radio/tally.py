@@ -1,0 +1,163 @@
+"""What the draws of a transmission decide by themselves: energy, power, who sent how often, and so the privacy.
+
+No symbol is looked at, so a plan can be tallied without data.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import PrivacyError
+from airmixml.privacy import ACCOUNTANTS, ADVERSARIES, Design, Ledger, PrivacyStatement, Sensitivity, state_privacy
+from airmixml.radio.design import adversary_named, sensitivity_of, weakest_gain
+from airmixml.radio.draws import SlotDraws
+from airmixml.radio.histogram import DecibelHistogram
+from airmixml.radio.strengths import SlotStrengths
+from airmixml.scenario import Scenario
+from airmixml.units import dbm_to_watts, watts_to_dbm
+
+__all__ = ["Tally"]
+
+
+class Tally:
+    """Adds up the draws of one transmission, block by block, in constant memory."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        input_dim: int,
+        label_dim: int,
+        distance_metres: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.slots = 0
+        self.limited_slots = 0
+        self.worker_energy_joules: NDArray[np.float64] = np.zeros(scenario.workers.count)
+        self.largest_power_watts = 0.0
+        self.power_dbm = DecibelHistogram()
+        self.ledger = Ledger(scenario.workers.count)
+        self.sensitivity: Sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+        self._strengths = SlotStrengths()
+        self._weakest_gain = weakest_gain(scenario, distance_metres)
+
+    def add_draws(self, draws: SlotDraws) -> None:
+        """Take consecutive slots into account."""
+        radio = self.scenario.radio
+        self.slots += len(draws)
+        self.limited_slots += int(draws.limited.sum())
+        spent_joules = radio.slot_seconds * draws.power_watts
+        self.worker_energy_joules += np.bincount(
+            draws.scheduled_workers.ravel(), spent_joules.ravel(), self.scenario.workers.count
+        )
+        self.largest_power_watts = max(self.largest_power_watts, float(draws.power_watts.max()))
+        self.power_dbm.add(watts_to_dbm(draws.power_watts[draws.ratios > 0.0]))
+        self.ledger.add(draws.scheduled_workers, draws.ratios, draws.power_scale_watts)
+        self._strengths.add(draws.power_scale_watts * draws.ratios.max(axis=1) ** 2)
+
+    @property
+    def power_tells_the_schedule(self) -> bool:
+        """Whether the received power depended on who was scheduled, in any slot.
+
+        Where the power limit of a scheduled worker sets beta, the noise level of that slot's mixture gives that worker
+        away, and amplification by sampling, which rests on a hidden schedule, cannot be claimed.
+        """
+        return self.scenario.mixing.power == "max" or self.limited_slots > 0
+
+    @property
+    def energy_joules(self) -> float:
+        """Total energy tau sum P."""
+        return float(self.worker_energy_joules.sum())
+
+    @property
+    def design(self) -> Design:
+        """What was really sent, for the accountants."""
+        received_watts, counts = self._strengths.kinds()
+        radio = self.scenario.radio
+        return Design(
+            workers=self.scenario.workers.count,
+            scheduled=radio.scheduled,
+            received_watts=received_watts,
+            counts=counts,
+            sensitivity=self.sensitivity,
+            noise_watts=dbm_to_watts(radio.noise_dbm),
+            weakest_gain=self._weakest_gain,
+            max_power_watts=dbm_to_watts(radio.max_power_dbm),
+            max_participations=radio.max_participations,
+            power_tells_schedule=self.power_tells_the_schedule,
+            worst_received_watts=float(self.ledger.received_watts.max()),
+            worst_sent_watts=float(self.worker_energy_joules.max()) / radio.slot_seconds,
+            worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
+        )
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """What the scenario's accountant gives against its adversary, for the powers really used."""
+        target = self.scenario.privacy
+        return self._state(target.adversary, target.accountant)
+
+    @property
+    def privacy_against_server(self) -> PrivacyStatement:
+        """What the server, who knows the schedule, can learn of the worst worker; exact."""
+        return self._state("server", "gdp")
+
+    @cached_property
+    def statements(self) -> list[PrivacyStatement]:
+        """The scenario's own statement, the exact one against the server, then what everybody else would say."""
+        target = self.scenario.privacy
+        first = [(target.adversary, target.accountant), ("server", "gdp")]
+        every = [(adversary, accountant) for adversary in ADVERSARIES for accountant in ACCOUNTANTS]
+        stated = []
+        for adversary, accountant in dict.fromkeys([*first, *every]):
+            try:
+                stated.append(self._state(adversary, accountant))
+            except PrivacyError:  # an accountant that cannot treat this adversary has nothing to say
+                if (adversary, accountant) == first[0]:
+                    raise
+        return stated
+
+    def worker_epsilons(self) -> NDArray[np.float64]:
+        """Return what the server can learn of each worker, exactly; shape workers."""
+        target = self.scenario.privacy
+        moved = self.sensitivity
+        return self.ledger.epsilons(
+            noise_watts=dbm_to_watts(self.scenario.radio.noise_dbm),
+            sensitivity=moved.replacement if target.adjacency == "replace-one" else moved.removal,
+            delta=target.delta,
+        )
+
+    def _state(self, adversary: str, accountant: str) -> PrivacyStatement:
+        scenario, target = self.scenario, self.scenario.privacy
+        asked_for = (adversary, accountant) == (target.adversary, target.accountant)
+        return state_privacy(
+            self.design,
+            adversary_named(adversary, scenario),
+            accountant,
+            adjacency=target.adjacency,
+            delta=target.delta,
+            target_epsilon=target.epsilon if scenario.mixing.power == "dp" and asked_for else None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tally as plain values for JSON."""
+        energy = self.worker_energy_joules
+        return {
+            "slots": self.slots,
+            "energy_joules": self.energy_joules,
+            "worker_energy_joules": {
+                "mean": float(energy.mean()),
+                "median": float(np.median(energy)),
+                "largest": float(energy.max()),
+            },
+            "power_dbm": {
+                "median": self.power_dbm.quantile_db(0.5),
+                "largest": float(watts_to_dbm(self.largest_power_watts)),
+                "limit": self.scenario.radio.max_power_dbm,
+            },
+            "power_limited_slots": self.limited_slots,
+            "privacy": [statement.to_dict() for statement in self.statements],
+            "ledger": self.ledger.summary(self.worker_epsilons()),
+        }
