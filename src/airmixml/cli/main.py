@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from airmixml.cli import data
+from airmixml.cli.account import account_command
+from airmixml.cli.plan import plan_command
 from airmixml.cli.presets import presets_command, show_command
 from airmixml.cli.run import run_command
 from airmixml.errors import AirMixError
@@ -29,6 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(run_command)
+app.command("account")(account_command)
+app.command("plan")(plan_command)
 app.command("presets")(presets_command)
 app.command("show")(show_command)
 app.add_typer(data.app, name="data")

@@ -21,7 +21,7 @@ from airmixml.privacy.rdp import RdpAccountant
 from airmixml.privacy.tight_bound import DEFAULT_ORDERS, gaussian_renyi_epsilon, tight_epsilon
 from airmixml.wording import nearest, shown
 
-__all__ = ["ACCOUNTANTS", "Accountant", "accountant_named", "certified_epsilon"]
+__all__ = ["ACCOUNTANTS", "COARSE_PLD", "Accountant", "accountant_named", "certified_epsilon"]
 
 _MOST_KINDS: Final = 12
 
@@ -99,8 +99,14 @@ ACCOUNTANTS: Final[dict[str, Accountant]] = {
 }
 
 
+# For searches over many designs: ten times as fast, a little on the safe side.
+COARSE_PLD: Final = "pld-coarse"
+
+
 def accountant_named(name: str) -> Accountant:
     """Return the accountant of that name."""
+    if name == COARSE_PLD:
+        return PldAccountant(coarseness=10.0)
     if name not in ACCOUNTANTS:
         raise PrivacyError(
             f"accountant = {shown(name)}: must be one of {', '.join(ACCOUNTANTS)}; did you mean "

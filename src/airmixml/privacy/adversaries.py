@@ -135,8 +135,7 @@ def _known_schedule(
     design: Design, watts: tuple[float, ...], worst_watts: float | None, noise_watts: float, adjacency: str
 ) -> GaussianSlots:
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
-    sensitivity = design.sensitivity
-    bound = sensitivity.replacement if adjacency == "replace-one" else sensitivity.removal
+    bound = design.sensitivity.squared_move(adjacency, "none")
     exponents = tuple(bound * value / (noise_watts / 2.0) for value in watts)
     every = GaussianSlots(exponents=exponents, counts=design.counts, adjacency=adjacency)
     total = every.worst(design.participations) if worst_watts is None else bound * worst_watts / (noise_watts / 2.0)
@@ -146,16 +145,16 @@ def _known_schedule(
 def _hidden_schedule(
     design: Design, watts: tuple[float, ...], noise_watts: float, adjacency: str, colluders: int
 ) -> GaussianSlots:
-    """Return the slots as a sample without replacement of the workers that do not collude.
+    """Return the slots as samples of the workers that do not collude.
 
-    Whoever is not drawn has its seat taken by somebody else, so both kinds of neighbours move a mixture by as much as a
-    replacement. With a limit on participations a *round*, in which no worker sends twice, is one sample of all its
+    With a limit on participations a *round*, in which no worker sends twice, is one sample of all its
     seats; the worker's slot in it is at most the strongest one.
     """
     others = design.workers - colluders
     if others < 1:
         raise PrivacyError(f"privacy.colluders = {colluders}: must be fewer than the {design.workers} workers")
-    exponents = tuple(design.sensitivity.replacement * value / (noise_watts / 2.0) for value in watts)
+    bound = design.sensitivity.squared_move(adjacency, design.sampling)
+    exponents = tuple(bound * value / (noise_watts / 2.0) for value in watts)
     slots = GaussianSlots(exponents=exponents, counts=design.counts, adjacency=adjacency)
     seats = design.scheduled
     if design.max_participations:
@@ -163,7 +162,7 @@ def _hidden_schedule(
         slots, seats = slots.strongest(-(-design.slots // length)), length * design.scheduled
     if seats >= others:
         return slots
-    return replace(slots, sampling="without-replacement", sampled=seats, population=others)
+    return replace(slots, sampling=design.sampling, sampled=seats, population=others)
 
 
 def _credit_in_words(design: Design, colluders: int) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from scipy.stats import binom
 
+from airmixml.errors import PrivacyError
 from airmixml.privacy.sensitivity import Sensitivity
 
 __all__ = ["Design", "participation_bound", "slots_per_round"]
@@ -30,6 +32,7 @@ class Design:
         weakest_gain: power gain of the weakest channel that a scheduled worker may have; 0 where fading has no floor.
         max_power_watts: the workers' power limit.
         max_participations: hard limit on the slots of one worker; 0 for none.
+        sampling: how the workers of a slot are drawn, "without-replacement" or "poisson".
         power_tells_schedule: whether received power depends on who was scheduled, which spoils a hidden schedule.
         worst_received_watts: after a run, the largest sum over a worker's slots of beta q^2.
         worst_sent_watts: after a run, the largest sum over a worker's slots of its transmit power.
@@ -45,10 +48,34 @@ class Design:
     weakest_gain: float = 0.0
     max_power_watts: float = float("inf")
     max_participations: int = 0
+    sampling: str = "without-replacement"
     power_tells_schedule: bool = False
     worst_received_watts: float | None = None
     worst_sent_watts: float | None = None
     worst_participations: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.scheduled <= self.workers:
+            raise PrivacyError(
+                f"scheduled = {self.scheduled}: must be at least 1 and at most the {self.workers} workers"
+            )
+        if self.slots < 1:
+            raise PrivacyError(f"slots = {self.slots}: must be at least 1")
+        if self.sampling not in ("without-replacement", "poisson"):
+            raise PrivacyError(f"sampling = {self.sampling!r}: must be without-replacement or poisson")
+        if not self.max_participations:
+            return
+        if self.sampling == "poisson":
+            raise PrivacyError(
+                "max_participations: needs sampling without-replacement; a Poisson schedule keeps no limit"
+            )
+        most_slots_per_round = self.workers // self.scheduled
+        if slots_per_round(self.slots, self.max_participations) > most_slots_per_round:
+            raise PrivacyError(
+                f"max_participations = {self.max_participations}: must be at least "
+                f"{-(-self.slots // most_slots_per_round)} for {self.slots} slots of {self.scheduled} among "
+                f"{self.workers} workers"
+            )
 
     @property
     def slots(self) -> int:
@@ -70,6 +97,11 @@ class Design:
         if self.max_participations:
             return -(-self.slots // slots_per_round(self.slots, self.max_participations))
         return participation_bound(self.slots, self.scheduled, self.workers)
+
+    def noise_multiplier(self, adjacency: str) -> float:
+        """Return the noise deviation over one worker's move in the strongest slot, as other libraries state noise."""
+        square = self.sensitivity.squared_move(adjacency, "none") * max(self.received_watts) / (self.noise_watts / 2.0)
+        return math.inf if square == 0.0 else 1.0 / math.sqrt(square)
 
     def with_power(self, received_watts: float) -> Self:
         """Return the design with every slot received that strongly."""

@@ -42,6 +42,9 @@ class PldAccountant:
     name = "pld"
     about = "privacy loss distribution (dp-accounting): numerically tight"
 
+    def __init__(self, *, coarseness: float = 1.0) -> None:
+        self.coarseness = coarseness
+
     def refusal(self, mechanism: GaussianSlots) -> str:
         """Refuse Poisson sampling of replace-one neighbours, which needs the removal norm and not the distance."""
         if is_missing():
@@ -57,7 +60,7 @@ class PldAccountant:
         if not used:
             return 0.0
         kinds = [(_rounded_up(s), count) for s, count in used] if slots.sampling != "none" else [(slots.total, 1)]
-        step = _step(kinds, slots.sampling_rate)
+        step = self.coarseness * _step(kinds, slots.sampling_rate)
         if step > _COARSEST_STEP:
             return counted_slots_epsilon(slots, delta)
         return min(_composed_epsilon(slots, kinds, step, delta), counted_slots_epsilon(slots, delta))

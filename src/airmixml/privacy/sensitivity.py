@@ -25,6 +25,14 @@ class Sensitivity:
     removal: float
     replacement: float
 
+    def squared_move(self, adjacency: str, sampling: str) -> float:
+        """Return how far apart, squared, the mixtures of neighbours are.
+
+        A removed worker falls silent, unless others are drawn without replacement: then somebody else takes its seat.
+        """
+        silent = adjacency == "remove-one" and sampling != "without-replacement"
+        return self.removal if silent else self.replacement
+
     @classmethod
     def paper(cls, input_dim: int, label_dim: int) -> Self:
         """d_X + d_Y for both: all that a sample in [0, 1]^(d_X + d_Y) can move."""

@@ -72,14 +72,13 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
     mechanism = adversary.mechanism(design, adjacency)
-    hidden_or_replaced = mechanism.sampling != "none" or adjacency == "replace-one"
     return PrivacyStatement(
         epsilon=certified_epsilon(accountant, mechanism, delta),
         delta=delta,
         adversary=adversary.name,
         accountant=accountant,
         adjacency=adjacency,
-        sensitivity=design.sensitivity.replacement if hidden_or_replaced else design.sensitivity.removal,
+        sensitivity=design.sensitivity.squared_move(adjacency, mechanism.sampling),
         sampling=mechanism.sampling,
         sampling_rate=mechanism.sampling_rate,
         compositions=mechanism.slots if mechanism.sampling != "none" else design.participations,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -71,6 +72,11 @@ def subsampled_renyi_loss(
         sampling_rate: r = |N_t| / N.
         orders: whole Renyi orders gamma from 2 on.
     """
+    return _renyi_loss(exponent, sampling_rate, tuple(orders)).copy()
+
+
+@lru_cache(maxsize=256)
+def _renyi_loss(exponent: float, sampling_rate: float, orders: tuple[int, ...]) -> NDArray[np.float64]:
     gamma = np.asarray(orders, dtype=np.int64)
     if exponent <= 0.0:
         return np.zeros(len(gamma))

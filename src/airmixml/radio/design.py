@@ -110,7 +110,11 @@ def check_privacy_target(scenario: Scenario) -> None:
 
 
 def private_received_watts(
-    scenario: Scenario, sensitivity: Sensitivity, distance_metres: NDArray[np.float64] | None = None
+    scenario: Scenario,
+    sensitivity: Sensitivity,
+    distance_metres: NDArray[np.float64] | None = None,
+    *,
+    accountant: str | None = None,
 ) -> float:
     """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
 
@@ -120,6 +124,7 @@ def private_received_watts(
         scenario: holds target, adversary, accountant and neighbours.
         sensitivity: what one worker can move.
         distance_metres: where the workers stand, if that is known; shape workers.
+        accountant: to be used instead of the scenario's.
     """
     check_privacy_target(scenario)
     privacy, noise_watts = scenario.privacy, dbm_to_watts(scenario.radio.noise_dbm)
@@ -132,7 +137,7 @@ def private_received_watts(
     factor = calibrate_power(
         unit,
         adversary_named(privacy.adversary, scenario),
-        privacy.accountant,
+        accountant or privacy.accountant,
         adjacency=privacy.adjacency,
         epsilon=privacy.epsilon,
         delta=privacy.delta,

@@ -17,7 +17,7 @@ from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import place_workers
 
-__all__ = ["rehearse", "rehearsed_draws"]
+__all__ = ["placed_distances", "rehearse", "rehearsed_draws"]
 
 
 def rehearsed_draws(setting: AirSetting, chapters: int) -> Iterator[SlotDraws]:
@@ -42,7 +42,7 @@ def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Pr
         label_dim: d_Y.
         progress: told how many slots are done.
     """
-    distance_metres = _places(scenario)
+    distance_metres = placed_distances(scenario)
     setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
     tally = Tally(scenario, input_dim, label_dim, distance_metres)
     for draws in rehearsed_draws(setting, chapter_count(scenario.radio.slots)):
@@ -51,7 +51,8 @@ def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Pr
     return tally
 
 
-def _places(scenario: Scenario) -> NDArray[np.float64]:
+def placed_distances(scenario: Scenario) -> NDArray[np.float64]:
+    """Return how far from the server the seed places each worker; shape workers."""
     workers = scenario.workers
     return place_workers(
         workers.count, workers.side_metres, workers.min_distance_metres, Streams(scenario.seed).generator("placement")

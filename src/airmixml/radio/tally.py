@@ -122,10 +122,9 @@ class Tally:
     def worker_epsilons(self) -> NDArray[np.float64]:
         """Return what the server can learn of each worker, exactly; shape workers."""
         target = self.scenario.privacy
-        moved = self.sensitivity
         return self.ledger.epsilons(
             noise_watts=dbm_to_watts(self.scenario.radio.noise_dbm),
-            sensitivity=moved.replacement if target.adjacency == "replace-one" else moved.removal,
+            sensitivity=self.sensitivity.squared_move(target.adjacency, "none"),
             delta=target.delta,
         )
 

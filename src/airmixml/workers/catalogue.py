@@ -21,6 +21,9 @@ class KnownDataSet:
         test_samples: size of the own test set; 0 where the data set has none and is split at random.
         lower: lower bound of each input, or a single one for all.
         upper: upper bounds, likewise.
+        scaled_mean: root mean square, over the inputs, of their means over the public samples, scaled to [0, 1]; for
+            planning only.
+        scaled_deviation: the same of their standard deviations.
     """
 
     name: str
@@ -31,6 +34,8 @@ class KnownDataSet:
     label_dim: int
     lower: tuple[float, ...]
     upper: tuple[float, ...]
+    scaled_mean: float
+    scaled_deviation: float
     image_shape: tuple[int, int] | None = None
 
 
@@ -43,6 +48,8 @@ IRIS: Final = KnownDataSet(
     label_dim=3,
     lower=(4.3, 2.0, 1.0, 0.1),
     upper=(7.9, 4.4, 6.9, 2.5),
+    scaled_mean=0.449,
+    scaled_deviation=0.262,
 )
 
 DIGITS: Final = KnownDataSet(
@@ -54,6 +61,8 @@ DIGITS: Final = KnownDataSet(
     label_dim=10,
     lower=(0.0,),
     upper=(16.0,),
+    scaled_mean=0.402,
+    scaled_deviation=0.271,
     image_shape=(8, 8),
 )
 
@@ -66,6 +75,8 @@ MNIST: Final = KnownDataSet(
     label_dim=10,
     lower=(0.0,),
     upper=(255.0,),
+    scaled_mean=0.212,
+    scaled_deviation=0.259,
     image_shape=(28, 28),
 )
 

@@ -1,0 +1,217 @@
+"""``airmix account``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from airmixml.cli.run import choose_scenario
+from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.scenario import Scenario
+from airmixml.wording import reason
+
+if TYPE_CHECKING:
+    from airmixml.study.account import Account
+
+__all__ = ["account_command", "data_dimensions", "picture_path", "writing"]
+
+
+def account_command(
+    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
+    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Plain numbers: N, workers.")] = None,
+    scheduled: Annotated[int | None, typer.Option(help="Plain numbers: workers per slot.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Plain numbers: T, slots.")] = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Plain numbers: noise deviation over one worker's move.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Plain numbers: set the noise by this target.")] = None,
+    delta: Annotated[float, typer.Option(help="Plain numbers: delta.")] = 1e-5,
+    accountant: Annotated[str, typer.Option(help="Plain numbers: accountant of --epsilon.")] = "paper-loose",
+    adversary: Annotated[str, typer.Option(help="Plain numbers: adversary of --epsilon.")] = "release",
+    adjacency: Annotated[str, typer.Option(help="Plain numbers: replace-one or remove-one.")] = "replace-one",
+    sampling: Annotated[
+        str, typer.Option(help="Plain numbers: without-replacement or poisson.")
+    ] = "without-replacement",
+    max_participations: Annotated[int, typer.Option(help="Plain numbers: most slots of one worker (0: any).")] = 0,
+    colluders: Annotated[int, typer.Option(help="Plain numbers: workers who help the adversary.")] = 0,
+    input_dim: Annotated[int | None, typer.Option(help="d_X, where the data set is not one known by name.")] = None,
+    label_dim: Annotated[int | None, typer.Option(help="d_Y, likewise.")] = None,
+    ledger: Annotated[
+        bool, typer.Option("--ledger", help="Draw the schedule and account for every single worker.")
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="PNG file of epsilon against slots [default: runs/NAME-account.png].")
+    ] = None,
+    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+) -> None:
+    """Say what every accountant certifies against every adversary, before anything is sent.
+
+    Give a scenario, or plain numbers: --workers, --scheduled, --slots and --noise-multiplier or --epsilon.
+    """
+    numbers = {"workers": workers, "scheduled": scheduled, "slots": slots}
+    given = [name for name, value in numbers.items() if value is not None]
+    started = time.perf_counter()
+    with progress_bars() as progress:
+        if given:
+            if file is not None or preset is not None or assignments:
+                raise ScenarioError(f"--{given[0]}: plain numbers and a scenario exclude each other; use --set instead")
+            if len(given) < len(numbers):
+                missing = next(name for name in numbers if name not in given)
+                raise ScenarioError(f"--{missing}: missing; plain numbers need --workers, --scheduled and --slots")
+            account = _account_of_numbers(
+                numbers,
+                {
+                    "noise_multiplier": noise_multiplier,
+                    "epsilon": epsilon,
+                    "delta": delta,
+                    "accountant": accountant,
+                    "adversary": adversary,
+                    "adjacency": adjacency,
+                    "sampling": sampling,
+                    "max_participations": max_participations,
+                    "colluders": colluders,
+                },
+            )
+        else:
+            scenario = choose_scenario(file, preset, assignments or [], None)
+            from airmixml.study.account import account_scenario
+
+            dimensions = data_dimensions(scenario, input_dim, label_dim)
+            account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
+        seconds = time.perf_counter() - started
+        drawn = None if no_picture else picture_path(picture, f"{account.name}-account.png")
+        if drawn is not None:
+            from airmixml.study.account import epsilon_curves
+            from airmixml.study.privacy_figures import draw_account
+
+            with writing(drawn):
+                draw_account(account, *epsilon_curves(account, progress=progress), drawn)
+    if as_json:
+        shown = {"picture": str(drawn)} if drawn is not None else {}
+        print_json({**account.to_dict(), "seconds": seconds, **shown})
+        return
+    _print(account, drawn)
+
+
+def _account_of_numbers(numbers: dict[str, Any], rest: dict[str, Any]) -> Account:
+    from airmixml.scenario.rules import Real, Whole
+    from airmixml.study.account import account_numbers
+
+    rules: dict[str, Any] = {
+        "workers": Whole(low=1, high=10**9),
+        "scheduled": Whole(low=1, high=10**9),
+        "slots": Whole(low=1, high=10**12),
+        "noise_multiplier": Real(low=1e-30, high=1e30),
+        "epsilon": Real(low=0, open_low=True, high=1e100),
+        "delta": Real(low=1e-300, high=1, open_high=True),
+        "max_participations": Whole(low=0, high=10**12),
+        "colluders": Whole(low=0, high=10**9),
+    }
+    values = {**numbers, **rest}
+    for name, rule in rules.items():
+        if values[name] is not None:
+            rule.check(f"--{name.replace('_', '-')}", values[name])
+    return account_numbers(**values)
+
+
+def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
+    """Return d_X and d_Y: given, known of the data set, or counted in the user's file."""
+    from airmixml.workers.catalogue import CATALOGUE
+
+    if (input_dim is None) != (label_dim is None):
+        raise ScenarioError("--input-dim and --label-dim: go together; give both or none")
+    if input_dim is not None and label_dim is not None:
+        for name, value, low in (("--input-dim", input_dim, 1), ("--label-dim", label_dim, 2)):
+            if not low <= value <= 10**9:
+                raise ScenarioError(f"{name} = {value}: must be a whole number of at least {low} and at most 10^9")
+        return input_dim, label_dim
+    known = CATALOGUE.get(scenario.workers.dataset)
+    if known is not None:
+        return known.input_dim, known.label_dim
+    from airmixml.streams import Streams
+    from airmixml.workers import load_dataset
+
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+    return dataset.input_dim, dataset.label_dim
+
+
+def picture_path(picture: Path | None, name: str) -> Path:
+    """Return where the picture goes."""
+    path = Path("runs") / name if picture is None else picture
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ScenarioError(f"--picture {path}: must end in .png, .svg or .pdf")
+    return path
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Tell a file that cannot be written in one line."""
+    try:
+        yield
+    except OSError as problem:
+        raise RunFolderError(f"{path}: cannot be written ({reason(problem)}); choose another --picture") from None
+
+
+def _print(account: Account, drawn: Path | None) -> None:
+    from airmixml.privacy import ACCOUNTANTS
+
+    console.print(
+        f"[bold]{escape(account.name)}[/bold]: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
+    )
+    table = Table()
+    table.add_column("accountant", style="cyan", no_wrap=True)
+    for adversary in account.adversaries:
+        table.add_column(adversary.name, justify="right")
+    said = {(statement.adversary, statement.accountant): statement.epsilon for statement in account.statements}
+    for name in ACCOUNTANTS:
+        cells = [said.get((adversary.name, name)) for adversary in account.adversaries]
+        table.add_row(name, *("-" if cell is None else f"{cell:.4g}" for cell in cells))
+    console.print(table)
+    assumptions = Table.grid(padding=(0, 2))
+    assumptions.add_column(style="cyan", no_wrap=True)
+    assumptions.add_column(overflow="fold")
+    for name, text in _assumptions(account):
+        assumptions.add_row(name, escape(text))
+    console.print(assumptions)
+    if drawn is not None:
+        console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)
+
+
+def _assumptions(account: Account) -> list[tuple[str, str]]:
+    from airmixml.privacy import ACCOUNTANTS
+
+    design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
+    rows = [
+        ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {design.slots:,} slots"),
+        ("power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"),
+        ("unit", "one worker; a person whose sample sits on several workers is protected less"),
+    ]
+    for each in account.adversaries:
+        rows += [(each.name, f"knows {each.knows}"), ("", each.why(design))]
+    rows.append(("typical worker", f"{account.typical_epsilon:.4g} against the server, with {account.typical_slots}"))
+    if account.tally is not None:
+        summary = account.tally.ledger.summary(account.tally.worker_epsilons())
+        worst, median = summary["worst_epsilon"], summary["median_epsilon"]
+        slots = summary["worst_worker_slots"]
+        rows.append(("ledger", f"worst worker {worst:.4g} in {slots:,} slots, median {median:.4g}, against the server"))
+    elif not design.max_participations and design.scheduled < design.workers:
+        rows.append(("before a run", "no worker sends more often, except with probability 1e-9 (--ledger draws it)"))
+    rows += [(name, accountant.about) for name, accountant in ACCOUNTANTS.items()]
+    reasons: dict[str, list[str]] = {}
+    for (adversary, accountant), why in account.refusals.items():
+        reasons.setdefault(f"{accountant}: {why}", []).append(adversary)
+    return rows + [("-", f"{' and '.join(names)}, {why}") for why, names in reasons.items()]

@@ -1,0 +1,126 @@
+"""``airmix plan``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from airmixml.cli.account import data_dimensions, picture_path, writing
+from airmixml.cli.run import choose_scenario
+from airmixml.cli.summary import joules
+from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.errors import ScenarioError
+from airmixml.scenario import Scenario
+
+if TYPE_CHECKING:
+    from airmixml.study.plan import InputMoments, Plan
+
+__all__ = ["plan_command"]
+
+
+def plan_command(
+    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
+    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=3."),
+    ] = None,
+    input_dim: Annotated[int | None, typer.Option(help="d_X, where the data set is not one known by name.")] = None,
+    label_dim: Annotated[int | None, typer.Option(help="d_Y, likewise.")] = None,
+    input_mean: Annotated[float | None, typer.Option(help="Mean of a scaled input [default: known, or 0.5].")] = None,
+    input_deviation: Annotated[
+        float | None, typer.Option(help="Deviation of a scaled input [default: known, or 0.29].")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="PNG file [default: runs/NAME-plan.png].")] = None,
+    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+) -> None:
+    """Size a system before it is built: feasible or not, power, energy, SNR, and better designs at that privacy.
+
+    Reads no data. The scenario's privacy target sets the power.
+    """
+    scenario = choose_scenario(file, preset, assignments or [], None)
+    dimensions = data_dimensions(scenario, input_dim, label_dim)
+    moments = _moments(scenario, input_mean, input_deviation)
+    drawn = None if no_picture else picture_path(picture, f"{scenario.name}-plan.png")
+    started = time.perf_counter()
+    from airmixml.study.plan import make_plan
+
+    with progress_bars() as progress:
+        plan = make_plan(scenario, *dimensions, moments, progress=progress)
+    seconds = time.perf_counter() - started
+    if plan.options and drawn is not None:
+        from airmixml.study.plan_figure import draw_plan
+
+        with writing(drawn):
+            draw_plan(plan, scenario, drawn)
+    else:
+        drawn = None
+    if as_json:
+        print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {})})
+        return
+    _print(plan, scenario, dimensions)
+    if drawn is not None:
+        console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)
+
+
+def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> InputMoments:
+    from airmixml.study.plan import InputMoments
+    from airmixml.workers.catalogue import CATALOGUE
+
+    for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
+        if value is not None and not 0.0 <= value <= 1.0:
+            raise ScenarioError(f"{name} = {value:g}: must be a number between 0 and 1, of inputs scaled to [0, 1]")
+    known = CATALOGUE.get(scenario.workers.dataset)
+    assumed = (0.5, 0.29) if known is None else (known.scaled_mean, known.scaled_deviation)
+    return InputMoments(
+        mean=assumed[0] if mean is None else mean, deviation=assumed[1] if deviation is None else deviation
+    )
+
+
+def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
+    colour = "green" if plan.feasible else "red"
+    console.print(f"[bold]{escape(plan.name)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
+    console.print(escape(plan.verdict))
+    if plan.power_dbm is None:
+        return
+    table = Table(show_header=False)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    radio, power = scenario.radio, plan.power_dbm
+    rows = [
+        ("data", f"{dimensions[0]:,} inputs, {dimensions[1]:,} classes"),
+        ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {radio.slots:,} slots"),
+        ("noise multiplier", f"{plan.noise_multiplier:.4g} in every slot"),
+        ("power scale beta", f"{plan.power_scale_watts:.3g} W (median slot)"),
+        ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
+        ("energy", f"{joules(plan.energy_joules)} in all, {joules(plan.worker_energy_joules)} per worker"),
+        ("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot)"),
+        ("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"),
+    ]
+    for name, value in rows:
+        table.add_row(name, value)
+    console.print(table)
+    _print_options(plan)
+
+
+def _print_options(plan: Plan) -> None:
+    table = Table("goal", title="At the same privacy", title_justify="left", title_style="bold")
+    for name in ("alpha", "|N_t|", "slots", "SNR", "contrast", "energy"):
+        table.add_column(name, justify="right")
+    for goal, option in (plan.best or {}).items():
+        table.add_row(
+            goal,
+            f"{option.alpha:g}",
+            f"{option.scheduled:,}",
+            f"{option.slots:,}",
+            f"{option.snr_inputs_db:.1f} dB",
+            f"{option.contrast_db:.1f} dB",
+            joules(option.energy_joules),
+        )
+    console.print(table)

@@ -1,0 +1,256 @@
+"""What every accountant says against every adversary about one design, before anything is sent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.privacy import (
+    ACCOUNTANTS,
+    ADVERSARIES,
+    Adversary,
+    Design,
+    PrivacyStatement,
+    Release,
+    Sensitivity,
+    Server,
+    calibrate_power,
+    certified_epsilon,
+    gaussian_epsilon,
+    state_privacy,
+)
+from airmixml.progress import Progress, silent
+from airmixml.radio.design import adversary_named, planned_design, private_received_watts, sensitivity_of
+from airmixml.radio.rehearsal import rehearse
+from airmixml.radio.tally import Tally
+from airmixml.scenario import Scenario
+
+__all__ = ["Account", "account_numbers", "account_scenario", "epsilon_curves"]
+
+_CURVE_POINTS: Final = 7
+_CURVE_DECADES: Final = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """One design under every accountant and adversary.
+
+    Attributes:
+        name: of the scenario, or "numbers".
+        design: what is sent.
+        adversaries: whom it is held against.
+        adjacency: which neighbours.
+        delta: of all statements.
+        statements: what can be certified.
+        refusals: (adversary, accountant) to why that accountant cannot treat it.
+        power: how the power was set, in words.
+        tally: the rehearsed schedule, if there was one.
+    """
+
+    name: str
+    design: Design
+    adversaries: tuple[Adversary, ...]
+    adjacency: str
+    delta: float
+    statements: list[PrivacyStatement]
+    refusals: dict[tuple[str, str], str]
+    power: str
+    tally: Tally | None = None
+
+    @property
+    def typical_slots(self) -> str:
+        """How many slots a worker takes part in on average, in words."""
+        return f"{self._mean_participations:.4g} slots (the mean)"
+
+    @property
+    def typical_epsilon(self) -> float:
+        """Exact epsilon against the server of a worker with the mean number of slots, all of the strongest kind."""
+        multiplier = self.design.noise_multiplier(self.adjacency)
+        return gaussian_epsilon(math.sqrt(self._mean_participations) / multiplier, self.delta)
+
+    @property
+    def _mean_participations(self) -> float:
+        return self.design.slots * self.design.scheduled / self.design.workers
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the account as plain values for JSON."""
+        design = self.design
+        return {
+            "name": self.name,
+            "workers": design.workers,
+            "scheduled": design.scheduled,
+            "slots": design.slots,
+            "max_participations": design.max_participations,
+            "power": self.power,
+            "noise_multiplier": design.noise_multiplier(self.adjacency),
+            "typical_worker": {"slots": self._mean_participations, "epsilon_against_server": self.typical_epsilon},
+            "statements": [statement.to_dict() for statement in self.statements],
+            "refusals": [
+                {"adversary": adversary, "accountant": accountant, "why": why}
+                for (adversary, accountant), why in self.refusals.items()
+            ],
+            **({} if self.tally is None else {"ledger": self.tally.ledger.summary(self.tally.worker_epsilons())}),
+        }
+
+
+def account_scenario(
+    scenario: Scenario, input_dim: int, label_dim: int, *, ledger: bool = False, progress: Progress = silent
+) -> Account:
+    """Return the account of a scenario.
+
+    Where the power follows from the privacy target all slots are alike and nothing is drawn. Else, or if the ``ledger``
+    is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws.
+    """
+    privacy, power = scenario.privacy, scenario.mixing.power
+    tally = rehearse(scenario, input_dim, label_dim, progress=progress) if ledger or power != "dp" else None
+    if tally is not None:
+        design = tally.design
+    else:
+        sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+        received_watts = private_received_watts(scenario, sensitivity)
+        design = planned_design(scenario, sensitivity, received_watts=received_watts)
+    in_words = {
+        "max": "the workers' power limit",
+        "fixed": f"beta = {scenario.mixing.power_scale_watts:g} W",
+        "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
+    }
+    return _account(
+        name=scenario.name,
+        design=design,
+        adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES),
+        adjacency=privacy.adjacency,
+        delta=privacy.delta,
+        power=in_words[power],
+        tally=tally,
+    )
+
+
+def account_numbers(
+    *,
+    workers: int,
+    scheduled: int,
+    slots: int,
+    delta: float,
+    noise_multiplier: float | None = None,
+    epsilon: float | None = None,
+    accountant: str = "paper-loose",
+    adversary: str = "release",
+    adjacency: str = "replace-one",
+    sampling: str = "without-replacement",
+    max_participations: int = 0,
+    colluders: int = 0,
+) -> Account:
+    """Return the account of equal slots given by plain numbers, without radio or data.
+
+    The noise is given by its multiplier (deviation over the move of the worker with the largest share), or follows from
+    a target ``epsilon`` of one accountant against one adversary.
+    """
+    if (noise_multiplier is None) == (epsilon is None):
+        raise ScenarioError("give either a noise multiplier or an epsilon to set the noise by")
+    adversaries: dict[str, Adversary] = {
+        "release": Release(colluders=colluders),
+        "server": Server(colluders=colluders),
+    }
+    if adversary not in adversaries:
+        raise ScenarioError(f"adversary = {adversary!r}: must be release or server; an eavesdropper needs a scenario")
+    unit = Design(
+        workers=workers,
+        scheduled=scheduled,
+        received_watts=(1.0,),
+        counts=(slots,),
+        sensitivity=Sensitivity(removal=1.0, replacement=1.0),
+        noise_watts=2.0,
+        max_participations=max_participations,
+        sampling=sampling,
+    )
+    if noise_multiplier is not None:
+        factor, power = noise_multiplier**-2.0, f"noise multiplier {noise_multiplier:g}"
+    else:
+        assert epsilon is not None
+        factor = calibrate_power(
+            unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
+        )
+        power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
+    return _account(
+        name="numbers",
+        design=unit.scaled(factor),
+        adversaries=tuple(adversaries.values()),
+        adjacency=adjacency,
+        delta=delta,
+        power=power,
+    )
+
+
+def _account(
+    *,
+    name: str,
+    design: Design,
+    adversaries: tuple[Adversary, ...],
+    adjacency: str,
+    delta: float,
+    power: str,
+    tally: Tally | None = None,
+) -> Account:
+    statements: list[PrivacyStatement] = []
+    refusals: dict[tuple[str, str], str] = {}
+    for adversary in adversaries:
+        for accountant in ACCOUNTANTS.values():
+            refusal = accountant.refusal(adversary.mechanism(design, adjacency))
+            if refusal:
+                refusals[adversary.name, accountant.name] = refusal
+                continue
+            try:
+                statements.append(state_privacy(design, adversary, accountant.name, adjacency=adjacency, delta=delta))
+            except PrivacyError as problem:
+                refusals[adversary.name, accountant.name] = str(problem)
+    return Account(
+        name=name,
+        design=design,
+        adversaries=adversaries,
+        adjacency=adjacency,
+        delta=delta,
+        statements=statements,
+        refusals=refusals,
+        power=power,
+        tally=tally,
+    )
+
+
+def epsilon_curves(
+    account: Account, *, progress: Progress = silent
+) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
+    """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
+
+    Every slot has the power of the design's strongest one.
+    """
+    design = account.design
+    longest = max(design.slots, 2)
+    slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
+    curves: dict[tuple[str, str], list[float]] = {}
+    for done, count in enumerate(slots.tolist()):
+        progress("epsilon against slots", done, len(slots))
+        for adversary, accountant in _drawn_pairs(account):
+            mechanism = adversary.mechanism(design.with_slots(count), account.adjacency)
+            try:
+                value = certified_epsilon(accountant, mechanism, account.delta)
+            except PrivacyError:
+                value = float("nan")
+            curves.setdefault((adversary.name, accountant), []).append(value)
+    progress("epsilon against slots", len(slots), len(slots))
+    return slots.tolist(), curves
+
+
+def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:
+    """Return every accountant against the release, and the tightest one against the others."""
+    stated = {(statement.adversary, statement.accountant) for statement in account.statements}
+    pairs: list[tuple[Adversary, str]] = []
+    for adversary in account.adversaries:
+        names = [name for name in ACCOUNTANTS if (adversary.name, name) in stated]
+        if adversary.name != "release":
+            names = sorted(names, key=("gdp", "pld", "paper-tight", "rdp", "paper-loose").index)[:1]
+        pairs += [(adversary, name) for name in names]
+    return pairs

@@ -1,0 +1,93 @@
+"""The picture of a plan: what signal and energy other designs give at the same privacy, and the frontier of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airmixml.scenario import Scenario
+from airmixml.study.plan import Option, Plan
+from airmixml.study.privacy_figures import save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_plan", "frontier"]
+
+
+def frontier(options: tuple[Option, ...]) -> list[Option]:
+    """Return the options that no other one beats in both energy and contrast over all slots, the cheapest first."""
+    kept: list[Option] = []
+    for option in sorted(options, key=lambda each: (each.energy_joules, -each.total_contrast_db)):
+        if not kept or option.total_contrast_db > kept[-1].total_contrast_db:
+            kept.append(option)
+    return kept
+
+
+def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
+    """Draw signal against energy with the frontier, and signal against alpha."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _energy(left, plan, scenario)
+    _dispersion(right, plan, scenario)
+    privacy, name = scenario.privacy, plan.name.replace("$", r"\$")
+    figure.suptitle(
+        f"{name}: designs with ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
+    )
+    save_figure(figure, path)
+
+
+def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
+    energy = [option.energy_joules for option in plan.options]
+    contrast = [option.total_contrast_db for option in plan.options]
+    shades = np.log10([option.alpha for option in plan.options])
+    dots = axis.scatter(energy, contrast, c=shades, s=18, cmap="viridis", alpha=0.8)
+    axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
+    best = frontier(plan.options)
+    axis.plot(
+        [option.energy_joules for option in best],
+        [option.total_contrast_db for option in best],
+        color="#d1603d",
+        label="frontier",
+    )
+    own = [option for option in plan.options if _is_own(option, scenario)]
+    axis.plot(
+        [option.energy_joules for option in own],
+        [option.total_contrast_db for option in own],
+        "*",
+        markersize=16,
+        color="#d1603d",
+        markeredgecolor="black",
+        label="this scenario",
+    )
+    axis.set(xscale="log", xlabel="energy of all workers (J)", ylabel="contrast over all slots (dB)")
+    axis.set_title("Signal and energy at the same privacy")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
+def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
+    for size in sorted({option.scheduled for option in plan.options}):
+        line = sorted(
+            (option.alpha, option.snr_inputs_db, option.contrast_db)
+            for option in plan.options
+            if option.scheduled == size and option.slots == scenario.radio.slots
+        )
+        if not line:
+            continue
+        alphas, snr, contrast = zip(*line, strict=True)
+        (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{size:,} workers per slot")
+        axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
+    axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot")
+    axis.set_title(f"SNR of the inputs (solid) and contrast (dotted), {scenario.radio.slots:,} slots")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
+def _is_own(option: Option, scenario: Scenario) -> bool:
+    own = (scenario.mixing.alpha, scenario.radio.scheduled, scenario.radio.slots)
+    return (option.alpha, option.scheduled, option.slots) == own
