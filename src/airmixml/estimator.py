@@ -20,7 +20,7 @@ from airmixml.radio import simulate
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Streams
 from airmixml.wording import shown
-from airmixml.workers import DataSet, Population, declare_bounds, place_workers, scale_to_unit
+from airmixml.workers import DataSet, Population, declare_bounds, encode, place_workers, scale_to_unit
 
 __all__ = ["AirMixClassifier", "ReceivedMixtures"]
 
@@ -44,9 +44,16 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
     once; the channel adds them up and the receiver's noise hides them. The server trains on the mixtures alone.
 
     Parameters:
-        epsilon: privacy target of each worker (Proposition 2 of the paper, against an adversary who sees all mixtures
-            but not the schedule), or None to send with maximum power.
+        epsilon: privacy target of each worker, or None to send with maximum power.
         delta: the target's delta.
+        adversary: whom the target is against: "release" (sees all mixtures, knows no schedule), "server" or
+            "eavesdropper".
+        accountant: the bound by which it is met: "paper-loose" (Proposition 2 of the paper), "paper-tight", "rdp",
+            "pld" or, against the server, "gdp".
+        adjacency: "replace-one" or "remove-one".
+        sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power).
+        clip_norm: largest Euclidean norm of a scaled row that is sent, or None not to clip.
+        max_participations: most slots that one worker may send in (0: any number).
         alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
         policy: "dirmix", "nonmix" or "equalmix".
         scheduled: workers per slot (at most all).
@@ -73,6 +80,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: class labels.
         privacy_: the privacy statement of the fit, on the powers really used.
+        statements_: what every accountant says against every adversary of the same fit.
         privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
         energy_joules_: energy that all workers together spent.
         mixtures_: what the server received (inputs, labels).
@@ -85,6 +93,12 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         *,
         epsilon: float | None = 10.0,
         delta: float = 0.01,
+        adversary: str = "release",
+        accountant: str = "paper-loose",
+        adjacency: str = "replace-one",
+        sensitivity: str = "paper",
+        clip_norm: float | None = None,
+        max_participations: int = 0,
         alpha: float = 1e5,
         policy: str = "dirmix",
         scheduled: int = 8,
@@ -109,6 +123,12 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.adversary = adversary
+        self.accountant = accountant
+        self.adjacency = adjacency
+        self.sensitivity = sensitivity
+        self.clip_norm = clip_norm
+        self.max_participations = max_participations
         self.alpha = alpha
         self.policy = policy
         self.scheduled = scheduled
@@ -140,8 +160,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes to tell apart")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         scenario = self._scenario(len(labels), seed)
-        dataset = self._dataset(inputs, labels.astype(np.int64))
         workers = scenario.workers
+        dataset = self._dataset(inputs, labels.astype(np.int64), workers)
         population = Population(
             distance_metres=place_workers(
                 workers.count,
@@ -157,6 +177,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         # Scores in float64 do not depend on how many rows are scored together.
         self.model_ = trained.model.cpu().double()
         self.privacy_ = mixtures.report.privacy
+        self.statements_ = mixtures.report.statements
         self.privacy_against_server_ = mixtures.report.privacy_against_server
         self.energy_joules_ = mixtures.report.energy_joules
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
@@ -167,7 +188,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         """Return the probability of each class for clean rows; samples x classes."""
         check_is_fitted(self)
         inputs = validate_data(self, X, reset=False)
-        unit, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
+        scaled, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
+        unit, _ = encode(self._workers(len(inputs)), scaled)
         scores = class_scores(self.model_, torch.from_numpy(unit).double())
         return np.asarray(torch.softmax(scores, dim=1).numpy())
 
@@ -180,9 +202,10 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         return Scenario(
             name="AirMixClassifier",
             seed=seed,
-            workers=Workers(dataset="X", count=samples, train_samples=samples),
+            workers=self._workers(samples),
             radio=Radio(
                 slots=self.slots,
+                max_participations=self.max_participations,
                 scheduled=min(self.scheduled, samples),
                 fading=self.fading,
                 rician_k=self.rician_k,
@@ -196,9 +219,14 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
                 assignment=self.assignment,
                 power="max" if self.epsilon is None else "dp",
             ),
-            privacy=Privacy(delta=self.delta)
-            if self.epsilon is None
-            else Privacy(epsilon=self.epsilon, delta=self.delta),
+            privacy=Privacy(
+                epsilon=1.0 if self.epsilon is None else self.epsilon,
+                delta=self.delta,
+                adversary=self.adversary,
+                accountant=self.accountant,
+                adjacency=self.adjacency,
+                sensitivity=self.sensitivity,
+            ),
             learner=Learner(
                 model=self.model,
                 hidden_units=_plain(self.hidden_units),
@@ -210,12 +238,22 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
             ),
         )
 
-    def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64]) -> DataSet:
+    def _workers(self, samples: int) -> Workers:
+        return Workers(
+            dataset="X",
+            count=samples,
+            train_samples=samples,
+            encoder="scale" if self.clip_norm is None else "clip",
+            clip_norm=1.0 if self.clip_norm is None else self.clip_norm,
+        )
+
+    def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64], workers: Workers) -> DataSet:
         if self.image_shape is not None and math.prod(self.image_shape) != inputs.shape[1]:
             raise ScenarioError(
                 f"image_shape = {shown(self.image_shape)}: must hold the {inputs.shape[1]} features of X"
             )
-        unit, clipped = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
+        scaled, clipped = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
+        unit, shortened = encode(workers, scaled)
         return DataSet(
             name="X",
             train_inputs=unit,
@@ -225,6 +263,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
             class_names=tuple(str(name) for name in self.classes_),
             image_shape=self.image_shape,
             clipped_values=clipped,
+            clipped_samples=shortened,
         )
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

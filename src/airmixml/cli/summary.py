@@ -48,6 +48,9 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     ]
     if metrics["clipped_values"]:
         rows.append(("clipped", f"{metrics['clipped_values']:,} input values lay outside the declared bounds"))
+    if metrics["clipped_samples"]:
+        norm = scenario.workers.clip_norm
+        rows.append(("shortened", f"{metrics['clipped_samples']:,} pool samples, to the norm {norm:g}"))
     return rows
 
 
@@ -66,37 +69,54 @@ def _accuracy(metrics: dict[str, Any]) -> Rows:
 
 
 def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
-    released, server = metrics["privacy"]
-    target = released["target_epsilon"]
+    own, server = metrics["privacy"][0], _statement(metrics, "server", "gdp")
+    target = own["target_epsilon"]
     asked = "no target" if target is None else f"target {target:g}"
     rows = [
-        (
-            "privacy",
-            f"[bold]epsilon {released['epsilon']:.4g}, delta {released['delta']:g}[/bold] per worker ({asked})",
-        ),
-        ("  against", f"{released['adversary']}: sees all mixtures, knows no schedule"),
-        ("  bound", f"{released['accountant']}, sensitivity {released['sensitivity']:g}, {released['adjacency']}"),
-        ("  sampling", _sampling(released["sampling_rate"], scenario.sampling_rate)),
-        ("  noise", f"{released['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
+        ("privacy", f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:g}[/bold] per worker ({asked})"),
+        ("  against", f"{own['adversary']}: knows {own['knows']}"),
+        ("  bound", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']}"),
+        ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
+        ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
         (
             "privacy from server",
             f"[bold]epsilon {server['epsilon']:.4g}, delta {server['delta']:g}[/bold] for the worst worker",
         ),
-        ("  why", "it knows who sent in each slot; exact (gdp)"),
+        ("  why", f"it knows the {server['compositions']:,} slots that it sent in; exact (gdp)"),
+        ("  median worker", f"epsilon {metrics['ledger']['median_epsilon']:.4g}"),
     ]
-    if target is not None and released["epsilon"] > target:
-        rows.insert(1, ("", "[bold red]target missed:[/bold red] the power limit told who was scheduled"))
-    if released["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
+    if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
+        rows.insert(1, ("", "[bold red]target missed[/bold red]"))
+    if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
         rows.insert(1, ("", "an epsilon this large protects nobody"))
-    return rows
+    return rows + _others(metrics)
 
 
-def _sampling(credited_rate: float, true_rate: float) -> str:
+def _others(metrics: dict[str, Any]) -> Rows:
+    """Say what the other accountants and adversaries make of the same run."""
+    by_adversary: dict[str, list[str]] = {}
+    for statement in metrics["privacy"][1:]:
+        if (statement["adversary"], statement["accountant"]) != ("server", "gdp"):
+            said = f"{statement['accountant']} {statement['epsilon']:.4g}"
+            by_adversary.setdefault(statement["adversary"], []).append(said)
+    rows = [("others say", "")] if by_adversary else []
+    return rows + [(f"  {adversary}", ", ".join(said)) for adversary, said in by_adversary.items()]
+
+
+def _statement(metrics: dict[str, Any], adversary: str, accountant: str) -> dict[str, Any]:
+    return next(
+        statement
+        for statement in metrics["privacy"]
+        if (statement["adversary"], statement["accountant"]) == (adversary, accountant)
+    )
+
+
+def _sampling(credited_rate: float, true_rate: float, why: str) -> str:
     if true_rate == 1.0:
         return "none: all workers send in every slot"
     if credited_rate < 1.0:
-        return f"credit for a hidden schedule: 1 worker in {1 / credited_rate:,.0f}"
-    return "no credit: the received power told who was scheduled"
+        return f"credit for a hidden schedule: 1 worker in {1 / credited_rate:,.4g}"
+    return f"no credit: {why}"
 
 
 def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from airmixml.errors import PrivacyError
@@ -23,6 +24,9 @@ class Server:
 
     colluders: int = 0
     name: str = "server"
+
+    def __post_init__(self) -> None:
+        _check_colluders(self.colluders)
 
     @property
     def knows(self) -> str:
@@ -55,17 +59,20 @@ class Release:
     """Anybody who gets the mixtures but no word on who was scheduled when.
 
     Colluding workers know their own slots. The others are then a sample of the N - k workers who do not collude, at a
-    rate of at most |N_t| / (N - k).
+    rate of at most |N_t| / (N - k). Where ratios follow channels (max-min), a colluder's own ratio tells more than
+    that, and there is no credit.
     """
 
     colluders: int = 0
     name: str = "release"
 
+    def __post_init__(self) -> None:
+        _check_colluders(self.colluders)
+
     @property
     def knows(self) -> str:
         """What it knows and receives."""
-        helped = f", but the slots and samples of {self.colluders:,} colluding workers" if self.colluders else ""
-        return f"all mixtures, and no schedule{helped}"
+        return f"all mixtures, and no schedule{_helped(self.colluders)}"
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
@@ -76,103 +83,139 @@ class Release:
         return design.noise_watts
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The slots with a hidden schedule, or the worst worker's own where the power gave it away."""
-        if design.power_tells_schedule:
+        """The slots with a hidden schedule, or the worst worker's own where it is not hidden."""
+        if _schedule_is_told(design, self.colluders):
             return Server().mechanism(design, adjacency)
-        return _hidden_schedule(design, design.received_watts, design.noise_watts, adjacency, self.colluders)
+        move = design.sensitivity.squared_move(adjacency, design.sampling)
+        return _hidden_schedule(design, design.received_watts, design.noise_watts, adjacency, self.colluders, move)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Eavesdropper:
     """Somebody with a receiver of their own near the workers, who knows no schedule.
 
-    Workers invert their channel to the server, not to the eavesdropper, so it hears each with the power that it sends.
-    The worst one is the worker farthest from the server, with the eavesdropper beside it.
+    Workers invert their channel to the server, not to the eavesdropper, so it hears each with the power that it sends,
+    the farthest from the server loudest, and with a phase of its own. When somebody else takes a worker's seat its
+    reception may therefore move by the sum of both amplitudes, twice the largest norm.
 
     Attributes:
-        gain: power gain of its best channel, all antennas together.
+        gain: power gain of its best channel, all antennas together; None if fading leaves it without a bound.
         own_noise_watts: noise power per complex symbol at each of its antennas.
     """
 
-    gain: float
+    gain: float | None
     own_noise_watts: float
     colluders: int = 0
     name: str = "eavesdropper"
 
+    def __post_init__(self) -> None:
+        _check_colluders(self.colluders)
+        if not 0.0 < self.own_noise_watts < math.inf:
+            raise PrivacyError(f"own_noise_watts = {self.own_noise_watts:g}: must be finite and above 0")
+
     @property
     def knows(self) -> str:
         """What it knows and receives."""
-        helped = f", but the slots and samples of {self.colluders:,} colluding workers" if self.colluders else ""
-        return f"its own reception of every slot, and no schedule{helped}"
+        return f"its own reception of every slot, and no schedule{_helped(self.colluders)}"
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
-        ratio = self.noise_watts(design) / design.noise_watts
+        if self.gain is None:
+            return "fading puts no bound on how well it hears a worker"
+        louder = self.gain * max(design.sent_watts) / max(design.received_watts)
         return (
-            f"the worker it hears best is hidden by {ratio:.3g} times the server's noise; "
-            f"{_credit_in_words(design, self.colluders)}"
+            f"it hears the loudest worker with {louder:.3g} times the power; {_credit_in_words(design, self.colluders)}"
         )
 
-    def noise_watts(self, design: Design) -> float:
-        """Its noise, referred to the server's antenna: the server would need it to hear the worst worker as badly."""
-        loudest = max(design.sent_watts) * self.gain
-        return self.own_noise_watts * max(design.received_watts) / loudest if loudest > 0.0 else design.noise_watts
+    def noise_watts(self, _design: Design) -> float:
+        """The noise at each of its antennas."""
+        return self.own_noise_watts
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots as heard from beside the worker that sends loudest."""
+        if self.gain is None:
+            raise PrivacyError(
+                "privacy.adversary = 'eavesdropper': fading puts no bound on how well it hears a worker, so nothing "
+                "can be certified; use radio.fading = none"
+            )
         heard = tuple(self.gain * value for value in design.sent_watts)
-        if design.power_tells_schedule:
+        if _schedule_is_told(design, self.colluders):
             worst = None if design.worst_sent_watts is None else self.gain * design.worst_sent_watts
             return _known_schedule(design, heard, worst, self.own_noise_watts, adjacency)
-        return _hidden_schedule(design, heard, self.own_noise_watts, adjacency, self.colluders)
+        move = design.sensitivity.largest_move
+        return _hidden_schedule(design, heard, self.own_noise_watts, adjacency, self.colluders, move)
 
 
 # Somebody who wants to learn a worker's sample and already knows those of all others.
 Adversary = Release | Server | Eavesdropper
 
 
+def _check_colluders(colluders: int) -> None:
+    if colluders < 0:
+        raise PrivacyError(f"colluders = {colluders}: must be at least 0")
+
+
+def _helped(colluders: int) -> str:
+    return f", but the slots and samples of {colluders:,} colluding workers" if colluders else ""
+
+
+def _schedule_is_told(design: Design, colluders: int) -> bool:
+    return design.power_tells_schedule or (design.ratios_tell_ranks and colluders > 0)
+
+
 def _known_schedule(
     design: Design, watts: tuple[float, ...], worst_watts: float | None, noise_watts: float, adjacency: str
 ) -> GaussianSlots:
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
-    bound = design.sensitivity.squared_move(adjacency, "none")
-    exponents = tuple(bound * value / (noise_watts / 2.0) for value in watts)
+    move = design.sensitivity.squared_move(adjacency, "none")
+    exponents = tuple(move * value / (noise_watts / 2.0) for value in watts)
     every = GaussianSlots(exponents=exponents, counts=design.counts, adjacency=adjacency)
-    total = every.worst(design.participations) if worst_watts is None else bound * worst_watts / (noise_watts / 2.0)
-    return replace(every, exponents=(total,), counts=(1,))
+    total = every.worst(design.participations) if worst_watts is None else move * worst_watts / (noise_watts / 2.0)
+    return replace(every, exponents=(total,), counts=(1,), squared_move=move, composed=design.participations)
 
 
 def _hidden_schedule(
-    design: Design, watts: tuple[float, ...], noise_watts: float, adjacency: str, colluders: int
+    design: Design, watts: tuple[float, ...], noise_watts: float, adjacency: str, colluders: int, squared_move: float
 ) -> GaussianSlots:
     """Return the slots as samples of the workers that do not collude.
 
-    With a limit on participations a *round*, in which no worker sends twice, is one sample of all its
-    seats; the worker's slot in it is at most the strongest one.
+    The ratios of a slot are drawn without regard to data and dealt to its seats. Putting worker j in the place of
+    worker i moves a mixture by at most max q times the distance of two samples, also where seats follow channels
+    (max-min): if j belongs higher up, at the seat with ratio q_b, the workers between move down, and the difference is
+    q_b times (a convex combination of x_i and the samples between, minus x_j).
+
+    With a limit on participations a *round*, in which no worker sends twice, is one sample of all its seats; the
+    worker's slot in it is at most the strongest one.
     """
     others = design.workers - colluders
     if others < 1:
         raise PrivacyError(f"privacy.colluders = {colluders}: must be fewer than the {design.workers} workers")
-    bound = design.sensitivity.squared_move(adjacency, design.sampling)
-    exponents = tuple(bound * value / (noise_watts / 2.0) for value in watts)
-    slots = GaussianSlots(exponents=exponents, counts=design.counts, adjacency=adjacency)
-    seats = design.scheduled
+    seats, rounds = design.scheduled, design.slots
     if design.max_participations:
         length = slots_per_round(design.slots, design.max_participations)
-        slots, seats = slots.strongest(-(-design.slots // length)), length * design.scheduled
-    if seats >= others:
-        return slots
-    return replace(slots, sampling=design.sampling, sampled=seats, population=others)
+        seats, rounds = length * design.scheduled, -(-design.slots // length)
+    if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
+        squared_move = max(squared_move, design.sensitivity.squared_move(adjacency, "none"))
+    slots = GaussianSlots(
+        exponents=tuple(squared_move * value / (noise_watts / 2.0) for value in watts),
+        counts=design.counts,
+        adjacency=adjacency,
+        squared_move=squared_move,
+        composed=rounds,
+    ).strongest(rounds)
+    return slots if seats >= others else replace(slots, sampling=design.sampling, sampled=seats, population=others)
 
 
 def _credit_in_words(design: Design, colluders: int) -> str:
     others = design.workers - colluders
     if design.power_tells_schedule:
-        return "received power told who was scheduled, so there is no credit for sampling"
+        return "received power may tell who was scheduled, so there is no credit for sampling"
+    if design.ratios_tell_ranks and colluders:
+        return "the ratios of colluding workers tell of the others' channels, so there is no credit for sampling"
     if design.max_participations:
         length = slots_per_round(design.slots, design.max_participations)
         seats = min(length * design.scheduled, others)
         return f"a round of {length:,} slots is one hidden sample of {seats:,} in {others:,} workers"
     if design.scheduled >= others:
-        return "all workers send in every slot, so sampling hides nobody"
+        return "no worker is left out of a slot, so sampling hides nobody"
     return f"each slot is a hidden sample of {design.scheduled:,} in {others:,} workers"

@@ -65,7 +65,7 @@ def calibrate_power(
         factor, step = _root(lambda factor: spent(factor) - epsilon, _guess(mechanism, epsilon, delta)), _TOLERANCE
     while spent(factor * (1.0 - _ROUNDING)) > epsilon:
         factor *= 1.0 - step
-        step *= 2.0
+        step = min(2.0 * step, 0.5)
     return factor * (1.0 - _ROUNDING)
 
 

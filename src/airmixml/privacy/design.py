@@ -11,7 +11,7 @@ from scipy.stats import binom
 from airmixml.errors import PrivacyError
 from airmixml.privacy.sensitivity import Sensitivity
 
-__all__ = ["Design", "participation_bound", "slots_per_round"]
+__all__ = ["Design", "binomial_quantile", "participation_bound", "slots_per_round"]
 
 # No worker exceeds the number of slots that a plan without a cap reckons with, except with this probability.
 SCHEDULE_FAILURE: Final = 1e-9
@@ -33,10 +33,11 @@ class Design:
         max_power_watts: the workers' power limit.
         max_participations: hard limit on the slots of one worker; 0 for none.
         sampling: how the workers of a slot are drawn, "without-replacement" or "poisson".
-        power_tells_schedule: whether received power depends on who was scheduled, which spoils a hidden schedule.
+        power_tells_schedule: whether received power may depend on who was scheduled, which spoils a hidden schedule.
+        ratios_tell_ranks: whether a worker's share tells how its channel ranks among those of the slot (max-min).
         worst_received_watts: after a run, the largest sum over a worker's slots of beta q^2.
         worst_sent_watts: after a run, the largest sum over a worker's slots of its transmit power.
-        worst_participations: after a run, the slots of the worker with the largest ``worst_received_watts``.
+        worst_participations: after a run, the most slots that a worker took part in.
     """
 
     workers: int
@@ -50,6 +51,7 @@ class Design:
     max_participations: int = 0
     sampling: str = "without-replacement"
     power_tells_schedule: bool = False
+    ratios_tell_ranks: bool = False
     worst_received_watts: float | None = None
     worst_sent_watts: float | None = None
     worst_participations: int | None = None
@@ -59,6 +61,8 @@ class Design:
             raise PrivacyError(
                 f"scheduled = {self.scheduled}: must be at least 1 and at most the {self.workers} workers"
             )
+        if not 0.0 < self.noise_watts < math.inf:
+            raise PrivacyError(f"noise_watts = {self.noise_watts:g}: must be finite and above 0")
         if self.slots < 1:
             raise PrivacyError(f"slots = {self.slots}: must be at least 1")
         if self.sampling not in ("without-replacement", "poisson"):
@@ -98,6 +102,12 @@ class Design:
             return -(-self.slots // slots_per_round(self.slots, self.max_participations))
         return participation_bound(self.slots, self.scheduled, self.workers)
 
+    @property
+    def schedule_failure(self) -> float:
+        """Probability with which a worker is drawn more often than ``participations``."""
+        chance = self.worst_participations is None and not self.max_participations and self.scheduled < self.workers
+        return SCHEDULE_FAILURE if chance else 0.0
+
     def noise_multiplier(self, adjacency: str) -> float:
         """Return the noise deviation over one worker's move in the strongest slot, as other libraries state noise."""
         square = self.sensitivity.squared_move(adjacency, "none") * max(self.received_watts) / (self.noise_watts / 2.0)
@@ -135,4 +145,16 @@ def participation_bound(slots: int, scheduled: int, workers: int) -> int:
     """
     if scheduled == workers:
         return slots
-    return min(slots, int(binom.isf(SCHEDULE_FAILURE / workers, slots, scheduled / workers)))
+    return binomial_quantile(SCHEDULE_FAILURE / workers, slots, scheduled / workers)
+
+
+def binomial_quantile(tail: float, trials: int, chance: float) -> int:
+    """Return the smallest m with P(Binomial > m) <= ``tail``, also for tails far below 1e-16."""
+    low, high = -1, trials
+    while high - low > 1:
+        middle = (low + high) // 2
+        if binom.sf(middle, trials, chance) <= tail:
+            high = middle
+        else:
+            low = middle
+    return high

@@ -31,7 +31,10 @@ class GaussianSlots:
             "poisson" (each worker on its own, with probability ``sampled / population``).
         sampled: workers per slot.
         population: workers they are drawn from.
-        adjacency: "replace-one" (another sample on the same worker) or "remove-one" (no worker there).
+        adjacency: "replace-one" (another sample on the same worker) or "remove-one" (no such worker; for somebody who
+            knows the schedule: the worker is there and sends nothing).
+        squared_move: the bound on what one worker moves that the exponents were made with, for the record.
+        composed: slots or rounds behind the exponents where these are already a sum, for the record.
     """
 
     exponents: tuple[float, ...]
@@ -40,6 +43,8 @@ class GaussianSlots:
     sampling: str = "none"
     sampled: int = 1
     population: int = 1
+    squared_move: float = 1.0
+    composed: int = 0
 
     def __post_init__(self) -> None:
         if self.adjacency not in ADJACENCIES or self.sampling not in SAMPLINGS:

@@ -27,6 +27,7 @@ _ORDERS: Final = (
     256.0,
 )
 _MOST_KINDS: Final = 12
+_TOO_SMALL: Final = "privacy.accountant = 'rdp': rounding leaves no digits of a loss this small; use pld or paper-tight"
 
 
 class RdpAccountant:
@@ -57,7 +58,7 @@ class RdpAccountant:
             accountant.compose(dp.GaussianDpEvent(1.0 / math.sqrt(mechanism.total)))
             return float(accountant.get_epsilon(delta))
         slots = mechanism.coarsened(_MOST_KINDS)
-        with _quiet():
+        with _quiet(), _told_when_too_small():
             for exponent, count in zip(slots.exponents, slots.counts, strict=True):
                 if exponent == 0.0 or count == 0:
                     continue
@@ -82,14 +83,20 @@ def _check_zero(epsilon: float, slots: GaussianSlots, delta: float) -> None:
         for exponent, count in zip(slots.exponents, slots.counts, strict=True)
     )
     if apart > delta:
-        raise PrivacyError(
-            "privacy.accountant = 'rdp': rounding leaves no digits of a loss this small; use pld or paper-tight"
-        )
+        raise PrivacyError(_TOO_SMALL)
+
+
+@contextmanager
+def _told_when_too_small() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OverflowError) as problem:  # the library's logarithm of a sum that rounding made zero
+        raise PrivacyError(_TOO_SMALL) from problem
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library's warnings on single orders off the terminal: it leaves those orders out, which is safe."""
+    """Keep the library's warnings off the terminal: on orders that it leaves out, and on the zeros checked here."""
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)

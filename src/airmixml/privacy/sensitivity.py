@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
+
+from airmixml.errors import PrivacyError
 
 __all__ = ["Sensitivity", "paper_sensitivity"]
 
@@ -25,13 +28,23 @@ class Sensitivity:
     removal: float
     replacement: float
 
+    def __post_init__(self) -> None:
+        if not (0.0 < self.removal < math.inf and 0.0 < self.replacement < math.inf):
+            raise PrivacyError(f"sensitivity {self.removal:g}, {self.replacement:g}: must be finite and above 0")
+
     def squared_move(self, adjacency: str, sampling: str) -> float:
-        """Return how far apart, squared, the mixtures of neighbours are.
+        """Return how far apart, squared, the mixtures of neighbours are where all channels are inverted.
 
         A removed worker falls silent, unless others are drawn without replacement: then somebody else takes its seat.
         """
-        silent = adjacency == "remove-one" and sampling != "without-replacement"
-        return self.removal if silent else self.replacement
+        if sampling == "without-replacement":
+            return max(self.removal, self.replacement) if adjacency == "remove-one" else self.replacement
+        return self.removal if adjacency == "remove-one" else self.replacement
+
+    @property
+    def largest_move(self) -> float:
+        """How far apart, squared, two workers' signals can be at a receiver that sees them with other phases."""
+        return max(4.0 * self.removal, self.replacement)
 
     @classmethod
     def paper(cls, input_dim: int, label_dim: int) -> Self:

@@ -23,11 +23,14 @@ class PrivacyStatement:
         accountant: the bound that gives epsilon.
         adjacency: what neighbouring sets of workers are: "replace-one" or "remove-one".
         sensitivity: the bound on the squared move of what one worker sends that was used.
+        unit: whose privacy it is: one worker's. A person on several workers is protected less.
+        given: "before a run" (all that is random still random), or "the schedule that was drawn".
+        schedule_failure: probability, not in delta, with which a worker is drawn more often than was reckoned with.
         sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
         sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
         compositions: slots (or rounds) that compose.
-        noise_watts_per_symbol: noise power per complex symbol that the adversary is assumed to suffer, referred to the
-            server's antenna.
+        noise_watts_per_symbol: noise power per complex symbol that the adversary's receiver is assumed to have; half of
+            it falls on the real part that carries the signal.
         colluders: workers that help the adversary.
         knows: what the adversary knows, in words.
         why: why this epsilon follows, in words.
@@ -44,6 +47,9 @@ class PrivacyStatement:
     sampling_rate: float
     compositions: int
     noise_watts_per_symbol: float
+    unit: str = "worker"
+    given: str = "before a run"
+    schedule_failure: float = 0.0
     colluders: int = 0
     knows: str = ""
     why: str = ""
@@ -72,17 +78,21 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
     mechanism = adversary.mechanism(design, adjacency)
+    known_slots = mechanism.sampling == "none"
+    drawn = known_slots and design.worst_received_watts is not None
     return PrivacyStatement(
         epsilon=certified_epsilon(accountant, mechanism, delta),
         delta=delta,
         adversary=adversary.name,
         accountant=accountant,
         adjacency=adjacency,
-        sensitivity=design.sensitivity.squared_move(adjacency, mechanism.sampling),
+        sensitivity=mechanism.squared_move,
         sampling=mechanism.sampling,
         sampling_rate=mechanism.sampling_rate,
-        compositions=mechanism.slots if mechanism.sampling != "none" else design.participations,
+        compositions=mechanism.composed,
         noise_watts_per_symbol=adversary.noise_watts(design),
+        given="the schedule that was drawn" if drawn else "before a run",
+        schedule_failure=design.schedule_failure if known_slots else 0.0,
         colluders=adversary.colluders,
         knows=adversary.knows,
         why=adversary.why(design),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import PrivacyError
 from airmixml.privacy import (
     Adversary,
     Design,
@@ -27,6 +27,7 @@ __all__ = [
     "adversary_named",
     "check_privacy_target",
     "planned_design",
+    "power_may_tell_schedule",
     "private_received_watts",
     "sensitivity_of",
     "weakest_gain",
@@ -51,7 +52,7 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
     nearest_metres = np.array([privacy.eavesdropper_distance_metres])
     gain = float(path_gain(nearest_metres, radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
     return Eavesdropper(
-        gain=privacy.eavesdropper_antennas * gain,
+        gain=privacy.eavesdropper_antennas * gain if radio.fading == "none" else None,
         own_noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
         colluders=privacy.colluders,
     )
@@ -70,11 +71,39 @@ def weakest_gain(scenario: Scenario, distance_metres: NDArray[np.float64] | None
     return float(path_gain(np.array([farthest]), radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
 
 
+def power_may_tell_schedule(scenario: Scenario, received_watts: float, floor: float) -> bool:
+    """Return whether the power limit can bind in some slot, which makes its noise level depend on who was scheduled.
+
+    What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
+
+    Args:
+        scenario: says how the power is set, and the limit.
+        received_watts: beta max q^2 of every slot, where the power follows from a privacy target.
+        floor: power gain of the weakest channel; 0 where fading has no floor.
+    """
+    mixing, limit_watts = scenario.mixing, dbm_to_watts(scenario.radio.max_power_dbm)
+    if mixing.power == "max" or floor == 0.0:
+        return True
+    if mixing.power == "fixed":
+        equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
+        largest_share = equal_share if mixing.policy == "equalmix" else 1.0
+        received_watts = mixing.power_scale_watts * largest_share**2
+    return received_watts / floor > limit_watts
+
+
 def planned_design(
-    scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float = 1.0, farthest_gain: float | None = None
+    scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float = 1.0, floor: float | None = None
 ) -> Design:
-    """Return the scenario as equal slots, each received with beta max q^2 = ``received_watts``."""
+    """Return the scenario as equal slots, each received with beta max q^2 = ``received_watts``.
+
+    Args:
+        scenario: what is planned.
+        sensitivity: what one worker can move.
+        received_watts: power of every slot.
+        floor: power gain of the weakest channel, if other than that of the square's corner.
+    """
     radio = scenario.radio
+    floor = weakest_gain(scenario) if floor is None else floor
     return Design(
         workers=scenario.workers.count,
         scheduled=radio.scheduled,
@@ -82,9 +111,11 @@ def planned_design(
         counts=(radio.slots,),
         sensitivity=sensitivity,
         noise_watts=dbm_to_watts(radio.noise_dbm),
-        weakest_gain=weakest_gain(scenario) if farthest_gain is None else farthest_gain,
+        weakest_gain=floor,
         max_power_watts=dbm_to_watts(radio.max_power_dbm),
         max_participations=radio.max_participations,
+        power_tells_schedule=power_may_tell_schedule(scenario, received_watts, floor),
+        ratios_tell_ranks=scenario.mixing.assignment == "max-min",
     )
 
 
@@ -93,14 +124,8 @@ def check_privacy_target(scenario: Scenario) -> None:
     privacy = scenario.privacy
     if scenario.mixing.power != "dp":
         return
-    if privacy.adversary == "eavesdropper" and scenario.radio.fading != "none":
-        raise PrivacyError(
-            f"privacy.adversary = 'eavesdropper': with radio.fading = {scenario.radio.fading!r} a faded worker may "
-            "send at its power limit whatever the target, so none can be met; use fading = none or power = fixed"
-        )
-    design = planned_design(scenario, Sensitivity(removal=1.0, replacement=1.0))
     check_target(
-        design,
+        planned_design(scenario, Sensitivity(removal=1.0, replacement=1.0), received_watts=0.0),
         adversary_named(privacy.adversary, scenario),
         privacy.accountant,
         privacy.adjacency,
@@ -118,7 +143,8 @@ def private_received_watts(
 ) -> float:
     """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
 
-    With the paper's accountant this is Proposition 2.
+    With the paper's accountant this is Proposition 2. Where the power limit might bind, and so tell the schedule, the
+    target is met without credit for a hidden one.
 
     Args:
         scenario: holds target, adversary, accountant and neighbours.
@@ -127,19 +153,23 @@ def private_received_watts(
         accountant: to be used instead of the scenario's.
     """
     check_privacy_target(scenario)
-    privacy, noise_watts = scenario.privacy, dbm_to_watts(scenario.radio.noise_dbm)
-    unit = planned_design(
-        scenario,
-        sensitivity,
-        received_watts=noise_watts / 2.0 / sensitivity.replacement,
-        farthest_gain=weakest_gain(scenario, distance_metres),
-    )
-    factor = calibrate_power(
-        unit,
-        adversary_named(privacy.adversary, scenario),
-        accountant or privacy.accountant,
-        adjacency=privacy.adjacency,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-    )
-    return factor * unit.received_watts[0]
+    privacy, floor = scenario.privacy, weakest_gain(scenario, distance_metres)
+    unit_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / sensitivity.replacement
+    unit = planned_design(scenario, sensitivity, received_watts=unit_watts, floor=floor)
+
+    def calibrated_watts(*, told: bool) -> float:
+        factor = calibrate_power(
+            replace(unit, power_tells_schedule=told),
+            adversary_named(privacy.adversary, scenario),
+            accountant or privacy.accountant,
+            adjacency=privacy.adjacency,
+            epsilon=privacy.epsilon,
+            delta=privacy.delta,
+        )
+        return factor * unit_watts
+
+    if floor > 0.0:
+        hidden_watts = calibrated_watts(told=False)
+        if not power_may_tell_schedule(scenario, hidden_watts, floor):
+            return hidden_watts
+    return calibrated_watts(told=True)

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ACCOUNTANTS, ADVERSARIES, Design, Ledger, PrivacyStatement, Sensitivity, state_privacy
-from airmixml.radio.design import adversary_named, sensitivity_of, weakest_gain
+from airmixml.radio.design import (
+    adversary_named,
+    power_may_tell_schedule,
+    private_received_watts,
+    sensitivity_of,
+    weakest_gain,
+)
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.histogram import DecibelHistogram
 from airmixml.radio.strengths import SlotStrengths
@@ -43,6 +49,12 @@ class Tally:
         self.sensitivity: Sensitivity = sensitivity_of(scenario, input_dim, label_dim)
         self._strengths = SlotStrengths()
         self._weakest_gain = weakest_gain(scenario, distance_metres)
+        asked_watts = (
+            private_received_watts(scenario, self.sensitivity, distance_metres)
+            if scenario.mixing.power == "dp"
+            else 0.0
+        )
+        self._power_tells_schedule = power_may_tell_schedule(scenario, asked_watts, self._weakest_gain)
 
     def add_draws(self, draws: SlotDraws) -> None:
         """Take consecutive slots into account."""
@@ -60,12 +72,8 @@ class Tally:
 
     @property
     def power_tells_the_schedule(self) -> bool:
-        """Whether the received power depended on who was scheduled, in any slot.
-
-        Where the power limit of a scheduled worker sets beta, the noise level of that slot's mixture gives that worker
-        away, and amplification by sampling, which rests on a hidden schedule, cannot be claimed.
-        """
-        return self.scenario.mixing.power == "max" or self.limited_slots > 0
+        """Whether the power limit can make received power depend on who was scheduled."""
+        return self._power_tells_schedule or self.limited_slots > 0
 
     @property
     def energy_joules(self) -> float:
@@ -88,9 +96,10 @@ class Tally:
             max_power_watts=dbm_to_watts(radio.max_power_dbm),
             max_participations=radio.max_participations,
             power_tells_schedule=self.power_tells_the_schedule,
+            ratios_tell_ranks=self.scenario.mixing.assignment == "max-min",
             worst_received_watts=float(self.ledger.received_watts.max()),
             worst_sent_watts=float(self.worker_energy_joules.max()) / radio.slot_seconds,
-            worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
+            worst_participations=int(self.ledger.participations.max()),
         )
 
     @property

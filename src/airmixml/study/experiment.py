@@ -16,19 +16,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from airmixml.devices import find_device
 from airmixml.edge import TrainingHistory, build_model, train
 from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.privacy import Ledger
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target, simulate
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.checkpoint import CHECKPOINT, FileCheckpoint
 from airmixml.study.figures import draw_run
-from airmixml.study.files import write_text
+from airmixml.study.files import write_bytes, write_text
 from airmixml.study.model_file import save_model
+from airmixml.study.privacy_figures import draw_ledger
 from airmixml.study.run_folder import METRICS, SCENARIO, RunFolder, claim_folder, claim_free_folder, load_metrics
 from airmixml.study.seeds import summarise_seeds
 from airmixml.version import __version__
@@ -142,6 +146,10 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
     write_text(folder.work / "learning_curve.csv", _curve_table(history))
     save_model(trained.model, dataset, folder.work)
     draw_run(mixtures, history, folder.work / "figures")
+    report = mixtures.report
+    epsilons = report.worker_epsilons()
+    write_bytes(folder.work / "ledger.npz", _ledger_file(report.ledger, epsilons))
+    draw_ledger(epsilons, report.statements, report.privacy.target_epsilon, folder.work / "figures" / "privacy.png")
     return {
         "name": scenario.name,
         "seed": scenario.seed,
@@ -150,8 +158,9 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
             "best": history.best_accuracy,
             "best_epoch": history.best_epoch,
         },
-        **mixtures.report.to_dict(),
+        **report.to_dict(),
         "clipped_values": dataset.clipped_values,
+        "clipped_samples": dataset.clipped_samples,
         "dataset": {
             "name": dataset.name,
             "train_samples": dataset.train_samples,
@@ -175,6 +184,14 @@ def _finish(
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(metrics, indent=2, allow_nan=False) + "\n")
     folder.publish(replace=replace, leave_out=(CHECKPOINT,))
+
+
+def _ledger_file(ledger: Ledger, epsilons: NDArray[np.float64]) -> bytes:
+    content = io.BytesIO()
+    np.savez_compressed(
+        content, participations=ledger.participations, received_watts=ledger.received_watts, epsilon=epsilons
+    )
+    return content.getvalue()
 
 
 def _curve_table(history: TrainingHistory) -> str:

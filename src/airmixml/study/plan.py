@@ -18,7 +18,7 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy.accountants import COARSE_PLD
 from airmixml.progress import Progress, silent
 from airmixml.radio.channel import generate_channel, path_gain
-from airmixml.radio.design import private_received_watts, sensitivity_of, weakest_gain
+from airmixml.radio.design import power_may_tell_schedule, private_received_watts, sensitivity_of, weakest_gain
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.ratios import draw_ratios
 from airmixml.radio.rehearsal import placed_distances, rehearsed_draws
@@ -74,7 +74,7 @@ class Plan:
     """What a scenario asks of its workers, whether that can be had, and what would serve it better.
 
     Attributes:
-        feasible: whether the target is met with the powers that the workers have.
+        feasible: whether some power meets the target.
         verdict: why or why not, in words, and what to do.
         received_watts: beta max q^2 of every slot.
         power_scale_watts: median beta.
@@ -148,13 +148,12 @@ def make_plan(
     limited_share = float(np.mean(np.concatenate([each.limited for each in draws])))
     energy_joules = scenario.radio.slot_seconds * scenario.radio.slots * float(power_watts.sum(axis=1).mean())
     noise_watts = dbm_to_watts(scenario.radio.noise_dbm)
-    feasible, verdict = _verdict(scenario, received_watts, limited_share)
     options = _options(scenario, input_dim, label_dim, moments, distance_metres, progress)
     sending = power_watts[ratios > 0.0]
     return Plan(
         name=scenario.name,
-        feasible=feasible,
-        verdict=verdict,
+        feasible=True,
+        verdict=_verdict(scenario, received_watts, limited_share),
         noise_multiplier=(sensitivity.replacement * received_watts / (noise_watts / 2.0)) ** -0.5,
         received_watts=received_watts,
         power_scale_watts=float(np.median(beta)),
@@ -174,29 +173,19 @@ def make_plan(
     )
 
 
-def _verdict(scenario: Scenario, received_watts: float, limited_share: float) -> tuple[bool, str]:
-    """Return whether the workers can send what the target allows, and why or why not."""
-    limit_watts, floor = dbm_to_watts(scenario.radio.max_power_dbm), weakest_gain(scenario)
-    target = f"epsilon = {scenario.privacy.epsilon:g} by {scenario.privacy.accountant}"
-    against = f"against {scenario.privacy.adversary}"
-    if floor > 0.0 and received_watts / floor <= limit_watts:
-        margin_db = 10.0 * math.log10(limit_watts * floor / received_watts)
-        return (
-            True,
-            f"{target} {against} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit",
-        )
-    if scenario.privacy.adversary == "server":
-        share = f"in {limited_share:.1%} of the slots" if limited_share else "in no slot of the rehearsal"
-        return True, f"{target} {against} is met; the power limit lowers the power {share}, which only adds privacy"
-    if limited_share == 0.0:
-        return True, (
-            f"{target} {against} is met unless deep fading makes the power limit lower the power of a slot, which "
-            "tells the schedule; it did in no slot of the rehearsal"
-        )
-    return False, (
-        f"the power limit would lower the power in {limited_share:.1%} of the slots, which tells who was scheduled, so "
-        f"{target} {against} is not met; raise radio.max_power_dbm, ask for a smaller epsilon, or plan for the server"
+def _verdict(scenario: Scenario, received_watts: float, limited_share: float) -> str:
+    """Return how the target is met, in words."""
+    privacy, floor = scenario.privacy, weakest_gain(scenario)
+    target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
+    if floor > 0.0 and not power_may_tell_schedule(scenario, received_watts, floor):
+        margin_db = 10.0 * math.log10(dbm_to_watts(scenario.radio.max_power_dbm) * floor / received_watts)
+        return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"
+    lowered = (
+        f"lowers the power in {limited_share:.1%} of the slots" if limited_share else "may lower the power of a slot"
     )
+    if privacy.adversary == "server":
+        return f"{target} is met; the power limit {lowered}, which only adds privacy"
+    return f"{target} is met, but without credit for sampling: the power limit {lowered}, which tells who was scheduled"
 
 
 def _options(

@@ -35,9 +35,8 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
     _energy(left, plan, scenario)
     _dispersion(right, plan, scenario)
     privacy, name = scenario.privacy, plan.name.replace("$", r"\$")
-    figure.suptitle(
-        f"{name}: designs with ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
-    )
+    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
+    figure.suptitle(f"{name}: designs with {target}")
     save_figure(figure, path)
 
 

@@ -47,17 +47,27 @@ def summarise_seeds(scenario: Scenario, runs: list[dict[str, Any]]) -> dict[str,
         "snr_db": mean("snr_db"),
         "snr_inputs_db": mean("snr_inputs_db"),
         "snr_labels_db": mean("snr_labels_db"),
-        "privacy": [
-            max(statements, key=lambda statement: float(statement["epsilon"]))
-            for statements in zip(*(each["privacy"] for each in runs), strict=True)
-        ],
+        "privacy": _worst_statements(runs),
+        "ledger": max((each["ledger"] for each in runs), key=lambda ledger: float(ledger["worst_epsilon"])),
         "clipped_values": largest("clipped_values"),
+        "clipped_samples": largest("clipped_samples"),
         "dataset": runs[0]["dataset"],
         "seconds": sum(each["seconds"] for each in runs),
         "device": runs[0]["device"],
         "versions": runs[0]["versions"],
         "runs": runs,
     }
+
+
+def _worst_statements(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return, for each adversary and accountant, the statement of the seed with the largest epsilon."""
+    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    for each in runs:
+        for statement in each["privacy"]:
+            name = (statement["adversary"], statement["accountant"])
+            if name not in worst or statement["epsilon"] > worst[name]["epsilon"]:
+                worst[name] = statement
+    return list(worst.values())
 
 
 def _at(metrics: dict[str, Any], path: tuple[str, ...]) -> Any:
