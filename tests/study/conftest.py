@@ -40,6 +40,7 @@ def run_module() -> ModuleType:
 def no_pictures(run_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the pictures, which take most of the time of a small run."""
     monkeypatch.setattr(run_module, "draw_run", lambda _mixtures, _history, folder: folder.mkdir(exist_ok=True))
+    monkeypatch.setattr(run_module, "draw_ledger", lambda *_arguments: None)
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_temporary_files_of_a_killed_run_do_not_reach_the_finished_folder(
     for path in temporary:
         path.write_bytes(b"half")  # as if killed before the file got its name
     run(small, out=tmp_path / "cut")
-    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "model.pt", "figures"}
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
     assert {entry.name for entry in (tmp_path / "cut").iterdir()} == files
 
 

@@ -52,6 +52,7 @@ def account_command(
     ledger: Annotated[
         bool, typer.Option("--ledger", help="Draw the schedule and account for every single worker.")
     ] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Print the table alone, without the assumptions.")] = False,
     picture: Annotated[
         Path | None, typer.Option(help="PNG file of epsilon against slots [default: runs/NAME-account.png].")
     ] = None,
@@ -104,7 +105,7 @@ def account_command(
         shown = {"picture": str(drawn)} if drawn is not None else {}
         print_json({**account.to_dict(), "seconds": seconds, **shown})
         return
-    _print(account, drawn)
+    _print(account, drawn, brief=brief)
 
 
 def _account_of_numbers(numbers: dict[str, Any], rest: dict[str, Any]) -> Account:
@@ -166,7 +167,7 @@ def writing(path: Path) -> Iterator[None]:
         raise RunFolderError(f"{path}: cannot be written ({reason(problem)}); choose another --picture") from None
 
 
-def _print(account: Account, drawn: Path | None) -> None:
+def _print(account: Account, drawn: Path | None, *, brief: bool) -> None:
     from airmixml.privacy import ACCOUNTANTS
 
     console.print(
@@ -181,14 +182,19 @@ def _print(account: Account, drawn: Path | None) -> None:
         cells = [said.get((adversary.name, name)) for adversary in account.adversaries]
         table.add_row(name, *("-" if cell is None else f"{cell:.4g}" for cell in cells))
     console.print(table)
+    if not brief:
+        _print_assumptions(account)
+    if drawn is not None:
+        console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)
+
+
+def _print_assumptions(account: Account) -> None:
     assumptions = Table.grid(padding=(0, 2))
     assumptions.add_column(style="cyan", no_wrap=True)
     assumptions.add_column(overflow="fold")
     for name, text in _assumptions(account):
         assumptions.add_row(name, escape(text))
     console.print(assumptions)
-    if drawn is not None:
-        console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)
 
 
 def _assumptions(account: Account) -> list[tuple[str, str]]:

@@ -47,6 +47,10 @@ class Server:
         """The receiver noise that the design was made for."""
         return design.noise_watts
 
+    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
+        """Every description of the slots that is valid for it; the least epsilon of them holds."""
+        return (self.mechanism(design, adjacency),)
+
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism."""
         return _known_schedule(
@@ -81,6 +85,10 @@ class Release:
     def noise_watts(self, design: Design) -> float:
         """The noise in the mixtures is the server's."""
         return design.noise_watts
+
+    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
+        """The slots with a hidden schedule; and, if participations are limited, the worst worker's own."""
+        return _with_limit(self.mechanism(design, adjacency), Server().mechanism(design, adjacency), design)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden."""
@@ -123,27 +131,36 @@ class Eavesdropper:
         if self.gain is None:
             return "fading puts no bound on how well it hears a worker"
         louder = self.gain * max(design.sent_watts) / max(design.received_watts)
-        return (
-            f"it hears the loudest worker with {louder:.3g} times the power; {_credit_in_words(design, self.colluders)}"
-        )
+        credit = _credit_in_words(design, self.colluders)
+        return f"it may hear a worker with {louder:,.4g} times the power that the server does; {credit}"
 
     def noise_watts(self, _design: Design) -> float:
         """The noise at each of its antennas."""
         return self.own_noise_watts
 
+    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
+        """The slots with a hidden schedule; and, if participations are limited, the worst worker's own."""
+        return _with_limit(self.mechanism(design, adjacency), self._known(design, adjacency), design)
+
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots as heard from beside the worker that sends loudest."""
+        if _schedule_is_told(design, self.colluders):
+            return self._known(design, adjacency)
+        move = design.sensitivity.largest_move
+        return _hidden_schedule(design, self._heard(design), self.own_noise_watts, adjacency, self.colluders, move)
+
+    def _known(self, design: Design, adjacency: str) -> GaussianSlots:
+        heard, worst = self._heard(design), design.worst_sent_watts
+        worst_heard = None if worst is None or self.gain is None else self.gain * worst
+        return _known_schedule(design, heard, worst_heard, self.own_noise_watts, adjacency)
+
+    def _heard(self, design: Design) -> tuple[float, ...]:
         if self.gain is None:
             raise PrivacyError(
                 "privacy.adversary = 'eavesdropper': fading puts no bound on how well it hears a worker, so nothing "
                 "can be certified; use radio.fading = none"
             )
-        heard = tuple(self.gain * value for value in design.sent_watts)
-        if _schedule_is_told(design, self.colluders):
-            worst = None if design.worst_sent_watts is None else self.gain * design.worst_sent_watts
-            return _known_schedule(design, heard, worst, self.own_noise_watts, adjacency)
-        move = design.sensitivity.largest_move
-        return _hidden_schedule(design, heard, self.own_noise_watts, adjacency, self.colluders, move)
+        return tuple(self.gain * value for value in design.sent_watts)
 
 
 # Somebody who wants to learn a worker's sample and already knows those of all others.
@@ -161,6 +178,14 @@ def _helped(colluders: int) -> str:
 
 def _schedule_is_told(design: Design, colluders: int) -> bool:
     return design.power_tells_schedule or (design.ratios_tell_ranks and colluders > 0)
+
+
+def _with_limit(hidden: GaussianSlots, known: GaussianSlots, design: Design) -> tuple[GaussianSlots, ...]:
+    """Return what an adversary may be held to: whoever knows no schedule learns no more than who does.
+
+    Only a hard limit on participations makes that a promise before the schedule is drawn.
+    """
+    return (hidden, known) if design.max_participations and hidden.sampling != "none" else (hidden,)
 
 
 def _known_schedule(

@@ -10,9 +10,9 @@ from typing import Final
 from scipy.optimize import brentq
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import certified_epsilon
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
+from airmixml.privacy.evaluation import least_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.loose_bound import slot_exponent_for_privacy, smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots
@@ -29,8 +29,8 @@ def check_target(
     design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
 ) -> None:
     """Raise a PrivacyError if the accountant could not certify the target at any power."""
-    mechanism = adversary.mechanism(design, adjacency)
-    smallest = certified_epsilon(accountant, mechanism.scaled(0.0), delta)
+    silent = design.scaled(0.0)
+    smallest, _ = least_epsilon(silent, adversary, accountant, adjacency=adjacency, delta=delta)
     if epsilon > smallest:
         return
     if accountant == "paper-loose":
@@ -56,10 +56,12 @@ def calibrate_power(
     check_target(design, adversary, accountant, adjacency, epsilon, delta)
 
     def spent(factor: float) -> float:
-        return certified_epsilon(accountant, adversary.mechanism(design.scaled(factor), adjacency), delta)
+        return least_epsilon(design.scaled(factor), adversary, accountant, adjacency=adjacency, delta=delta)[0]
 
-    mechanism = adversary.mechanism(design, adjacency)
-    factor = None if _saturates(design, adversary) else _closed_form(mechanism, accountant, epsilon, delta)
+    views = adversary.views(design, adjacency)
+    mechanism = views[-1]
+    exact = len(views) == 1 and not _saturates(design, adversary)
+    factor = _closed_form(mechanism, accountant, epsilon, delta) if exact else None
     step = _ROUNDING
     if factor is None:
         factor, step = _root(lambda factor: spent(factor) - epsilon, _guess(mechanism, epsilon, delta)), _TOLERANCE

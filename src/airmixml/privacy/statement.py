@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airmixml.privacy.accountants import certified_epsilon
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
+from airmixml.privacy.evaluation import least_epsilon
 
 __all__ = ["PrivacyStatement", "state_privacy"]
 
@@ -77,11 +77,11 @@ def state_privacy(
     target_epsilon: float | None = None,
 ) -> PrivacyStatement:
     """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
-    mechanism = adversary.mechanism(design, adjacency)
+    epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
     known_slots = mechanism.sampling == "none"
     drawn = known_slots and design.worst_received_watts is not None
     return PrivacyStatement(
-        epsilon=certified_epsilon(accountant, mechanism, delta),
+        epsilon=epsilon,
         delta=delta,
         adversary=adversary.name,
         accountant=accountant,

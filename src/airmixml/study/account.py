@@ -19,10 +19,10 @@ from airmixml.privacy import (
     Sensitivity,
     Server,
     calibrate_power,
-    certified_epsilon,
     gaussian_epsilon,
     state_privacy,
 )
+from airmixml.privacy.evaluation import least_epsilon, refusal
 from airmixml.progress import Progress, silent
 from airmixml.radio.design import adversary_named, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import rehearse
@@ -168,7 +168,7 @@ def account_numbers(
         sampling=sampling,
     )
     if noise_multiplier is not None:
-        factor, power = noise_multiplier**-2.0, f"noise multiplier {noise_multiplier:g}"
+        factor, power = noise_multiplier**-2.0, "given"
     else:
         assert epsilon is not None
         factor = calibrate_power(
@@ -199,11 +199,11 @@ def _account(
     refusals: dict[tuple[str, str], str] = {}
     for adversary in adversaries:
         for accountant in ACCOUNTANTS.values():
-            refusal = accountant.refusal(adversary.mechanism(design, adjacency))
-            if refusal:
-                refusals[adversary.name, accountant.name] = refusal
-                continue
             try:
+                why = refusal(design, adversary, accountant.name, adjacency)
+                if why:
+                    refusals[adversary.name, accountant.name] = why
+                    continue
                 statements.append(state_privacy(design, adversary, accountant.name, adjacency=adjacency, delta=delta))
             except PrivacyError as problem:
                 refusals[adversary.name, accountant.name] = str(problem)
@@ -234,9 +234,10 @@ def epsilon_curves(
     for done, count in enumerate(slots.tolist()):
         progress("epsilon against slots", done, len(slots))
         for adversary, accountant in _drawn_pairs(account):
-            mechanism = adversary.mechanism(design.with_slots(count), account.adjacency)
             try:
-                value = certified_epsilon(accountant, mechanism, account.delta)
+                value, _ = least_epsilon(
+                    design.with_slots(count), adversary, accountant, adjacency=account.adjacency, delta=account.delta
+                )
             except PrivacyError:
                 value = float("nan")
             curves.setdefault((adversary.name, accountant), []).append(value)

@@ -18,10 +18,10 @@ __all__ = ["draw_plan", "frontier"]
 
 
 def frontier(options: tuple[Option, ...]) -> list[Option]:
-    """Return the options that no other one beats in both energy and contrast over all slots, the cheapest first."""
+    """Return the options that no other one beats in both energy and SNR, the cheapest first."""
     kept: list[Option] = []
-    for option in sorted(options, key=lambda each: (each.energy_joules, -each.total_contrast_db)):
-        if not kept or option.total_contrast_db > kept[-1].total_contrast_db:
+    for option in sorted(options, key=lambda each: (each.energy_joules, -each.snr_inputs_db)):
+        if not kept or option.snr_inputs_db > kept[-1].snr_inputs_db:
             kept.append(option)
     return kept
 
@@ -41,32 +41,32 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
 
 
 def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
-    energy = [option.energy_joules for option in plan.options]
-    contrast = [option.total_contrast_db for option in plan.options]
-    shades = np.log10([option.alpha for option in plan.options])
-    dots = axis.scatter(energy, contrast, c=shades, s=18, cmap="viridis", alpha=0.8)
+    lengths = sorted({option.slots for option in plan.options})
+    for slots, marker in zip(lengths, "v.^", strict=False):
+        these = [option for option in plan.options if option.slots == slots]
+        dots = axis.scatter(
+            [option.energy_joules for option in these],
+            [option.snr_inputs_db for option in these],
+            c=np.log10([option.alpha for option in these]),
+            s=22,
+            marker=marker,
+            cmap="viridis",
+            alpha=0.8,
+            label=f"{slots:,} slots",
+        )
     axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
     best = frontier(plan.options)
-    axis.plot(
-        [option.energy_joules for option in best],
-        [option.total_contrast_db for option in best],
-        color="#d1603d",
-        label="frontier",
-    )
+    axis.plot(*_places(best), color="#d1603d", label="frontier")
     own = [option for option in plan.options if _is_own(option, scenario)]
-    axis.plot(
-        [option.energy_joules for option in own],
-        [option.total_contrast_db for option in own],
-        "*",
-        markersize=16,
-        color="#d1603d",
-        markeredgecolor="black",
-        label="this scenario",
-    )
-    axis.set(xscale="log", xlabel="energy of all workers (J)", ylabel="contrast over all slots (dB)")
+    axis.plot(*_places(own), "*", markersize=16, color="#d1603d", markeredgecolor="black", label="this scenario")
+    axis.set(xscale="log", xlabel="energy of all workers (J)", ylabel="SNR of the inputs per slot (dB)")
     axis.set_title("Signal and energy at the same privacy")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
+
+
+def _places(options: list[Option]) -> tuple[list[float], list[float]]:
+    return [option.energy_joules for option in options], [option.snr_inputs_db for option in options]
 
 
 def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:

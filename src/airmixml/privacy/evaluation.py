@@ -1,0 +1,25 @@
+"""The least epsilon that an accountant certifies for a design against an adversary."""
+
+from __future__ import annotations
+
+from airmixml.privacy.accountants import accountant_named, certified_epsilon
+from airmixml.privacy.adversaries import Adversary
+from airmixml.privacy.design import Design
+from airmixml.privacy.mechanism import GaussianSlots
+
+__all__ = ["least_epsilon", "refusal"]
+
+
+def least_epsilon(
+    design: Design, adversary: Adversary, accountant: str, *, adjacency: str, delta: float
+) -> tuple[float, GaussianSlots]:
+    """Return the least epsilon over the adversary's views that the accountant treats, and the view that gives it."""
+    views = adversary.views(design, adjacency)
+    treated = [view for view in views if not accountant_named(accountant).refusal(view)] or list(views)
+    return min(((certified_epsilon(accountant, view, delta), view) for view in treated), key=lambda pair: pair[0])
+
+
+def refusal(design: Design, adversary: Adversary, accountant: str, adjacency: str) -> str:
+    """Return why the accountant can treat no view of the adversary; empty if it can treat one."""
+    reasons = [accountant_named(accountant).refusal(view) for view in adversary.views(design, adjacency)]
+    return "" if "" in reasons else reasons[0]

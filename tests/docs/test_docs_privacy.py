@@ -1,0 +1,49 @@
+"""docs/privacy.md: every command prints what is shown below it, and every number in the text is among that."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```console\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"(?<![\w.^])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w^])")
+# Formulas, orders and counts of words: not results.
+NOT_RESULTS = {"0", "1", "2", "512"}
+
+
+def shown() -> list[tuple[str, str]]:
+    """Each command with the lines shown below it."""
+    pairs: list[tuple[str, list[str]]] = []
+    for line in "".join(BLOCKS).splitlines():
+        if line.startswith("$ "):
+            pairs.append((line[2:], []))
+        else:
+            pairs[-1][1].append(line)
+    return [(command, "\n".join(lines)) for command, lines in pairs]
+
+
+def numbers(text: str) -> set[str]:
+    return {number.replace(",", "").rstrip(".") for number in NUMBER.findall(text)}
+
+
+@pytest.mark.parametrize(("command", "output"), shown(), ids=range(len(shown())))
+def test_a_command_prints_what_is_shown(command: str, output: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment.pop("COLUMNS", None)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    printed = done.stdout if done.returncode == 0 else done.stderr
+    assert "\n".join(line.rstrip() for line in printed.rstrip().splitlines()) == output
+
+
+def test_every_number_in_the_text_is_printed_by_a_command() -> None:
+    prose = re.sub(r"^```.*?^```", "", TEXT, flags=re.DOTALL | re.MULTILINE)
+    printed = numbers("".join(BLOCKS)) | NOT_RESULTS
+    assert len(numbers(prose)) > 10
+    assert numbers(prose) - printed == set()
