@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ __all__ = [
     "sensitivity_of",
     "weakest_gain",
 ]
+
+_ROUNDING_MARGIN: Final = 1.0 - 1e-12
 
 
 def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
@@ -144,7 +147,7 @@ def private_received_watts(
     """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
 
     With the paper's accountant this is Proposition 2. Where the power limit might bind, and so tell the schedule, the
-    target is met without credit for a hidden one.
+    power is lowered until it cannot, or until the target is met without credit for a hidden schedule.
 
     Args:
         scenario: holds target, adversary, accountant and neighbours.
@@ -168,8 +171,10 @@ def private_received_watts(
         )
         return factor * unit_watts
 
-    if floor > 0.0:
-        hidden_watts = calibrated_watts(told=False)
-        if not power_may_tell_schedule(scenario, hidden_watts, floor):
-            return hidden_watts
-    return calibrated_watts(told=True)
+    if floor == 0.0:
+        return calibrated_watts(told=True)
+    hidden_watts = calibrated_watts(told=False)
+    if not power_may_tell_schedule(scenario, hidden_watts, floor):
+        return hidden_watts
+    never_limited_watts = _ROUNDING_MARGIN * dbm_to_watts(scenario.radio.max_power_dbm) * floor
+    return max(never_limited_watts, calibrated_watts(told=True))
