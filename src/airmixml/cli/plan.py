@@ -87,6 +87,8 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     colour = "green" if plan.feasible else "red"
     console.print(f"[bold]{escape(plan.name)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
     console.print(escape(plan.verdict))
+    if scenario.mixing.power != "dp":
+        console.print(f'planned as mixing.power = "dp"; the scenario itself says "{scenario.mixing.power}"')
     if plan.power_dbm is None:
         return
     table = Table(show_header=False)

@@ -167,6 +167,8 @@ def account_numbers(
         max_participations=max_participations,
         sampling=sampling,
     )
+    for each in adversaries.values():
+        each.mechanism(unit, adjacency)  # refuses neighbours and colluders that make no sense
     if noise_multiplier is not None:
         factor, power = noise_multiplier**-2.0, "given"
     else:

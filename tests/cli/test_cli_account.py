@@ -1,0 +1,97 @@
+"""``airmix account`` and ``airmix plan`` as processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+Finished = subprocess.CompletedProcess[str]
+Airmix = Callable[..., Finished]
+Refused = Callable[..., str]
+NUMBERS = ("account", "--workers", "2000", "--scheduled", "8", "--slots", "1000")
+
+
+def test_an_account_has_a_table_its_assumptions_and_a_picture(airmix: Airmix, tmp_path: Path) -> None:
+    done = airmix("account", "--preset", "paper-iris")
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in ("paper-loose", "eavesdropper", "knows all mixtures, and no schedule", "noise multiplier 0.6308"):
+        assert words in done.stdout
+    with Image.open(tmp_path / "runs" / "paper-iris-account.png") as picture:
+        assert min(picture.size) > 300
+
+
+def test_an_account_as_json(airmix: Airmix, tmp_path: Path) -> None:
+    done = airmix(*NUMBERS, "--epsilon", "1", "--delta", "1e-5", "--accountant", "pld", "--json", "--no-picture")
+    account = json.loads(done.stdout)
+    by_name = {(each["adversary"], each["accountant"]): each for each in account["statements"]}
+    assert 0.99 < by_name["release", "pld"]["epsilon"] <= 1.0
+    for each in account["statements"]:
+        assert {"epsilon", "delta", "adversary", "accountant", "adjacency", "sensitivity", "sampling"} <= set(each)
+        assert each["delta"] == 1e-5
+    assert by_name["server", "gdp"]["schedule_failure"] == 1e-9
+    assert {(each["adversary"], each["accountant"]) for each in account["refusals"]} == {("release", "gdp")}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_own_data_needs_no_reading_if_its_dimensions_are_given(airmix: Airmix, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('extends = "paper-iris"\n[workers]\ndataset = "not/there.csv"\n')
+    done = airmix("plan", "mine.toml", "--input-dim", "12", "--label-dim", "2", "--picture", "plan.svg")
+    assert done.returncode == 0, done.stderr
+    assert "12 inputs, 2 classes" in done.stdout
+    assert (tmp_path / "plan.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_a_plan_as_json(airmix: Airmix) -> None:
+    done = airmix("plan", "--preset", "paper-iris", "--json", "--no-picture", "--set", "radio.slots=100")
+    plan = json.loads(done.stdout)
+    assert plan["feasible"] is True
+    assert plan["power_dbm"]["limit"] == 23
+    assert plan["best"]["least energy"]["energy_joules"] == min(each["energy_joules"] for each in plan["options"])
+
+
+def test_neither_command_imports_torch() -> None:
+    code = (
+        "import sys; from airmixml.cli.main import app; import airmixml.study.account, airmixml.study.plan; "
+        "import airmixml.privacy; print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("account",), "either a scenario file or --preset"),
+        (("account", "--workers", "5"), "--scheduled: missing; plain numbers need"),
+        ((*NUMBERS, "--preset", "digits"), "plain numbers and a scenario exclude each other"),
+        (NUMBERS, "either a noise multiplier or an epsilon"),
+        ((*NUMBERS, "--noise-multiplier", "0"), "--noise-multiplier = 0.0: must be a number"),
+        ((*NUMBERS, "--noise-multiplier", "nan"), "--noise-multiplier = nan: must be a number"),
+        ((*NUMBERS, "--epsilon", "1", "--delta", "1"), "--delta = 1.0: must be a number"),
+        ((*NUMBERS, "--epsilon", "1", "--delta", "0.01"), "certifies only epsilon above ln(1/delta) = 4.6052"),
+        ((*NUMBERS, "--epsilon", "9", "--accountant", "pdl"), "did you mean pld?"),
+        ((*NUMBERS, "--epsilon", "9", "--adversary", "me"), "must be release or server"),
+        ((*NUMBERS, "--noise-multiplier", "1", "--adjacency", "swap"), "must be one of replace-one, remove-one"),
+        ((*NUMBERS, "--noise-multiplier", "1", "--sampling", "all"), "must be without-replacement or poisson"),
+        (("account", "--preset", "paper-iris", "--picture", "here.jpg"), "must end in .png, .svg or .pdf"),
+        (("account", "--preset", "paper-iris", "--input-dim", "3"), "--input-dim and --label-dim: go together"),
+        (("plan", "--preset", "paper-iris", "--input-mean", "2"), "--input-mean = 2: must be a number between 0 and 1"),
+        (("plan", "--preset", "paper-iris", "--set", "privacy.adversary=evil"), "privacy.adversary = 'evil'"),
+        (("plan", "--preset", "paper-iris", "--set", "radio.max_participations=2"), "must be at least 4"),
+    ],
+)
+def test_mistakes(refused: Refused, arguments: tuple[str, ...], words: str) -> None:
+    assert words in refused(*arguments)
+
+
+def test_a_picture_that_cannot_be_written(airmix: Airmix, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = airmix("plan", "--preset", "paper-iris", "--set", "radio.slots=100", "--picture", "file/plan.png")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "airmix: error: file/plan.png: cannot be written (File exists); choose another --picture\n"
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "file"]
