@@ -41,7 +41,7 @@ class Server:
             if design.worst_received_watts is not None
             else f"up to {design.participations:,} slots of one worker"
         )
-        return f"{slots} compose without credit for sampling"
+        return f"{slots} compose, and it knows which they were"
 
     def noise_watts(self, design: Design) -> float:
         """The receiver noise that the design was made for."""

@@ -46,12 +46,20 @@ def check_target(
 
 @lru_cache(maxsize=1024)
 def calibrate_power(
-    design: Design, adversary: Adversary, accountant: str, *, adjacency: str, epsilon: float, delta: float
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    *,
+    adjacency: str,
+    epsilon: float,
+    delta: float,
+    tolerance: float = _TOLERANCE,
 ) -> float:
     """Return the largest factor by which the design's power may be multiplied to keep (epsilon, delta).
 
     ``design`` gives the shape: one kind of slot, or several with powers in a given proportion. The accountant, asked
-    again about the scaled design, gives at most ``epsilon``.
+    again about the scaled design, gives at most ``epsilon``. Where no closed form is known the factor is within
+    ``tolerance`` of the largest.
     """
     check_target(design, adversary, accountant, adjacency, epsilon, delta)
 
@@ -64,7 +72,8 @@ def calibrate_power(
     factor = _closed_form(mechanism, accountant, epsilon, delta) if exact else None
     step = _ROUNDING
     if factor is None:
-        factor, step = _root(lambda factor: spent(factor) - epsilon, _guess(mechanism, epsilon, delta)), _TOLERANCE
+        guess = _guess(mechanism, epsilon, delta)
+        factor, step = _root(lambda factor: spent(factor) - epsilon, guess, tolerance), tolerance
     while spent(factor * (1.0 - _ROUNDING)) > epsilon:
         factor *= 1.0 - step
         step = min(2.0 * step, 0.5)
@@ -96,7 +105,7 @@ def _saturates(design: Design, adversary: Adversary) -> bool:
     return adversary.name == "eavesdropper" and math.isfinite(design.max_power_watts)
 
 
-def _root(excess: Callable[[float], float], guess: float) -> float:
+def _root(excess: Callable[[float], float], guess: float, tolerance: float) -> float:
     """Return where the excess turns positive, within the tolerance; the excess grows with the factor."""
     low = high = guess
     while excess(low) > 0.0:
@@ -107,5 +116,5 @@ def _root(excess: Callable[[float], float], guess: float) -> float:
         low, high = high, high * 3.0
         if high > guess * _WIDEST:
             return high  # the target is kept at any power
-    root = brentq(lambda log_factor: excess(math.exp(log_factor)), math.log(low), math.log(high), xtol=_TOLERANCE)
+    root = brentq(lambda log_factor: excess(math.exp(log_factor)), math.log(low), math.log(high), xtol=tolerance)
     return math.exp(float(root))

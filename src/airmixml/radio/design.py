@@ -19,6 +19,7 @@ from airmixml.privacy import (
     calibrate_power,
     check_target,
 )
+from airmixml.privacy.accountants import COARSE_PLD
 from airmixml.radio.channel import path_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
@@ -142,7 +143,7 @@ def private_received_watts(
     sensitivity: Sensitivity,
     distance_metres: NDArray[np.float64] | None = None,
     *,
-    accountant: str | None = None,
+    quickly: bool = False,
 ) -> float:
     """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
 
@@ -153,7 +154,7 @@ def private_received_watts(
         scenario: holds target, adversary, accountant and neighbours.
         sensitivity: what one worker can move.
         distance_metres: where the workers stand, if that is known; shape workers.
-        accountant: to be used instead of the scenario's.
+        quickly: whether a few per cent less than the largest will do.
     """
     check_privacy_target(scenario)
     privacy, floor = scenario.privacy, weakest_gain(scenario, distance_metres)
@@ -164,10 +165,11 @@ def private_received_watts(
         factor = calibrate_power(
             replace(unit, power_tells_schedule=told),
             adversary_named(privacy.adversary, scenario),
-            accountant or privacy.accountant,
+            COARSE_PLD if quickly and privacy.accountant == "pld" else privacy.accountant,
             adjacency=privacy.adjacency,
             epsilon=privacy.epsilon,
             delta=privacy.delta,
+            **({"tolerance": 0.02} if quickly else {}),
         )
         return factor * unit_watts
 

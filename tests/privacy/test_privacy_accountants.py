@@ -1,0 +1,357 @@
+import math
+from functools import lru_cache, reduce
+
+import dp_accounting
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from dp_accounting.rdp import RdpAccountant
+
+from airmixml.errors import PrivacyError
+from airmixml.privacy import ACCOUNTANTS, GaussianSlots, certified_epsilon
+
+HIDDEN = ("without-replacement", 64, 60_000)
+WHOLE_ORDERS = tuple(map(float, range(2, 41)))
+
+
+def slots(
+    exponents: tuple[float, ...],
+    counts: tuple[int, ...],
+    sampling: tuple[str, int, int] = ("none", 1, 1),
+    adjacency: str = "replace-one",
+) -> GaussianSlots:
+    return GaussianSlots(
+        exponents=exponents,
+        counts=counts,
+        adjacency=adjacency,
+        sampling=sampling[0],
+        sampled=sampling[1],
+        population=sampling[2],
+    )
+
+
+@lru_cache
+def gaussian_epsilon_with_many_digits(total: float, delta: float) -> mpmath.mpf:
+    """Epsilon at which Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) is delta, by halving an interval."""
+    with mpmath.workdps(60):
+        mu = mpmath.sqrt(mpmath.mpf(total))
+
+        def gap(epsilon: mpmath.mpf) -> mpmath.mpf:
+            first = mpmath.ncdf(mu / 2 - epsilon / mu)
+            return first - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu) - mpmath.mpf(delta)
+
+        if gap(mpmath.mpf(0)) <= 0:
+            return mpmath.mpf(0)
+        low, high = mpmath.mpf(0), mu**2 / 2 + mu * mpmath.sqrt(2 * mpmath.log(1 / mpmath.mpf(delta)))
+        for _ in range(90):
+            middle = (low + high) / 2
+            low, high = (middle, high) if gap(middle) > 0 else (low, middle)
+        return high
+
+
+def even_moment(exponent: mpmath.mpf, order: int) -> mpmath.mpf:
+    return sum((-1) ** i * mpmath.binomial(order, i) * mpmath.exp(i * (i - 1) * exponent / 2) for i in range(order + 1))
+
+
+def theorem_9(exponent: float, rate: float, order: int) -> mpmath.mpf:
+    """Wang, Balle and Kasiviswanathan 2019, Thm. 9, for a Gaussian mechanism: Renyi loss of one sampled slot."""
+    s, r = mpmath.mpf(exponent), mpmath.mpf(rate)
+    inside = 1 + r**2 * mpmath.binomial(order, 2) * min(4 * (mpmath.exp(s) - 1), 2 * mpmath.exp(s))
+    for j in range(3, order + 1):
+        between = mpmath.sqrt(even_moment(s, 2 * (j // 2)) * even_moment(s, 2 * -(-j // 2)))
+        inside += 4 * r**j * mpmath.binomial(order, j) * between
+    return mpmath.log(inside) / (order - 1)
+
+
+def proposition_1(mechanism: GaussianSlots, delta: float, orders: range) -> tuple[mpmath.mpf, int]:
+    with mpmath.workdps(200):
+        rate = mpmath.mpf(mechanism.sampled) / mechanism.population
+        return min(
+            (
+                sum(
+                    count * theorem_9(exponent, rate, order)
+                    for exponent, count in zip(mechanism.exponents, mechanism.counts, strict=True)
+                )
+                + mpmath.log(1 / mpmath.mpf(delta)) / (order - 1),
+                order,
+            )
+            for order in orders
+        )
+
+
+@pytest.mark.parametrize("delta", [1e-30, 1e-5, 0.3])
+def test_paper_loose_adds_corollary_1_over_slots_of_many_kinds(delta: float) -> None:
+    exponents, counts = (1e-9, 0.3, math.log(2), 5.0, 1e4, 1e6), (10**6, 100, 30, 3, 2, 1)
+    with mpmath.workdps(60):
+        rate = mpmath.mpf(64) / 60_000
+        terms = [
+            count * mpmath.log(1 + rate**2 * min(4 * (mpmath.exp(s) - 1), 2 * mpmath.exp(s)))
+            for s, count in zip(map(mpmath.mpf, exponents), counts, strict=True)
+        ]
+        expected = float(sum(terms) - mpmath.log(mpmath.mpf(delta)))
+    assert certified_epsilon("paper-loose", slots(exponents, counts, HIDDEN), delta) == pytest.approx(
+        expected, rel=1e-12, abs=0
+    )
+
+
+def test_paper_loose_takes_no_credit_where_the_schedule_is_known() -> None:
+    """2 x 0.5 + 3 x 4 + ln 100."""
+    mechanism = slots((0.5, 4.0), (2, 3))
+    assert certified_epsilon("paper-loose", mechanism, 0.01) == pytest.approx(13.0 + math.log(100.0), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("exponents", "counts", "sampling", "delta"),
+    [
+        ((3.0, 0.2), (200, 500), ("without-replacement", 1, 50), 1e-3),
+        ((4.0, 1.0, 0.05), (10, 100, 10_000), ("without-replacement", 1, 100), 1e-6),
+        ((8.0, 0.5, 1e-9), (3, 40, 10**6), ("without-replacement", 3, 1000), 1e-4),
+        ((0.6,), (2000,), ("without-replacement", 1, 2), 0.1),
+    ],
+)
+def test_paper_tight_adds_theorem_9_over_slots_of_several_kinds(
+    exponents: tuple[float, ...], counts: tuple[int, ...], sampling: tuple[str, int, int], delta: float
+) -> None:
+    mechanism = slots(exponents, counts, sampling)
+    expected, order = proposition_1(mechanism, delta, range(2, 19))
+    assert order < 18
+    assert certified_epsilon("paper-tight", mechanism, delta) == pytest.approx(float(expected), rel=1e-8, abs=0)
+
+
+def test_paper_tight_with_more_kinds_than_it_tells_apart_stays_just_above_theorem_9() -> None:
+    rng = np.random.default_rng(3)
+    exponents = tuple(float(value) for value in rng.uniform(0.5, 3.0, 20))
+    mechanism = slots(exponents, (10,) * 20, ("without-replacement", 1, 100))
+    exact, order = proposition_1(mechanism, 1e-3, range(2, 9))
+    assert 2 < order < 6
+    assert float(exact) * (1 - 1e-12) <= certified_epsilon("paper-tight", mechanism, 1e-3) <= 1.3 * float(exact)
+
+
+@pytest.mark.parametrize("order", [2, 7, 100])
+def test_paper_tight_with_a_known_schedule_attains_its_least_over_all_real_orders(order: int) -> None:
+    """mu^2/2 + mu sqrt(2 ln(1/delta)) is attained at order 1 + sqrt(2 ln(1/delta)) / mu, here a whole one."""
+    delta = 1e-5
+    root = math.sqrt(2.0 * math.log(1.0 / delta))
+    mu = root / (order - 1)
+    mechanism = slots((mu**2 / 8.0, mu**2 / 4.0), (2, 3))
+    assert certified_epsilon("paper-tight", mechanism, delta) == pytest.approx(mu**2 / 2.0 + mu * root, rel=1e-12)
+
+
+RENYI_CASES = [
+    ((1.0, 0.3), (500, 2000), 1, 50, 1e-5),
+    ((3.0, 1.0, 0.2), (20, 50, 1000), 5, 400, 1e-4),
+    ((0.05,), (3000,), 1, 10, 1e-6),
+]
+
+
+@pytest.mark.parametrize(("exponents", "counts", "sampled", "population", "delta"), RENYI_CASES)
+@pytest.mark.parametrize("sampling", ["without-replacement", "poisson"])
+def test_rdp_is_what_the_library_gives_when_asked_directly(
+    exponents: tuple[float, ...], counts: tuple[int, ...], sampled: int, population: int, delta: float, sampling: str
+) -> None:
+    fixed = sampling == "without-replacement"
+    relation = dp_accounting.NeighboringRelation
+    direct = RdpAccountant(WHOLE_ORDERS, relation.REPLACE_ONE if fixed else relation.ADD_OR_REMOVE_ONE)
+    for exponent, count in zip(exponents, counts, strict=True):
+        gaussian = dp_accounting.GaussianDpEvent(exponent**-0.5)
+        direct.compose(
+            dp_accounting.SampledWithoutReplacementDpEvent(population, sampled, gaussian)
+            if fixed
+            else dp_accounting.PoissonSampledDpEvent(sampled / population, gaussian),
+            count,
+        )
+    expected, order = direct.get_epsilon_and_optimal_order(delta)
+    assert 2 < order <= 32
+    mechanism = slots(
+        exponents, counts, (sampling, sampled, population), adjacency="replace-one" if fixed else "remove-one"
+    )
+    assert certified_epsilon("rdp", mechanism, delta) == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
+def test_rdp_with_a_known_schedule_against_the_conversion_by_hand(adjacency: str) -> None:
+    """Order g of a Gaussian mechanism is g mu^2 / 2; Canonne, Kamath and Steinke 2020, Prop. 12, gives its epsilon."""
+    delta, total = 1e-6, 2 * 0.04 + 5 * 0.02
+    expected = min(
+        order * total / 2 + math.log1p(-1 / order) - math.log(delta * order) / (order - 1) for order in range(2, 33)
+    )
+    mechanism = slots((0.04, 0.02), (2, 5), adjacency=adjacency)
+    assert certified_epsilon("rdp", mechanism, delta) == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+PLD_CASES = [
+    ((1.0,), (1000,), 64, 60_000, 1e-5, 1e-4),
+    ((0.1,), (1000,), 1, 20, 1e-5, 3e-5),
+    ((3.0, 0.5), (100, 300), 1, 100, 1e-3, 1e-3),
+    ((2.0,), (1,), 1, 10, 1e-4, 5e-4),
+    ((4.0,), (100,), 1, 50, 1e-7, 1e-3),
+]
+
+
+@pytest.mark.parametrize(("exponents", "counts", "sampled", "population", "delta", "interval"), PLD_CASES)
+def test_pld_of_poisson_sampling_is_close_to_the_library_s_own_accountant_and_never_below_its_lower_estimate(
+    exponents: tuple[float, ...], counts: tuple[int, ...], sampled: int, population: int, delta: float, interval: float
+) -> None:
+    rate = sampled / population
+    upper = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=interval)
+    singles = []
+    for exponent, count in zip(exponents, counts, strict=True):
+        gaussian = dp_accounting.GaussianDpEvent(exponent**-0.5)
+        upper.compose(dp_accounting.PoissonSampledDpEvent(rate, gaussian), count)
+        single = privacy_loss_distribution.from_gaussian_mechanism(
+            exponent**-0.5,
+            pessimistic_estimate=False,
+            value_discretization_interval=interval,
+            sampling_prob=rate,
+            use_connect_dots=False,
+        )
+        singles.append(single.self_compose(count))
+    lower = reduce(PrivacyLossDistribution.compose, singles).get_epsilon_for_delta(delta)
+    mechanism = slots(exponents, counts, ("poisson", sampled, population), adjacency="remove-one")
+    epsilon = certified_epsilon("pld", mechanism, delta)
+    assert epsilon == pytest.approx(upper.get_epsilon(delta), rel=1e-3, abs=0)
+    assert 0.5 * epsilon < lower <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("exponents", "counts", "delta"),
+    [
+        ((1e-9,), (1,), 1e-9),
+        ((0.04, 0.25), (7, 3), 1e-5),
+        ((1.0,), (1,), 1e-5),
+        ((2.0,), (100,), 1e-12),
+        ((1e6,), (10**6,), 1e-30),
+        ((1e-3,), (9,), 0.01),
+    ],
+)
+@pytest.mark.parametrize("accountant", ["gdp", "pld"])
+def test_a_known_schedule_is_accounted_for_exactly(
+    accountant: str, exponents: tuple[float, ...], counts: tuple[int, ...], delta: float
+) -> None:
+    total = math.fsum(exponent * count for exponent, count in zip(exponents, counts, strict=True))
+    expected = gaussian_epsilon_with_many_digits(total, delta)
+    epsilon = certified_epsilon(accountant, slots(exponents, counts, adjacency="remove-one"), delta)
+    assert epsilon >= expected
+    assert epsilon == pytest.approx(float(expected), rel=1e-7, abs=2e-12)
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
+@pytest.mark.parametrize(
+    ("exponent", "count", "delta"), [(1e-8, 100, 1e-7), (1e-3, 1000, 1e-5), (1.0, 10, 1e-10), (100.0, 3, 1e-5)]
+)
+def test_pld_of_a_sample_of_everybody_is_the_gaussian_mechanism_from_above(
+    exponent: float, count: int, delta: float, adjacency: str
+) -> None:
+    mechanism = slots((exponent,), (count,), ("without-replacement", 3, 3), adjacency=adjacency)
+    expected = float(gaussian_epsilon_with_many_digits(exponent * count, delta))
+    epsilon = certified_epsilon("pld", mechanism, delta)
+    assert expected * (1 - 1e-9) <= epsilon <= expected * (1 + 3e-4)
+
+
+@pytest.mark.parametrize("accountant", list(ACCOUNTANTS))
+@pytest.mark.parametrize(("exponents", "counts"), [((0.0,), (100,)), ((5.0,), (0,))])
+def test_who_sends_nothing_loses_nothing_beyond_what_the_bound_cannot_see(
+    accountant: str, exponents: tuple[float, ...], counts: tuple[int, ...]
+) -> None:
+    """Order 512, the largest of paper-tight, leaves ln(1/delta) / 511; order 2 of paper-loose all of ln(1/delta)."""
+    left = {"paper-loose": math.log(1e5), "paper-tight": math.log(1e5) / 511}.get(accountant, 0.0)
+    assert certified_epsilon(accountant, slots(exponents, counts), 1e-5) == pytest.approx(left, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "sampling", "adjacency", "reason"),
+    [
+        ("paper-loose", "poisson", "replace-one", "theorem samples without replacement; use pld or rdp"),
+        ("paper-loose", "poisson", "remove-one", "theorem samples without replacement; use pld or rdp"),
+        ("paper-tight", "poisson", "remove-one", "theorem samples without replacement; use pld or rdp"),
+        ("gdp", "poisson", "remove-one", "only where the schedule is known; use pld"),
+        ("gdp", "without-replacement", "replace-one", "only where the schedule is known; use pld"),
+        ("gdp", "without-replacement", "remove-one", "only where the schedule is known; use pld"),
+        ("rdp", "without-replacement", "remove-one", "for replace-one neighbours; use pld"),
+        ("rdp", "poisson", "replace-one", "for remove-one neighbours; use pld"),
+        ("pld", "poisson", "replace-one", "ask for remove-one neighbours"),
+    ],
+)
+def test_what_an_accountant_cannot_treat_it_refuses_and_says_why(
+    accountant: str, sampling: str, adjacency: str, reason: str
+) -> None:
+    mechanism = slots((1.0,), (10,), (sampling, 1, 5), adjacency)
+    said = (
+        f"privacy.accountant = '{accountant}': cannot treat sampling {sampling} with {adjacency} neighbours: .*{reason}"
+    )
+    with pytest.raises(PrivacyError, match=said):
+        certified_epsilon(accountant, mechanism, 1e-3)
+
+
+def test_an_unknown_accountant_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(PrivacyError, match=r"must be one of paper-loose, .* did you mean paper-tight\?"):
+        certified_epsilon("paper-tigth", slots((1.0,), (1,)), 1e-3)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 0.0, 1.0, 3.0, math.nan])
+@pytest.mark.parametrize("accountant", list(ACCOUNTANTS))
+def test_a_delta_that_is_no_probability_is_refused(accountant: str, delta: float) -> None:
+    with pytest.raises(PrivacyError, match=r"privacy\.delta = .* between 0 and 1"):
+        certified_epsilon(accountant, slots((1.0,), (1,)), delta)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"exponents": (math.inf,)},
+        {"exponents": (math.nan,)},
+        {"exponents": (-1.0,)},
+        {"exponents": (1.0, 2.0)},
+        {"exponents": (), "counts": ()},
+        {"counts": (-1,)},
+        {"sampled": 0},
+        {"sampled": 6},
+        {"adjacency": "replace"},
+        {"sampling": "with-replacement"},
+    ],
+)
+def test_slots_that_cannot_be_are_refused(wrong: dict[str, object]) -> None:
+    right: dict[str, object] = {
+        "exponents": (1.0,),
+        "counts": (3,),
+        "adjacency": "replace-one",
+        "sampling": "without-replacement",
+        "sampled": 2,
+        "population": 5,
+    }
+    GaussianSlots(**right)  # type: ignore[arg-type]
+    with pytest.raises(PrivacyError, match="must be"):
+        GaussianSlots(**(right | wrong))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("exponents", "counts", "sampled", "population", "delta"),
+    [
+        ((1.0,), (1000,), 64, 60_000, 1e-5),
+        ((0.2, 2.0), (300, 50), 1, 20, 1e-4),
+        ((0.01,), (500,), 1, 4, 1e-3),
+        ((5.0,), (20,), 2, 100, 1e-6),
+        ((30.0,), (5,), 1, 10, 1e-3),
+    ],
+)
+def test_each_accountant_is_at_least_as_tight_as_the_next(
+    exponents: tuple[float, ...], counts: tuple[int, ...], sampled: int, population: int, delta: float
+) -> None:
+    mechanism = slots(exponents, counts, ("without-replacement", sampled, population))
+    pld, rdp, tight, loose = (
+        certified_epsilon(name, mechanism, delta) for name in ("pld", "rdp", "paper-tight", "paper-loose")
+    )
+    assert 0.0 < pld < rdp <= 1.01 * tight
+    assert tight <= loose * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("target", [1e-3, 1.0, 1e4, 1e8])
+def test_gdp_of_a_total_that_was_solved_for_gives_back_the_epsilon(target: float) -> None:
+    with mpmath.workdps(60):
+        root = mpmath.sqrt(2 * mpmath.log(1e9))
+        mu = float(mpmath.sqrt(root**2 + 2 * mpmath.mpf(target)) - root)
+    expected = float(gaussian_epsilon_with_many_digits(mu**2, 1e-9))
+    assert expected < target
+    assert certified_epsilon("gdp", slots((mu**2,), (1,)), 1e-9) == pytest.approx(expected, rel=1e-9, abs=2e-12)

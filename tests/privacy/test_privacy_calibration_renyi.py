@@ -1,0 +1,69 @@
+import pytest
+
+from airmixml.privacy import (
+    Adversary,
+    Design,
+    Eavesdropper,
+    Release,
+    Sensitivity,
+    calibrate_power,
+    state_privacy,
+)
+
+NEAR = Eavesdropper(gain=1e-8, own_noise_watts=4e-15)
+
+
+def design_of(watts: tuple[float, ...], counts: tuple[int, ...], workers: int, scheduled: int) -> Design:
+    return Design(
+        workers=workers,
+        scheduled=scheduled,
+        received_watts=watts,
+        counts=counts,
+        sensitivity=Sensitivity(removal=7.0, replacement=9.0),
+        noise_watts=4e-15,
+        weakest_gain=1e-7,
+    )
+
+
+ONE_KIND = design_of((3e-15,), (200,), 100, 2)
+TWO_KINDS = design_of((1e-15, 2e-14), (60, 10), 100, 2)
+
+
+def spent(design: Design, adversary: Adversary, accountant: str, adjacency: str, delta: float) -> float:
+    return state_privacy(design, adversary, accountant, adjacency=adjacency, delta=delta).epsilon
+
+
+def assert_calibrated(
+    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
+) -> None:
+    factor = calibrate_power(design, adversary, accountant, adjacency=adjacency, epsilon=epsilon, delta=delta)
+    assert spent(design.scaled(factor), adversary, accountant, adjacency, delta) <= epsilon
+    assert spent(design.scaled(1.01 * factor), adversary, accountant, adjacency, delta) > epsilon
+
+
+@pytest.mark.parametrize(
+    ("adversary", "design", "adjacency", "epsilon", "delta"),
+    [
+        (Release(), ONE_KIND, "replace-one", 0.05, 1e-3),
+        (Release(colluders=30), ONE_KIND, "remove-one", 1e4, 1e-7),
+        (Release(), TWO_KINDS, "replace-one", 3.0, 1e-5),
+    ],
+)
+def test_paper_tight_meets_targets_of_a_hidden_schedule_and_no_more(
+    adversary: Adversary, design: Design, adjacency: str, epsilon: float, delta: float
+) -> None:
+    assert_calibrated(design, adversary, "paper-tight", adjacency, epsilon, delta)
+
+
+@pytest.mark.parametrize(
+    ("adversary", "design", "epsilon", "delta"),
+    [
+        (Release(), ONE_KIND, 0.2, 1e-5),
+        (NEAR, ONE_KIND, 1e8, 1e-5),
+        (Release(colluders=30), TWO_KINDS, 8.0, 1e-4),
+    ],
+)
+def test_rdp_meets_targets_of_a_hidden_schedule_and_no_more(
+    adversary: Adversary, design: Design, epsilon: float, delta: float
+) -> None:
+    assert_calibrated(design, adversary, "rdp", "replace-one", epsilon, delta)
