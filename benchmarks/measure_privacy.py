@@ -20,8 +20,8 @@ from airmixml import Scenario, __version__
 from airmixml.privacy import ACCOUNTANTS, Ledger, state_privacy
 from airmixml.privacy.dp_library import load_dp_accounting
 from airmixml.radio.design import adversary_named, planned_design, private_received_watts, sensitivity_of
-from airmixml.radio.draws import AirSetting, chapter_count
-from airmixml.radio.rehearsal import placed_distances, rehearsed_draws
+from airmixml.radio.draws import AirSetting, draw_ahead
+from airmixml.radio.rehearsal import placed_distances
 from airmixml.study.plan import InputMoments, make_plan
 
 MNIST = Scenario.preset("paper-mnist")
@@ -66,7 +66,7 @@ def calibrations() -> dict[str, float]:
 
 def ledger() -> dict[str, float]:
     setting = AirSetting.of(MNIST, 784, 10, placed_distances(MNIST))
-    draws = list(rehearsed_draws(setting, chapter_count(MNIST.radio.slots)))
+    draws = list(draw_ahead(setting, noise=False))
     kept = Ledger(MNIST.workers.count)
 
     def add_all() -> None:

@@ -85,6 +85,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         energy_joules_: energy that all workers together spent.
         mixtures_: what the server received (inputs, labels).
         clipped_values_: input values that lay outside ``input_bounds``.
+        clipped_samples_: rows that were shortened to ``clip_norm``.
+        encoder_: the scenario's workers table, with the encoder that ``predict`` applies too.
         model_: the trained network.
     """
 
@@ -182,6 +184,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         self.energy_joules_ = mixtures.report.energy_joules
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
         self.clipped_values_ = dataset.clipped_values
+        self.clipped_samples_ = dataset.clipped_samples
+        self.encoder_ = workers
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -189,7 +193,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         inputs = validate_data(self, X, reset=False)
         scaled, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
-        unit, _ = encode(self._workers(len(inputs)), scaled)
+        unit, _ = encode(self.encoder_, scaled)
         scores = class_scores(self.model_, torch.from_numpy(unit).double())
         return np.asarray(torch.softmax(scores, dim=1).numpy())
 

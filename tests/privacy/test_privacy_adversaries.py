@@ -241,3 +241,9 @@ def test_a_statement_says_what_its_epsilon_was_made_with(adversary: Adversary, a
     assert statement.compositions == (DESIGN.participations if adversary.name == "server" else 60)
     assert statement.schedule_failure == (1e-9 if adversary.name == "server" else 0.0)
     assert statement.to_dict()["target_epsilon"] == 5.0
+
+
+@pytest.mark.parametrize("adversary", ADVERSARIES, ids=lambda adversary: f"{adversary.name}-{adversary.colluders}")
+def test_who_hears_nothing_learns_nothing(adversary: Adversary) -> None:
+    statement = state_privacy(DESIGN.scaled(0.0), adversary, "pld", adjacency="replace-one", delta=1e-3)
+    assert (statement.epsilon, statement.adversary) == (0.0, adversary.name)

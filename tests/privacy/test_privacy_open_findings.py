@@ -9,7 +9,6 @@ import pytest
 
 from airmixml.privacy import (
     Design,
-    Eavesdropper,
     GaussianSlots,
     Release,
     Sensitivity,
@@ -75,12 +74,6 @@ def test_pld_of_a_known_schedule_does_not_warn() -> None:
         certified_epsilon("pld", GaussianSlots(exponents=(float(total),), counts=(1,), adjacency="replace-one"), 1e-3)
 
 
-@pytest.mark.xfail(strict=True, reason="pld asks rdp where delta is tiny, and passes on its refusal")
-@pytest.mark.parametrize(("count", "delta"), [(1, 1e-30), (1, 1e-15), (10**6, 1e-9)])
-def test_pld_treats_tiny_losses_at_tiny_deltas(count: int, delta: float) -> None:
-    assert certified_epsilon("pld", hidden(1e-9, count, 1, 10**7, "remove-one"), delta) < 1.0
-
-
 @pytest.mark.xfail(strict=True, reason="rdp takes every epsilon of 0 for lost digits unless T r TV is below delta")
 @pytest.mark.parametrize(
     ("exponent", "count", "sampled", "population", "delta"),
@@ -96,8 +89,8 @@ def test_rdp_does_not_refuse_what_is_private_without_any_epsilon(
 
 
 @pytest.mark.xfail(strict=True, raises=ZeroDivisionError, reason="nothing sent is divided by")
-@pytest.mark.parametrize("asked", ["statement", "calibration"])
-def test_a_design_that_sends_nothing_is_answered_or_refused(asked: str) -> None:
+@pytest.mark.parametrize("accountant", ["paper-loose", "pld", "gdp"])
+def test_a_design_that_sends_nothing_is_calibrated_or_refused(accountant: str) -> None:
     silent = Design(
         workers=10,
         scheduled=2,
@@ -105,13 +98,8 @@ def test_a_design_that_sends_nothing_is_answered_or_refused(asked: str) -> None:
         counts=(5,),
         sensitivity=Sensitivity(removal=1.0, replacement=1.0),
         noise_watts=1.0,
-        weakest_gain=0.5,
     )
-    if asked == "statement":
-        eavesdropper = Eavesdropper(gain=1.0, own_noise_watts=1.0)
-        assert state_privacy(silent, eavesdropper, "pld", adjacency="replace-one", delta=0.01).epsilon == 0.0
-    else:
-        calibrate_power(silent, Server(), "gdp", adjacency="replace-one", epsilon=1.0, delta=0.01)
+    assert calibrate_power(silent, Server(), accountant, adjacency="replace-one", epsilon=9.0, delta=0.01) > 0.0
 
 
 @pytest.mark.xfail(strict=True, reason="pld lumps kinds of slots together also where only their sum matters")

@@ -13,7 +13,7 @@ import pytest
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
 
-from airmixml.privacy import Design, GaussianSlots, Release, Sensitivity, certified_epsilon
+from airmixml.privacy import Design, GaussianSlots, Release, Sensitivity, certified_epsilon, state_privacy
 from airmixml.privacy.pld import without_replacement_pmf
 
 Array = NDArray[np.float64]
@@ -263,7 +263,7 @@ def test_a_round_in_which_nobody_sends_twice_is_covered_as_one_sample(
     )
     mechanism = Release().mechanism(design, adjacency)
     assert (mechanism.sampling, mechanism.sampling_rate, mechanism.slots) == ("without-replacement", 0.5, 1)
-    epsilon = certified_epsilon("pld", mechanism, delta)
+    epsilon = state_privacy(design, Release(), "pld", adjacency=adjacency, delta=delta).epsilon
     first, cell = round_of_two_slots((1.0, *others), exponent, 401)
     second, _ = round_of_two_slots((0.0, *others) if adjacency == "replace-one" else others, exponent, 401)
     assert hockey_stick(first, second, cell, epsilon) <= delta + 1e-6

@@ -62,7 +62,7 @@ MIXING = st.builds(
     power=st.sampled_from(["max", "dp", "fixed"]),
     power_scale_watts=real(1e-60, 1e10),
 )
-PRIVACY = st.builds(Privacy, epsilon=real(0, 1e100, exclude_min=True), delta=real(1e-300, 1, exclude_max=True))
+PRIVACY = st.builds(Privacy, epsilon=real(0, 1e15, exclude_min=True), delta=real(1e-300, 1, exclude_max=True))
 LEARNER = st.builds(
     Learner,
     model=st.sampled_from(["mlp", "cnn"]),

@@ -43,7 +43,7 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "radio.max_power_dbm": (-300.1, 100.1),
     "mixing.alpha": (0, 9e-13, 1.1e15),
     "mixing.power_scale_watts": (0, 9e-61, 1.1e10),
-    "privacy.epsilon": (0, -5, 1.1e100),
+    "privacy.epsilon": (0, -5, 1.1e15),
     "privacy.delta": (0, 1, 1.5, -0.01),
     "privacy.eavesdropper_noise_dbm": (-300.1, 100.1),
     "privacy.eavesdropper_distance_metres": (0, 9.9e-4, 1.1e6),

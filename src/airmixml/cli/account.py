@@ -38,15 +38,26 @@ def account_command(
         float | None, typer.Option(help="Plain numbers: noise deviation over one worker's move.")
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Plain numbers: set the noise by this target.")] = None,
-    delta: Annotated[float, typer.Option(help="Plain numbers: delta.")] = 1e-5,
-    accountant: Annotated[str, typer.Option(help="Plain numbers: accountant of --epsilon.")] = "paper-loose",
-    adversary: Annotated[str, typer.Option(help="Plain numbers: adversary of --epsilon.")] = "release",
-    adjacency: Annotated[str, typer.Option(help="Plain numbers: replace-one or remove-one.")] = "replace-one",
+    delta: Annotated[float | None, typer.Option(help="Plain numbers: delta [default: 1e-5].")] = None,
+    accountant: Annotated[
+        str | None, typer.Option(help="Plain numbers: accountant of --epsilon [default: paper-loose].")
+    ] = None,
+    adversary: Annotated[
+        str | None, typer.Option(help="Plain numbers: adversary of --epsilon [default: release].")
+    ] = None,
+    adjacency: Annotated[
+        str | None, typer.Option(help="Plain numbers: replace-one or remove-one [default: replace-one].")
+    ] = None,
     sampling: Annotated[
-        str, typer.Option(help="Plain numbers: without-replacement or poisson.")
-    ] = "without-replacement",
-    max_participations: Annotated[int, typer.Option(help="Plain numbers: most slots of one worker (0: any).")] = 0,
-    colluders: Annotated[int, typer.Option(help="Plain numbers: workers who help the adversary.")] = 0,
+        str | None,
+        typer.Option(help="Plain numbers: without-replacement or poisson [default: without-replacement]."),
+    ] = None,
+    max_participations: Annotated[
+        int | None, typer.Option(help="Plain numbers: most slots of one worker (0: any) [default: 0].")
+    ] = None,
+    colluders: Annotated[
+        int | None, typer.Option(help="Plain numbers: workers who help the adversary [default: 0].")
+    ] = None,
     input_dim: Annotated[int | None, typer.Option(help="d_X, where the data set is not one known by name.")] = None,
     label_dim: Annotated[int | None, typer.Option(help="d_Y, likewise.")] = None,
     ledger: Annotated[
@@ -63,30 +74,35 @@ def account_command(
 
     Give a scenario, or plain numbers: --workers, --scheduled, --slots and --noise-multiplier or --epsilon.
     """
-    numbers = {"workers": workers, "scheduled": scheduled, "slots": slots}
-    given = [name for name, value in numbers.items() if value is not None]
+    numbers = {
+        "workers": workers,
+        "scheduled": scheduled,
+        "slots": slots,
+        "noise_multiplier": noise_multiplier,
+        "epsilon": epsilon,
+        "delta": delta,
+        "accountant": accountant,
+        "adversary": adversary,
+        "adjacency": adjacency,
+        "sampling": sampling,
+        "max_participations": max_participations,
+        "colluders": colluders,
+    }
+    given = {name: value for name, value in numbers.items() if value is not None}
+    if picture is not None:
+        picture_path(picture, "")
     started = time.perf_counter()
     with progress_bars() as progress:
         if given:
-            if file is not None or preset is not None or assignments:
-                raise ScenarioError(f"--{given[0]}: plain numbers and a scenario exclude each other; use --set instead")
-            if len(given) < len(numbers):
-                missing = next(name for name in numbers if name not in given)
-                raise ScenarioError(f"--{missing}: missing; plain numbers need --workers, --scheduled and --slots")
-            account = _account_of_numbers(
-                numbers,
-                {
-                    "noise_multiplier": noise_multiplier,
-                    "epsilon": epsilon,
-                    "delta": delta,
-                    "accountant": accountant,
-                    "adversary": adversary,
-                    "adjacency": adjacency,
-                    "sampling": sampling,
-                    "max_participations": max_participations,
-                    "colluders": colluders,
-                },
-            )
+            of_a_scenario = {
+                "a scenario file": file,
+                "--preset": preset,
+                "--set": assignments,
+                "--input-dim": input_dim,
+                "--label-dim": label_dim,
+                "--ledger": ledger or None,
+            }
+            account = _account_of_numbers(given, [name for name, value in of_a_scenario.items() if value])
         else:
             scenario = choose_scenario(file, preset, assignments or [], None)
             from airmixml.study.account import account_scenario
@@ -108,7 +124,7 @@ def account_command(
     _print(account, drawn, brief=brief)
 
 
-def _account_of_numbers(numbers: dict[str, Any], rest: dict[str, Any]) -> Account:
+def _account_of_numbers(given: dict[str, Any], of_a_scenario: list[str]) -> Account:
     from airmixml.scenario.rules import Real, Whole
     from airmixml.study.account import account_numbers
 
@@ -116,17 +132,25 @@ def _account_of_numbers(numbers: dict[str, Any], rest: dict[str, Any]) -> Accoun
         "workers": Whole(low=1, high=10**9),
         "scheduled": Whole(low=1, high=10**9),
         "slots": Whole(low=1, high=10**12),
-        "noise_multiplier": Real(low=1e-30, high=1e30),
-        "epsilon": Real(low=0, open_low=True, high=1e100),
+        "noise_multiplier": Real(low=1e-9, high=1e9),
+        "epsilon": Real(low=0, open_low=True, high=1e15),
         "delta": Real(low=1e-300, high=1, open_high=True),
         "max_participations": Whole(low=0, high=10**12),
         "colluders": Whole(low=0, high=10**9),
     }
-    values = {**numbers, **rest}
-    for name, rule in rules.items():
-        if values[name] is not None:
-            rule.check(f"--{name.replace('_', '-')}", values[name])
-    return account_numbers(**values)
+    flags = {name: f"--{name.replace('_', '-')}" for name in given}
+    if of_a_scenario:
+        raise ScenarioError(
+            f"{next(iter(flags.values()))} and {of_a_scenario[0]}: plain numbers and a scenario exclude each other; "
+            "with a scenario use --set, such as --set privacy.delta=1e-5"
+        )
+    for name in ("workers", "scheduled", "slots"):
+        if name not in given:
+            raise ScenarioError(f"--{name}: missing; plain numbers need --workers, --scheduled and --slots")
+    for name, value in given.items():
+        if name in rules:
+            rules[name].check(flags[name], value)
+    return account_numbers(**{"delta": 1e-5, **given})
 
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
@@ -208,7 +232,8 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
     ]
     for each in account.adversaries:
         rows += [(each.name, f"knows {each.knows}"), ("", each.why(design))]
-    rows.append(("typical worker", f"{account.typical_epsilon:.4g} against the server, with {account.typical_slots}"))
+    typical = f"with {account.typical_slots:.4g} slots (the mean)" if account.tally is None else "(the median)"
+    rows.append(("typical worker", f"{account.typical_epsilon:.4g} against the server, {typical}"))
     if account.tally is not None:
         summary = account.tally.ledger.summary(account.tally.worker_epsilons())
         worst, median = summary["worst_epsilon"], summary["median_epsilon"]

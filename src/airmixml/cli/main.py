@@ -81,9 +81,8 @@ def main() -> None:
         _close_stdout()
         _fail(f"the output cannot be written ({problem.strerror}); free space or write it elsewhere")
     if code == 130:
-        sys.stderr.write(
-            "airmix: interrupted; the same command goes on from the last checkpoint (one is kept every few seconds)\n"
-        )
+        goes_on = "; the same command goes on from the last checkpoint (one is kept every few seconds)"
+        sys.stderr.write(f"airmix: interrupted{goes_on if 'run' in sys.argv[1:2] else ''}\n")
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -74,8 +74,8 @@ def _moments(scenario: Scenario, mean: float | None, deviation: float | None) ->
     from airmixml.workers.catalogue import CATALOGUE
 
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
-        if value is not None and not 0.0 <= value <= 1.0:
-            raise ScenarioError(f"{name} = {value:g}: must be a number between 0 and 1, of inputs scaled to [0, 1]")
+        if value is not None and not 0.0 < value <= 1.0:
+            raise ScenarioError(f"{name} = {value:g}: must be above 0 and at most 1, for inputs scaled to [0, 1]")
     known = CATALOGUE.get(scenario.workers.dataset)
     assumed = (0.5, 0.29) if known is None else (known.scaled_mean, known.scaled_deviation)
     return InputMoments(

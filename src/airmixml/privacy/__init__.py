@@ -7,7 +7,6 @@ from airmixml.privacy.design import Design, participation_bound
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_epsilons
 from airmixml.privacy.ledger import Ledger
 from airmixml.privacy.loose_bound import (
-    known_schedule_loss,
     power_scale_for_privacy,
     slot_privacy_exponent,
     slot_privacy_loss,
@@ -39,7 +38,6 @@ __all__ = [
     "check_target",
     "gaussian_epsilon",
     "gaussian_epsilons",
-    "known_schedule_loss",
     "paper_sensitivity",
     "participation_bound",
     "power_scale_for_privacy",

@@ -79,7 +79,7 @@ class Gdp:
     """The exact epsilon of the Gaussian mechanism that all slots of a worker form together."""
 
     name = "gdp"
-    about = "exact for Gaussian noise and a known schedule (Dong, Roth, Su; Balle, Wang)"
+    about = "exact for a known schedule and that sensitivity (Dong, Roth, Su; Balle, Wang)"
 
     def refusal(self, mechanism: GaussianSlots) -> str:
         """Refuse hidden schedules: a mixture over schedules is not Gaussian."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.design import Design, slots_per_round
+from airmixml.privacy.design import Design
 from airmixml.privacy.mechanism import GaussianSlots
 
 __all__ = ["ADVERSARIES", "Adversary", "Eavesdropper", "Release", "Server"]
@@ -36,12 +36,7 @@ class Server:
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
-        slots = (
-            f"the {design.participations:,} slots of the worst worker"
-            if design.worst_received_watts is not None
-            else f"up to {design.participations:,} slots of one worker"
-        )
-        return f"{slots} compose, and it knows which they were"
+        return _known_in_words(design)
 
     def noise_watts(self, design: Design) -> float:
         """The receiver noise that the design was made for."""
@@ -192,11 +187,30 @@ def _known_schedule(
     design: Design, watts: tuple[float, ...], worst_watts: float | None, noise_watts: float, adjacency: str
 ) -> GaussianSlots:
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
-    move = design.sensitivity.squared_move(adjacency, "none")
+    move, drawn = design.sensitivity.squared_move(adjacency, "none"), worst_watts is not None
     exponents = tuple(move * value / (noise_watts / 2.0) for value in watts)
     every = GaussianSlots(exponents=exponents, counts=design.counts, adjacency=adjacency)
     total = every.worst(design.participations) if worst_watts is None else move * worst_watts / (noise_watts / 2.0)
-    return replace(every, exponents=(total,), counts=(1,), squared_move=move, composed=design.participations)
+    return replace(
+        every,
+        exponents=(total,),
+        counts=(1,),
+        squared_move=move,
+        composed=design.participations,
+        given="the schedule that was drawn" if drawn else _any_schedule(design),
+        schedule_failure=0.0 if drawn else design.schedule_failure,
+        why=_known_in_words(design),
+    )
+
+
+def _any_schedule(design: Design) -> str:
+    return "any schedule within the limit" if design.max_participations else "a random schedule"
+
+
+def _known_in_words(design: Design) -> str:
+    if design.worst_received_watts is not None:
+        return f"the {design.participations:,} slots of the worst worker compose, and it is known which they were"
+    return f"up to {design.participations:,} slots of one worker compose, and it is known which they are"
 
 
 def _hidden_schedule(
@@ -215,10 +229,7 @@ def _hidden_schedule(
     others = design.workers - colluders
     if others < 1:
         raise PrivacyError(f"privacy.colluders = {colluders}: must be fewer than the {design.workers} workers")
-    seats, rounds = design.scheduled, design.slots
-    if design.max_participations:
-        length = slots_per_round(design.slots, design.max_participations)
-        seats, rounds = length * design.scheduled, -(-design.slots // length)
+    seats, rounds = design.round_length * design.scheduled, design.rounds
     if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
         squared_move = max(squared_move, design.sensitivity.squared_move(adjacency, "none"))
     slots = GaussianSlots(
@@ -227,6 +238,8 @@ def _hidden_schedule(
         adjacency=adjacency,
         squared_move=squared_move,
         composed=rounds,
+        given=_any_schedule(design) if seats >= others else "a random schedule",
+        why=_credit_in_words(design, colluders),
     ).strongest(rounds)
     return slots if seats >= others else replace(slots, sampling=design.sampling, sampled=seats, population=others)
 
@@ -238,9 +251,8 @@ def _credit_in_words(design: Design, colluders: int) -> str:
     if design.ratios_tell_ranks and colluders:
         return "the ratios of colluding workers tell of the others' channels, so there is no credit for sampling"
     if design.max_participations:
-        length = slots_per_round(design.slots, design.max_participations)
-        seats = min(length * design.scheduled, others)
-        return f"a round of {length:,} slots is one hidden sample of {seats:,} in {others:,} workers"
+        seats = min(design.round_length * design.scheduled, others)
+        return f"a round of {design.round_length:,} slots is one hidden sample of {seats:,} in {others:,} workers"
     if design.scheduled >= others:
         return "no worker is left out of a slot, so sampling hides nobody"
     return f"each slot is a hidden sample of {design.scheduled:,} in {others:,} workers"

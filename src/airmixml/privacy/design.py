@@ -32,12 +32,14 @@ class Design:
         weakest_gain: power gain of the weakest channel that a scheduled worker may have; 0 where fading has no floor.
         max_power_watts: the workers' power limit.
         max_participations: hard limit on the slots of one worker; 0 for none.
+        slots_per_round: length of the rounds in which no worker sends twice; by default what the limit needs for these
+            slots. A part of a run keeps the rounds of the whole.
         sampling: how the workers of a slot are drawn, "without-replacement" or "poisson".
         power_tells_schedule: whether received power may depend on who was scheduled, which spoils a hidden schedule.
         ratios_tell_ranks: whether a worker's share tells how its channel ranks among those of the slot (max-min).
         worst_received_watts: after a run, the largest sum over a worker's slots of beta q^2.
         worst_sent_watts: after a run, the largest sum over a worker's slots of its transmit power.
-        worst_participations: after a run, the most slots that a worker took part in.
+        worst_participations: after a run, the slots of the worker with the largest ``worst_received_watts``.
     """
 
     workers: int
@@ -49,6 +51,7 @@ class Design:
     weakest_gain: float = 0.0
     max_power_watts: float = float("inf")
     max_participations: int = 0
+    slots_per_round: int = 0
     sampling: str = "without-replacement"
     power_tells_schedule: bool = False
     ratios_tell_ranks: bool = False
@@ -74,12 +77,24 @@ class Design:
                 "max_participations: needs sampling without-replacement; a Poisson schedule keeps no limit"
             )
         most_slots_per_round = self.workers // self.scheduled
-        if slots_per_round(self.slots, self.max_participations) > most_slots_per_round:
+        if self.round_length > most_slots_per_round:
             raise PrivacyError(
                 f"max_participations = {self.max_participations}: must be at least "
                 f"{-(-self.slots // most_slots_per_round)} for {self.slots} slots of {self.scheduled} among "
                 f"{self.workers} workers"
             )
+
+    @property
+    def round_length(self) -> int:
+        """Slots in which no worker sends twice; 1 without a limit on participations."""
+        if not self.max_participations:
+            return 1
+        return self.slots_per_round or slots_per_round(self.slots, self.max_participations)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of that length, the last one perhaps shorter."""
+        return -(-self.slots // self.round_length)
 
     @property
     def slots(self) -> int:
@@ -99,7 +114,7 @@ class Design:
         if self.worst_participations is not None:
             return self.worst_participations
         if self.max_participations:
-            return -(-self.slots // slots_per_round(self.slots, self.max_participations))
+            return self.rounds
         return participation_bound(self.slots, self.scheduled, self.workers)
 
     @property
@@ -113,18 +128,15 @@ class Design:
         square = self.sensitivity.squared_move(adjacency, "none") * max(self.received_watts) / (self.noise_watts / 2.0)
         return math.inf if square == 0.0 else 1.0 / math.sqrt(square)
 
-    def with_power(self, received_watts: float) -> Self:
-        """Return the design with every slot received that strongly."""
-        return replace(self, received_watts=(received_watts,), counts=(self.slots,))
-
     def scaled(self, factor: float) -> Self:
         """Return the design with ``factor`` times the power in every slot."""
         return replace(self, received_watts=tuple(factor * value for value in self.received_watts))
 
     def with_slots(self, slots: int) -> Self:
-        """Return the design as a plan of that many slots of its strongest kind."""
+        """Return the first slots of such a design as a plan, all of the strongest kind."""
         return replace(
             self,
+            slots_per_round=self.round_length if self.max_participations else 0,
             received_watts=(max(self.received_watts),),
             counts=(slots,),
             worst_received_watts=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airmixml.errors import PrivacyError
 from airmixml.privacy.accountants import accountant_named, certified_epsilon
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
@@ -14,9 +15,16 @@ def least_epsilon(
     design: Design, adversary: Adversary, accountant: str, *, adjacency: str, delta: float
 ) -> tuple[float, GaussianSlots]:
     """Return the least epsilon over the adversary's views that the accountant treats, and the view that gives it."""
-    views = adversary.views(design, adjacency)
-    treated = [view for view in views if not accountant_named(accountant).refusal(view)] or list(views)
-    return min(((certified_epsilon(accountant, view, delta), view) for view in treated), key=lambda pair: pair[0])
+    found: list[tuple[float, GaussianSlots]] = []
+    problems: list[PrivacyError] = []
+    for view in adversary.views(design, adjacency):
+        try:
+            found.append((certified_epsilon(accountant, view, delta), view))
+        except PrivacyError as problem:
+            problems.append(problem)
+    if not found:
+        raise problems[0]
+    return min(found, key=lambda pair: pair[0])
 
 
 def refusal(design: Design, adversary: Adversary, accountant: str, adjacency: str) -> str:

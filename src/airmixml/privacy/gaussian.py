@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtri
+from scipy.special import erf, erfinv, log_ndtr, ndtri
 
 __all__ = [
     "gaussian_epsilon",
@@ -27,6 +27,10 @@ __all__ = [
 # Rounding of a few steps must not carry an epsilon below what holds.
 _ROUNDING_MARGIN: Final = 1e-12
 _HALVINGS: Final = 60
+# Beyond this the rounding of mu^2/2 outweighs all else, and the bound delta <= Phi(mu/2 - epsilon/mu) is as good.
+_LARGE_MU: Final = 1e6
+# Below this Phi differs from 1/2 in its last digits only; a larger mu is taken instead, which loses next to nothing.
+_SMALL_MU: Final = 1e-9
 
 
 def log_gaussian_delta(mu: float, epsilon: float) -> float:
@@ -44,9 +48,9 @@ def gaussian_profile(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.exp(log_first) * -np.expm1(np.minimum(log_ratio, 0.0)))
 
 
-def total_variation(mu: float) -> float:
-    """Return delta at epsilon = 0."""
-    return 0.0 if mu <= 0.0 else float(gaussian_profile(mu, 0.0))
+def total_variation(mu: ArrayLike) -> NDArray[np.float64]:
+    """Return delta at epsilon = 0, erf(mu / sqrt(8)); any shape."""
+    return np.asarray(erf(np.asarray(mu, dtype=np.float64) / math.sqrt(8.0)))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -56,14 +60,16 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         mu: shift of the mean over the deviation of the noise, all slots together.
         delta: probability of failure allowed.
     """
-    if mu <= 0.0 or log_gaussian_delta(mu, 0.0) <= math.log(delta):
+    if mu <= 0.0 or total_variation(mu) <= delta:
+        return 0.0
+    shift = max(mu, _SMALL_MU)
+    enough = float(_enough(np.float64(shift), delta))
+    if shift > _LARGE_MU:
+        return enough
+    if log_gaussian_delta(shift, 0.0) <= math.log(delta):
         return 0.0
     root = brentq(
-        lambda epsilon: log_gaussian_delta(mu, epsilon) - math.log(delta),
-        0.0,
-        float(_enough(np.float64(mu), delta)),
-        xtol=1e-13,
-        rtol=1e-14,
+        lambda epsilon: log_gaussian_delta(shift, epsilon) - math.log(delta), 0.0, enough, xtol=1e-13, rtol=1e-14
     )
     return float(root) * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN
 
@@ -74,32 +80,40 @@ def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
     Halving an interval that holds the root, all workers together, and taking its upper end.
     """
     shifts, place = np.unique(np.asarray(mu, dtype=np.float64), return_inverse=True)
-    positive = np.maximum(shifts, 1e-300)
-    low, high = np.zeros_like(positive), _enough(positive, delta)
+    clipped = np.maximum(shifts, _SMALL_MU)
+    enough = _enough(clipped, delta)
+    low, high = np.zeros_like(clipped), enough
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        holds = gaussian_profile(positive, middle) <= delta
+        holds = gaussian_profile(clipped, middle) <= delta
         low, high = np.where(holds, low, middle), np.where(holds, middle, high)
-    none_needed = (shifts <= 0.0) | (gaussian_profile(positive, 0.0) <= delta)
-    epsilons = np.where(none_needed, 0.0, high * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN)
+    epsilons = np.where(clipped > _LARGE_MU, enough, high * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN)
+    epsilons = np.where(total_variation(shifts) <= delta, 0.0, epsilons)
     return np.asarray(epsilons[place].reshape(np.shape(mu)))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu whose epsilon at ``delta`` does not exceed the given one."""
-    high = 1.0
-    while log_gaussian_delta(high, epsilon) < math.log(delta):
-        high *= 2.0
-    low = high
-    while log_gaussian_delta(low, epsilon) >= math.log(delta):
-        low /= 2.0
-    root = brentq(lambda mu: log_gaussian_delta(mu, epsilon) - math.log(delta), low, high, xtol=1e-300, rtol=1e-14)
-    mu = float(root)
+    if epsilon <= gaussian_epsilon(_SMALL_MU, delta):
+        return float(np.sqrt(8.0) * erfinv(delta)) * (1.0 - _ROUNDING_MARGIN)  # so little that epsilon is 0
+    deviations = max(float(-ndtri(delta)), 0.0)
+    mu = math.sqrt(deviations**2 + 2.0 * epsilon) - deviations  # where _enough is epsilon; private, if not the largest
+    if mu <= _LARGE_MU:
+        high = max(2.0 * mu, _SMALL_MU)
+        while gaussian_epsilon(high, delta) <= epsilon:
+            high *= 2.0
+        low = _SMALL_MU
+        for _ in range(2 * _HALVINGS):
+            middle = math.sqrt(low * high) if high > 2.0 * low else 0.5 * (low + high)
+            low, high = (middle, high) if gaussian_epsilon(middle, delta) <= epsilon else (low, middle)
+            if high - low <= _ROUNDING_MARGIN * low:
+                break
+        mu = low
     while gaussian_epsilon(mu, delta) > epsilon:
-        mu *= 1.0 - _ROUNDING_MARGIN
+        mu *= 1.0 - 1e-9
     return mu
 
 
 def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.float64]:
-    """Return an epsilon that is large enough: delta <= Phi(mu/2 - epsilon/mu)."""
-    return np.asarray(mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0))
+    """Return an epsilon that is large enough: delta <= Phi(mu/2 - epsilon/mu), rounded up."""
+    return np.asarray((mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0)) * (1.0 + _ROUNDING_MARGIN))

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from airmixml.errors import PrivacyError
 
 __all__ = [
-    "known_schedule_loss",
     "log_subsampled_renyi_term",
     "power_scale_for_privacy",
     "slot_exponent_for_privacy",
@@ -65,24 +64,6 @@ def slot_privacy_loss(exponent: ArrayLike, sampling_rate: float) -> NDArray[np.f
 def total_privacy_loss(sum_of_slot_losses: float, delta: float) -> float:
     """Return epsilon of Corollary 1: the slots' terms plus ln(1/delta)."""
     return sum_of_slot_losses + math.log(1.0 / delta)
-
-
-def known_schedule_loss(
-    ratios: ArrayLike, power_scale_watts: ArrayLike, noise_watts: float, sensitivity: float
-) -> NDArray[np.float64]:
-    """Return what each scheduled worker loses in a slot to somebody who knows the schedule; slots x scheduled.
-
-    It is the Renyi divergence of order 2 of one Gaussian mechanism, q^2 (d_X + d_Y) / (sigma_n^2 / (2 beta)), the
-    unamplified term behind Corollary 1. A worker's losses add up over its own slots.
-
-    Args:
-        ratios: q; slots x scheduled.
-        power_scale_watts: beta; slots.
-        noise_watts: sigma_n^2, noise power per complex symbol.
-        sensitivity: bound on ||i||^2 + ||l||^2.
-    """
-    beta = np.asarray(power_scale_watts, dtype=np.float64)[:, None]
-    return slot_privacy_exponent(ratios, beta, noise_watts, sensitivity)
 
 
 def smallest_certifiable_epsilon(delta: float) -> float:

@@ -35,6 +35,9 @@ class GaussianSlots:
             knows the schedule: the worker is there and sends nothing).
         squared_move: the bound on what one worker moves that the exponents were made with, for the record.
         composed: slots or rounds behind the exponents where these are already a sum, for the record.
+        given: which schedule it is about: a random one, any within the limit, or the one that was drawn.
+        schedule_failure: probability with which a worker is drawn more often than the exponents reckon with.
+        why: why the adversary faces this mechanism, in words.
     """
 
     exponents: tuple[float, ...]
@@ -45,6 +48,9 @@ class GaussianSlots:
     population: int = 1
     squared_move: float = 1.0
     composed: int = 0
+    given: str = "a random schedule"
+    schedule_failure: float = 0.0
+    why: str = ""
 
     def __post_init__(self) -> None:
         if self.adjacency not in ADJACENCIES or self.sampling not in SAMPLINGS:

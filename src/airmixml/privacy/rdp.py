@@ -79,7 +79,7 @@ def _check_zero(epsilon: float, slots: GaussianSlots, delta: float) -> None:
     if epsilon > 0.0:
         return
     apart = math.fsum(
-        count * slots.sampling_rate * total_variation(math.sqrt(exponent))
+        count * slots.sampling_rate * float(total_variation(math.sqrt(exponent)))
         for exponent, count in zip(slots.exponents, slots.counts, strict=True)
     )
     if apart > delta:

@@ -24,7 +24,7 @@ class PrivacyStatement:
         adjacency: what neighbouring sets of workers are: "replace-one" or "remove-one".
         sensitivity: the bound on the squared move of what one worker sends that was used.
         unit: whose privacy it is: one worker's. A person on several workers is protected less.
-        given: "before a run" (all that is random still random), or "the schedule that was drawn".
+        given: which schedule it holds for: a random one, any within the limit, or the one that was drawn.
         schedule_failure: probability, not in delta, with which a worker is drawn more often than was reckoned with.
         sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
         sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
@@ -48,7 +48,7 @@ class PrivacyStatement:
     compositions: int
     noise_watts_per_symbol: float
     unit: str = "worker"
-    given: str = "before a run"
+    given: str = "a random schedule"
     schedule_failure: float = 0.0
     colluders: int = 0
     knows: str = ""
@@ -78,8 +78,6 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
     epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
-    known_slots = mechanism.sampling == "none"
-    drawn = known_slots and design.worst_received_watts is not None
     return PrivacyStatement(
         epsilon=epsilon,
         delta=delta,
@@ -91,10 +89,10 @@ def state_privacy(
         sampling_rate=mechanism.sampling_rate,
         compositions=mechanism.composed,
         noise_watts_per_symbol=adversary.noise_watts(design),
-        given="the schedule that was drawn" if drawn else "before a run",
-        schedule_failure=design.schedule_failure if known_slots else 0.0,
+        given=mechanism.given,
+        schedule_failure=mechanism.schedule_failure,
         colluders=adversary.colluders,
         knows=adversary.knows,
-        why=adversary.why(design),
+        why=mechanism.why,
         target_epsilon=target_epsilon,
     )

@@ -20,6 +20,8 @@ from airmixml.privacy import (
     check_target,
 )
 from airmixml.privacy.accountants import COARSE_PLD
+from airmixml.privacy.design import slots_per_round
+from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.channel import path_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
@@ -31,6 +33,7 @@ __all__ = [
     "planned_design",
     "power_may_tell_schedule",
     "private_received_watts",
+    "round_length_of",
     "sensitivity_of",
     "weakest_gain",
 ]
@@ -53,8 +56,7 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
         return Server(colluders=privacy.colluders)
     if name == "release":
         return Release(colluders=privacy.colluders)
-    nearest_metres = np.array([privacy.eavesdropper_distance_metres])
-    gain = float(path_gain(nearest_metres, radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
+    gain = _power_gain(scenario, privacy.eavesdropper_distance_metres)
     return Eavesdropper(
         gain=privacy.eavesdropper_antennas * gain if radio.fading == "none" else None,
         own_noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
@@ -72,7 +74,12 @@ def weakest_gain(scenario: Scenario, distance_metres: NDArray[np.float64] | None
         return 0.0
     corner = max(workers.side_metres / math.sqrt(2.0), workers.min_distance_metres)
     farthest = corner if distance_metres is None else max(corner, float(distance_metres.max()))
-    return float(path_gain(np.array([farthest]), radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
+    return _power_gain(scenario, farthest)
+
+
+def _power_gain(scenario: Scenario, distance_metres: float) -> float:
+    radio = scenario.radio
+    return float(path_gain(np.array([distance_metres]), radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
 
 
 def power_may_tell_schedule(scenario: Scenario, received_watts: float, floor: float) -> bool:
@@ -93,6 +100,12 @@ def power_may_tell_schedule(scenario: Scenario, received_watts: float, floor: fl
         largest_share = equal_share if mixing.policy == "equalmix" else 1.0
         received_watts = mixing.power_scale_watts * largest_share**2
     return received_watts / floor > limit_watts
+
+
+def round_length_of(scenario: Scenario) -> int:
+    """Return the length of the rounds in which no worker sends twice; 0 without a limit on participations."""
+    radio = scenario.radio
+    return slots_per_round(radio.slots, radio.max_participations) if radio.max_participations else 0
 
 
 def planned_design(
@@ -118,24 +131,21 @@ def planned_design(
         weakest_gain=floor,
         max_power_watts=dbm_to_watts(radio.max_power_dbm),
         max_participations=radio.max_participations,
+        slots_per_round=round_length_of(scenario),
         power_tells_schedule=power_may_tell_schedule(scenario, received_watts, floor),
         ratios_tell_ranks=scenario.mixing.assignment == "max-min",
     )
 
 
 def check_privacy_target(scenario: Scenario) -> None:
-    """Raise a PrivacyError if the scenario sets its power by a target that its bound cannot certify."""
+    """Raise a PrivacyError if the scenario's accountant cannot treat its adversary, or certify its target."""
     privacy = scenario.privacy
-    if scenario.mixing.power != "dp":
-        return
-    check_target(
-        planned_design(scenario, Sensitivity(removal=1.0, replacement=1.0), received_watts=0.0),
-        adversary_named(privacy.adversary, scenario),
-        privacy.accountant,
-        privacy.adjacency,
-        privacy.epsilon,
-        privacy.delta,
-    )
+    silent = planned_design(scenario, Sensitivity(removal=1.0, replacement=1.0), received_watts=0.0)
+    adversary = adversary_named(privacy.adversary, scenario)
+    if scenario.mixing.power == "dp":
+        check_target(silent, adversary, privacy.accountant, privacy.adjacency, privacy.epsilon, privacy.delta)
+    else:
+        least_epsilon(silent, adversary, privacy.accountant, adjacency=privacy.adjacency, delta=privacy.delta)
 
 
 def private_received_watts(
@@ -178,5 +188,7 @@ def private_received_watts(
     hidden_watts = calibrated_watts(told=False)
     if not power_may_tell_schedule(scenario, hidden_watts, floor):
         return hidden_watts
-    never_limited_watts = _ROUNDING_MARGIN * dbm_to_watts(scenario.radio.max_power_dbm) * floor
-    return max(never_limited_watts, calibrated_watts(told=True))
+    limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
+    # A target that the power limit alone keeps allows any power; no more is received than from the nearest place.
+    most_watts = limit_watts * _power_gain(scenario, scenario.workers.min_distance_metres)
+    return min(max(_ROUNDING_MARGIN * limit_watts * floor, calibrated_watts(told=True)), most_watts)

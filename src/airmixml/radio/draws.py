@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +21,9 @@ from airmixml.radio.scheduling import draw_schedule_of
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 
-__all__ = ["AirSetting", "SlotDraws", "chapter_count", "cut_into_blocks", "draw_chapter"]
+__all__ = ["AirSetting", "SlotDraws", "chapter_count", "cut_into_blocks", "draw_ahead", "draw_chapter"]
+
+_BYTES_AHEAD: Final = 500_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +138,33 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
         limited=power.limited,
         standard_noise=standard_noise,
     )
+
+
+def draw_ahead(
+    setting: AirSetting, *, threads: int = 0, noise: bool = True, chapters: int | None = None
+) -> Iterator[SlotDraws]:
+    """Yield the chapters in order, a few drawn ahead on other threads (NumPy draws without holding the interpreter).
+
+    Args:
+        setting: what to draw for.
+        threads: how many; 0 takes one per core up to four (more wait for the interpreter rather than draw).
+        noise: whether the noise is drawn too.
+        chapters: stop after so many.
+    """
+    threads = threads or min(4, os.cpu_count() or 1)
+    every = chapter_count(setting.scenario.radio.slots)
+    ahead = max(1, min(2 * threads, _BYTES_AHEAD // setting.bytes_per_chapter))
+    pending: deque[Future[SlotDraws]] = deque()
+    executor = ThreadPoolExecutor(min(threads, ahead), thread_name_prefix="airmix-draws")
+    try:
+        for chapter in range(every if chapters is None else min(chapters, every)):
+            pending.append(executor.submit(draw_chapter, setting, chapter, noise=noise))
+            if len(pending) > ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def cut_into_blocks(chapters: Iterator[SlotDraws], block_slots: int) -> Iterator[SlotDraws]:

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_chapter
+from airmixml.radio.draws import AirSetting, draw_ahead
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import place_workers
 
-__all__ = ["placed_distances", "rehearse", "rehearsed_draws"]
-
-
-def rehearsed_draws(setting: AirSetting, chapters: int) -> Iterator[SlotDraws]:
-    """Yield the draws of the first chapters, without noise; a few are drawn ahead on other threads."""
-    pending: deque[Future[SlotDraws]] = deque()
-    threads = min(4, os.cpu_count() or 1)
-    with ThreadPoolExecutor(threads, thread_name_prefix="airmix-rehearsal") as executor:
-        for chapter in range(chapters):
-            pending.append(executor.submit(draw_chapter, setting, chapter, noise=False))
-            if len(pending) > 2 * threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+__all__ = ["placed_distances", "rehearse"]
 
 
 def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Progress = silent) -> Tally:
@@ -45,7 +27,7 @@ def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Pr
     distance_metres = placed_distances(scenario)
     setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
     tally = Tally(scenario, input_dim, label_dim, distance_metres)
-    for draws in rehearsed_draws(setting, chapter_count(scenario.radio.slots)):
+    for draws in draw_ahead(setting, noise=False):
         tally.add_draws(draws)
         progress("rehearsal", tally.slots, scenario.radio.slots)
     return tally

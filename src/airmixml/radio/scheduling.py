@@ -44,7 +44,7 @@ def draw_schedule_of(scenario: Scenario, streams: Streams, chapter: int, slots: 
     return drawn[offset : offset + slots]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _draw_book(seed: int, book: int, rounds: int, length: int, scheduled: int, workers: int) -> NDArray[np.int64]:
     """Draw some rounds in one go, about a chapter of slots or one long round; (rounds * length) x scheduled."""
     seats = draw_schedule(rounds, length * scheduled, workers, Streams(seed).generator("schedule", book))

@@ -5,7 +5,6 @@ No symbol is looked at, so a plan can be tallied without data.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from airmixml.radio.design import (
     adversary_named,
     power_may_tell_schedule,
     private_received_watts,
+    round_length_of,
     sensitivity_of,
     weakest_gain,
 )
@@ -95,11 +95,12 @@ class Tally:
             weakest_gain=self._weakest_gain,
             max_power_watts=dbm_to_watts(radio.max_power_dbm),
             max_participations=radio.max_participations,
+            slots_per_round=round_length_of(self.scenario),
             power_tells_schedule=self.power_tells_the_schedule,
             ratios_tell_ranks=self.scenario.mixing.assignment == "max-min",
             worst_received_watts=float(self.ledger.received_watts.max()),
             worst_sent_watts=float(self.worker_energy_joules.max()) / radio.slot_seconds,
-            worst_participations=int(self.ledger.participations.max()),
+            worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
         )
 
     @property
@@ -113,7 +114,7 @@ class Tally:
         """What the server, who knows the schedule, can learn of the worst worker; exact."""
         return self._state("server", "gdp")
 
-    @cached_property
+    @property
     def statements(self) -> list[PrivacyStatement]:
         """The scenario's own statement, the exact one against the server, then what everybody else would say."""
         target = self.scenario.privacy

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -15,14 +12,12 @@ from numpy.typing import NDArray
 
 from airmixml.devices import find_device, using_threads
 from airmixml.radio.air import mix_samples, receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_chapter
+from airmixml.radio.draws import AirSetting, SlotDraws, cut_into_blocks, draw_ahead
 from airmixml.scenario import Scenario, Speed
 from airmixml.units import dbm_to_watts
 from airmixml.workers import DataSet, Population
 
 __all__ = ["MixtureBlock", "simulate_blocks"]
-
-_BYTES_AHEAD = 500_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +92,11 @@ def simulate_blocks(
     device = find_device(speed.device)
     sample_table = symbol_table(dataset).to(device)
     first_slot = 0
-    for draws in cut_into_blocks(_draw_ahead(setting, speed.threads or _useful_threads()), speed.block_slots):
+    for draws in cut_into_blocks(draw_ahead(setting, threads=speed.threads), speed.block_slots):
         with using_threads(speed.threads):
             block = _receive(setting, dataset.input_dim, population, sample_table, draws, first_slot)
         yield block
         first_slot += len(draws)
-
-
-def _useful_threads() -> int:
-    """Return one thread per core up to four; beyond that they wait for the interpreter more than they draw."""
-    return min(4, os.cpu_count() or 1)
 
 
 def symbol_table(dataset: DataSet) -> torch.Tensor:
@@ -114,22 +104,6 @@ def symbol_table(dataset: DataSet) -> torch.Tensor:
     inputs = torch.from_numpy(dataset.train_inputs)
     labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim)
     return torch.cat([inputs, labels.to(inputs.dtype)], dim=1)
-
-
-def _draw_ahead(setting: AirSetting, threads: int) -> Iterator[SlotDraws]:
-    """Draw the chapters in order, a few ahead on other threads (NumPy draws without holding the interpreter)."""
-    pending: deque[Future[SlotDraws]] = deque()
-    ahead = max(1, min(2 * threads, _BYTES_AHEAD // setting.bytes_per_chapter))
-    executor = ThreadPoolExecutor(min(threads, ahead), thread_name_prefix="airmix-draws")
-    try:
-        for chapter in range(chapter_count(setting.scenario.radio.slots)):
-            pending.append(executor.submit(draw_chapter, setting, chapter))
-            if len(pending) > ahead:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _receive(

@@ -114,7 +114,7 @@ class Mixing:
 class Privacy:
     """The privacy target, against whom, and by which bound."""
 
-    epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e100), 'target epsilon (used by mixing.power = "dp")')
+    epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e15), 'target epsilon (used by mixing.power = "dp")')
     delta: float = key(0.01, Real(low=1e-300, high=1, open_high=True), "target delta")
     adversary: str = key(
         "release",

@@ -22,6 +22,7 @@ from airmixml.privacy import (
     gaussian_epsilon,
     state_privacy,
 )
+from airmixml.privacy.accountants import accountant_named
 from airmixml.privacy.evaluation import least_epsilon, refusal
 from airmixml.progress import Progress, silent
 from airmixml.radio.design import adversary_named, planned_design, private_received_watts, sensitivity_of
@@ -62,19 +63,17 @@ class Account:
     tally: Tally | None = None
 
     @property
-    def typical_slots(self) -> str:
-        """How many slots a worker takes part in on average, in words."""
-        return f"{self._mean_participations:.4g} slots (the mean)"
+    def typical_slots(self) -> float:
+        """How many slots a worker takes part in on average."""
+        return self.design.slots * self.design.scheduled / self.design.workers
 
     @property
     def typical_epsilon(self) -> float:
-        """Exact epsilon against the server of a worker with the mean number of slots, all of the strongest kind."""
+        """Exact epsilon against the server, of the median worker or, with no schedule drawn, of one with the mean slots."""
+        if self.tally is not None:
+            return float(np.median(self.tally.worker_epsilons()))
         multiplier = self.design.noise_multiplier(self.adjacency)
-        return gaussian_epsilon(math.sqrt(self._mean_participations) / multiplier, self.delta)
-
-    @property
-    def _mean_participations(self) -> float:
-        return self.design.slots * self.design.scheduled / self.design.workers
+        return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values for JSON."""
@@ -87,7 +86,7 @@ class Account:
             "max_participations": design.max_participations,
             "power": self.power,
             "noise_multiplier": design.noise_multiplier(self.adjacency),
-            "typical_worker": {"slots": self._mean_participations, "epsilon_against_server": self.typical_epsilon},
+            "typical_worker": {"slots": self.typical_slots, "epsilon_against_server": self.typical_epsilon},
             "statements": [statement.to_dict() for statement in self.statements],
             "refusals": [
                 {"adversary": adversary, "accountant": accountant, "why": why}
@@ -126,6 +125,7 @@ def account_scenario(
         delta=privacy.delta,
         power=in_words[power],
         tally=tally,
+        target=(privacy.adversary, privacy.accountant, privacy.epsilon) if power == "dp" else None,
     )
 
 
@@ -167,6 +167,7 @@ def account_numbers(
         max_participations=max_participations,
         sampling=sampling,
     )
+    accountant_named(accountant)
     for each in adversaries.values():
         each.mechanism(unit, adjacency)  # refuses neighbours and colluders that make no sense
     if noise_multiplier is not None:
@@ -184,6 +185,7 @@ def account_numbers(
         adjacency=adjacency,
         delta=delta,
         power=power,
+        target=None if epsilon is None else (adversary, accountant, epsilon),
     )
 
 
@@ -196,6 +198,7 @@ def _account(
     delta: float,
     power: str,
     tally: Tally | None = None,
+    target: tuple[str, str, float] | None = None,
 ) -> Account:
     statements: list[PrivacyStatement] = []
     refusals: dict[tuple[str, str], str] = {}

@@ -12,7 +12,7 @@ import sys
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -203,10 +203,17 @@ def _curve_table(history: TrainingHistory) -> str:
 
 
 def _versions() -> dict[str, str]:
-    packages = ("torch", "numpy", "scipy", "scikit-learn")
+    packages = ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")
     return {
         "airmixml": __version__,
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
+        **{name: _version(name) for name in packages},
         "platform": f"{sys.platform} {platform.machine()}",
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

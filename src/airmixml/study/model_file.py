@@ -36,7 +36,10 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path) -> None:
 
 
 def load_model(folder: Path | str) -> torch.nn.Sequential:
-    """Return the trained model of a finished run folder of one seed, on the CPU."""
+    """Return the trained model of a finished run folder of one seed, on the CPU.
+
+    It takes inputs as the workers send them: scaled to [0, 1] and, with ``encoder = "clip"``, clipped to the norm.
+    """
     folder = Path(folder)
     runs = load_metrics(folder).get("runs")
     if runs:

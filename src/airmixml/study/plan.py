@@ -14,21 +14,30 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import PrivacyError
+from airmixml.errors import AirMixError, PrivacyError
 from airmixml.progress import Progress, silent
+from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
-from airmixml.radio.design import power_may_tell_schedule, private_received_watts, sensitivity_of, weakest_gain
-from airmixml.radio.draws import AirSetting
+from airmixml.radio.design import (
+    planned_design,
+    power_may_tell_schedule,
+    private_received_watts,
+    sensitivity_of,
+    weakest_gain,
+)
+from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
+from airmixml.radio.power import control_power
 from airmixml.radio.ratios import draw_ratios
-from airmixml.radio.rehearsal import placed_distances, rehearsed_draws
+from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.scheduling import draw_schedule
 from airmixml.scenario import Scenario
-from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts, ratio_to_db, watts_to_dbm
 
 __all__ = ["InputMoments", "Option", "Plan", "make_plan"]
 
 _REHEARSED_CHAPTERS: Final = 16
-_RATIO_DRAWS: Final = 512
+_SAMPLE_SLOTS: Final = 256
 _ALPHAS: Final = (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e7)
 _SCHEDULED: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _SLOT_FACTORS: Final = (0.1, 1.0, 10.0)
@@ -40,6 +49,12 @@ class InputMoments:
 
     mean: float
     deviation: float
+
+    def clipped(self, norm: float, input_dim: int) -> InputMoments:
+        """Return about what is left of them when inputs are shortened to ``norm``: all are taken as equally long."""
+        length = math.sqrt(input_dim * (self.mean**2 + self.deviation**2))
+        share = min(1.0, norm / length)
+        return InputMoments(mean=share * self.mean, deviation=share * self.deviation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +121,9 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""
-        values = asdict(self)
         return {
             name: value
-            for name, value in values.items()
+            for name, value in asdict(self).items()
             if value is not None and not (isinstance(value, float) and math.isnan(value))
         }
 
@@ -137,25 +151,24 @@ def make_plan(
         received_watts = private_received_watts(scenario, sensitivity)
     except PrivacyError as problem:
         return Plan(name=scenario.name, feasible=False, verdict=str(problem))
+    if scenario.workers.encoder == "clip":
+        moments = moments.clipped(scenario.workers.clip_norm, input_dim)
     distance_metres = placed_distances(scenario)
     setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
-    chapters = min(_REHEARSED_CHAPTERS, -(-scenario.radio.slots // SLOTS_PER_CHAPTER))
-    draws = list(rehearsed_draws(setting, chapters))
-    beta = np.concatenate([each.power_scale_watts for each in draws])
-    ratios = np.concatenate([each.ratios for each in draws])
-    power_watts = np.concatenate([each.power_watts for each in draws])
-    limited_share = float(np.mean(np.concatenate([each.limited for each in draws])))
-    energy_joules = scenario.radio.slot_seconds * scenario.radio.slots * float(power_watts.sum(axis=1).mean())
-    noise_watts = dbm_to_watts(scenario.radio.noise_dbm)
+    draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
+    energy_joules = _energy_joules(scenario, draws.power_watts)
+    sending = draws.power_watts[draws.ratios > 0.0]
     options = _options(scenario, input_dim, label_dim, moments, distance_metres, progress)
-    sending = power_watts[ratios > 0.0]
+    design = planned_design(scenario, sensitivity, received_watts=received_watts)
+    limited_share = float(draws.limited.mean())
+    signal = 2.0 * draws.power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
     return Plan(
         name=scenario.name,
         feasible=True,
         verdict=_verdict(scenario, received_watts, limited_share),
-        noise_multiplier=(sensitivity.replacement * received_watts / (noise_watts / 2.0)) ** -0.5,
+        noise_multiplier=design.noise_multiplier(scenario.privacy.adjacency),
         received_watts=received_watts,
-        power_scale_watts=float(np.median(beta)),
+        power_scale_watts=float(np.median(draws.power_scale_watts)),
         power_dbm={
             "median": float(watts_to_dbm(np.median(sending))),
             "largest": float(watts_to_dbm(sending.max())),
@@ -164,9 +177,9 @@ def make_plan(
         energy_joules=energy_joules,
         worker_energy_joules=energy_joules / scenario.workers.count,
         limited_share=limited_share,
-        snr_inputs_db=_median_db(beta * _input_energy(ratios, moments) / (noise_watts / 2.0)),
-        contrast_db=_median_db(beta * _contrast_energy(ratios, moments) / (noise_watts / 2.0)),
-        snr_labels_db=_median_db(beta * _label_energy(ratios, label_dim) / (noise_watts / 2.0)),
+        snr_inputs_db=_median_db(signal * _input_energy(draws.ratios, moments)),
+        contrast_db=_median_db(signal * _contrast_energy(draws.ratios, moments)),
+        snr_labels_db=_median_db(signal * _label_energy(draws.ratios, label_dim)),
         options=options,
         best=_best(options),
     )
@@ -178,6 +191,8 @@ def _verdict(scenario: Scenario, received_watts: float, limited_share: float) ->
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
     if floor > 0.0 and not power_may_tell_schedule(scenario, received_watts, floor):
         margin_db = 10.0 * math.log10(dbm_to_watts(scenario.radio.max_power_dbm) * floor / received_watts)
+        if margin_db < 1e-6:
+            return f"{target} is met with less power than it allows: more would reach the limit and tell the schedule"
         return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"
     lowered = (
         f"lowers the power in {limited_share:.1%} of the slots" if limited_share else "may lower the power of a slot"
@@ -203,65 +218,74 @@ def _options(
     tried = [size for size in (_SCHEDULED if closed_form else near) if 1 <= size <= min(workers, 16 * radio.scheduled)]
     sizes = sorted({radio.scheduled, *tried})
     lengths = sorted({max(1, round(factor * radio.slots)) for factor in _SLOT_FACTORS})
-    inverse_gains, limit_watts = _inverse_gains(scenario, distance_metres), dbm_to_watts(radio.max_power_dbm)
+    gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
     found: list[Option] = []
     for done, size in enumerate(sizes):
         progress("options", done, len(sizes))
-        shares = {alpha: _ratio_moments(scenario, alpha, size) for alpha in sorted({*_ALPHAS, scenario.mixing.alpha})}
-        for slots in lengths:
-            watts = _private_watts(scenario, input_dim, label_dim, size, slots)
-            if watts is None:
-                continue
-            noise_watts = dbm_to_watts(radio.noise_dbm)
-            sent_watts = float(np.minimum(watts * inverse_gains, limit_watts).mean())
-            for alpha, (inverse_peak, squares_per_peak) in shares.items():
-                mean_square = moments.mean**2 * inverse_peak
-                spread_square = moments.deviation**2 * squares_per_peak
-                found.append(
-                    Option(
-                        alpha=alpha,
-                        scheduled=size,
-                        slots=slots,
-                        snr_inputs_db=_db(watts * (mean_square + spread_square) / (noise_watts / 2.0)),
-                        contrast_db=_db(watts * spread_square / (noise_watts / 2.0)),
-                        energy_joules=radio.slot_seconds * slots * sent_watts * squares_per_peak,
-                    )
-                )
+        private = {slots: _at_same_privacy(scenario, input_dim, label_dim, size, slots) for slots in lengths}
+        for alpha in sorted({*_ALPHAS, scenario.mixing.alpha}):
+            ratios, magnitude = _sample_slots(scenario, alpha, size, gain)
+            for other, received_watts in filter(None, private.values()):
+                found.append(_option(other, alpha, received_watts, ratios, magnitude, moments))
     progress("options", len(sizes), len(sizes))
     return tuple(found)
 
 
-def _private_watts(scenario: Scenario, input_dim: int, label_dim: int, size: int, slots: int) -> float | None:
-    """Return beta max q^2 at the target privacy for other |N_t| and T; None where the limits cannot be kept."""
+def _at_same_privacy(
+    scenario: Scenario, input_dim: int, label_dim: int, size: int, slots: int
+) -> tuple[Scenario, float] | None:
+    """Return the scenario with other |N_t| and T, and its beta max q^2; None where the target cannot be kept."""
     radio = scenario.radio
     limit = radio.max_participations
     if limit:
         rounds = -(-slots // max(1, scenario.workers.count // size))
         limit = max(rounds, round(limit * slots * size / (radio.slots * radio.scheduled)))
-    other = scenario.with_overrides(
-        f"radio.scheduled={size}", f"radio.slots={slots}", f"radio.max_participations={limit}", "mixing.prior="
-    )
     try:
-        return private_received_watts(other, sensitivity_of(other, input_dim, label_dim), quickly=True)
-    except PrivacyError:
+        other = scenario.with_overrides(
+            f"radio.scheduled={size}", f"radio.slots={slots}", f"radio.max_participations={limit}", "mixing.prior="
+        )
+        watts = private_received_watts(other, sensitivity_of(other, input_dim, label_dim), quickly=True)
+    except AirMixError:
         return None
+    return other, watts
 
 
-def _ratio_moments(scenario: Scenario, alpha: float, size: int) -> tuple[float, float]:
-    """Return the means of 1 / max q^2 and of sum q^2 / max q^2 of DirMix(alpha)."""
+def _sample_slots(
+    scenario: Scenario, alpha: float, size: int, worker_path_gain: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draw some slots of DirMix(alpha): ratios and abs(h), both slots x scheduled."""
+    streams = Streams(scenario.seed)
     mixing = replace(scenario.mixing, policy="dirmix", alpha=alpha, prior=())
-    ratios = draw_ratios(mixing, size, _RATIO_DRAWS, Streams(scenario.seed).generator("ratios"))
-    peak = ratios.max(axis=1) ** 2
-    return float(np.mean(1.0 / peak)), float(np.mean((ratios**2).sum(axis=1) / peak))
+    schedule = draw_schedule(_SAMPLE_SLOTS, size, len(worker_path_gain), streams.generator("schedule"))
+    channel = generate_channel(scenario.radio, worker_path_gain, schedule, streams.generator("fading"))
+    ratios = draw_ratios(mixing, size, _SAMPLE_SLOTS, streams.generator("ratios"))
+    assigned = assign_ratios(mixing.assignment, ratios, channel.magnitude, streams.generator("assignment"))
+    return assigned, channel.magnitude
 
 
-def _inverse_gains(scenario: Scenario, distance_metres: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 / abs(h)^2 of every worker in one slot; shape workers."""
-    radio = scenario.radio
-    gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
-    everyone = np.arange(len(gain))[None, :]
-    channel = generate_channel(radio, gain, everyone, Streams(scenario.seed).generator("fading"))
-    return np.asarray(channel.magnitude[0] ** -2.0)
+def _option(
+    scenario: Scenario,
+    alpha: float,
+    received_watts: float,
+    ratios: NDArray[np.float64],
+    magnitude: NDArray[np.float64],
+    moments: InputMoments,
+) -> Option:
+    power = control_power(scenario, received_watts, ratios, magnitude)
+    signal = 2.0 * power.power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
+    return Option(
+        alpha=alpha,
+        scheduled=scenario.radio.scheduled,
+        slots=scenario.radio.slots,
+        snr_inputs_db=_median_db(signal * _input_energy(ratios, moments)),
+        contrast_db=_median_db(signal * _contrast_energy(ratios, moments)),
+        energy_joules=_energy_joules(scenario, power.power_watts),
+    )
+
+
+def _energy_joules(scenario: Scenario, power_watts: NDArray[np.float64]) -> float:
+    """Return tau T times the mean power of a slot, from slots x scheduled of them."""
+    return scenario.radio.slot_seconds * scenario.radio.slots * float(power_watts.sum(axis=1).mean())
 
 
 def _best(options: tuple[Option, ...]) -> dict[str, Option]:
@@ -292,8 +316,4 @@ def _label_energy(ratios: NDArray[np.float64], label_dim: int) -> NDArray[np.flo
 
 
 def _median_db(values: NDArray[np.float64]) -> float:
-    return _db(float(np.median(values)))
-
-
-def _db(value: float) -> float:
-    return float(ratio_to_db(value))
+    return float(ratio_to_db(np.median(values)))

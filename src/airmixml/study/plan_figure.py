@@ -88,5 +88,7 @@ def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
 
 
 def _is_own(option: Option, scenario: Scenario) -> bool:
+    if scenario.mixing.policy != "dirmix" or scenario.mixing.prior:
+        return False
     own = (scenario.mixing.alpha, scenario.radio.scheduled, scenario.radio.slots)
     return (option.alpha, option.scheduled, option.slots) == own

@@ -79,7 +79,8 @@ def draw_ledger(
 
 
 def _workers(axis: Axes, epsilons: NDArray[np.float64], target_epsilon: float | None) -> None:
-    axis.hist(epsilons, bins=40, color=_COLOURS["pld"], alpha=0.75)
+    highest = 1.02 * max(float(epsilons.max()), 1e-6)
+    axis.hist(epsilons, bins=40, range=(0.0, highest), color=_COLOURS["pld"], alpha=0.75)
     axis.axvline(float(np.median(epsilons)), color="0.3", label=f"median {np.median(epsilons):.3g}")
     axis.axvline(float(epsilons.max()), color=_COLOURS["paper-loose"], label=f"worst {epsilons.max():.3g}")
     if target_epsilon is not None:
