@@ -127,3 +127,26 @@ def test_wrong_parameters_are_told(
 ) -> None:
     with pytest.raises(error, match=message):
         AirMixClassifier(**{**QUICK, "input_bounds": BOUNDS, **parameters}).fit(*iris)
+
+
+def test_a_target_against_the_server_with_clipped_rows() -> None:
+    X, y = load_iris(return_X_y=True)
+    bounds = ([4.3, 2.0, 1.0, 0.1], [7.9, 4.4, 6.9, 2.5])
+    model = AirMixClassifier(
+        epsilon=2.0,
+        adversary="server",
+        accountant="gdp",
+        clip_norm=0.5,
+        max_participations=6,
+        slots=100,
+        epochs=2,
+        input_bounds=bounds,
+        random_state=0,
+    ).fit(X, y)
+    assert (model.privacy_.adversary, model.privacy_.accountant) == ("server", "gdp")
+    assert model.privacy_.epsilon <= 2.0
+    assert model.privacy_.sensitivity == 2 * 0.5**2 + 2
+    assert model.clipped_samples_ > 100
+    before = model.predict_proba(X)
+    assert model.set_params(clip_norm=None).predict_proba(X).tolist() == before.tolist()
+    assert {each.adversary for each in model.statements_} == {"release", "server", "eavesdropper"}

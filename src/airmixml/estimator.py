@@ -47,11 +47,12 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         epsilon: privacy target of each worker, or None to send with maximum power.
         delta: the target's delta.
         adversary: whom the target is against: "release" (sees all mixtures, knows no schedule), "server" or
-            "eavesdropper".
+            "eavesdropper" (ten metres from a worker; others need a scenario).
         accountant: the bound by which it is met: "paper-loose" (Proposition 2 of the paper), "paper-tight", "rdp",
             "pld" or, against the server, "gdp".
         adjacency: "replace-one" or "remove-one".
-        sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power).
+        sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
+            "encoder" where ``clip_norm`` is given and "paper" elsewhere.
         clip_norm: largest Euclidean norm of a scaled row that is sent, or None not to clip.
         max_participations: most slots that one worker may send in (0: any number).
         alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
@@ -98,7 +99,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         adversary: str = "release",
         accountant: str = "paper-loose",
         adjacency: str = "replace-one",
-        sensitivity: str = "paper",
+        sensitivity: str | None = None,
         clip_norm: float | None = None,
         max_participations: int = 0,
         alpha: float = 1e5,
@@ -229,7 +230,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
                 adversary=self.adversary,
                 accountant=self.accountant,
                 adjacency=self.adjacency,
-                sensitivity=self.sensitivity,
+                sensitivity=self.sensitivity or ("paper" if self.clip_norm is None else "encoder"),
             ),
             learner=Learner(
                 model=self.model,

@@ -144,3 +144,16 @@ def test_several_seeds(airmix: Airmix, small_run: SmallRun, tmp_path: Path) -> N
     assert printed["privacy"][0]["epsilon"] == max(run["privacy"][0]["epsilon"] for run in printed["runs"])
     assert printed["seconds"] == pytest.approx(sum(run["seconds"] for run in printed["runs"]))
     assert Scenario.load(folder / "scenario.toml").seed == 7  # what was asked lies beside what came of it
+
+
+def test_the_ledger_in_the_run_folder(small_run: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    _, folder = small_run
+    run = folder / "runs" / "paper-iris-seed7"
+    ledger = np.load(run / "ledger.npz")
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    assert ledger["participations"].sum() == 200 * 8
+    assert ledger["epsilon"].max() == pytest.approx(metrics["ledger"]["worst_epsilon"], rel=1e-12)
+    assert np.median(ledger["epsilon"]) == pytest.approx(metrics["ledger"]["median_epsilon"], rel=1e-12)
+    assert (ledger["received_watts"] > 0).tolist() == (ledger["participations"] > 0).tolist()
+    named = {(each["adversary"], each["accountant"]) for each in metrics["privacy"]}
+    assert {("release", "pld"), ("release", "rdp"), ("server", "pld"), ("eavesdropper", "pld")} <= named

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, Release, Sensitivity, Server, participation_bound
@@ -80,8 +81,11 @@ def test_rounds_are_the_shortest_that_keep_the_limit(slots: int, limit: int) -> 
 def test_a_hard_limit_bounds_the_server_and_makes_the_release_see_rounds(limit: int, length: int, rounds: int) -> None:
     """A round of that many slots is a sample of 4 x length in 1000; each exponent is watts x move / 1."""
     capped = replace(PLAN, max_participations=limit)
-    assert capped.participations == rounds <= limit
-    assert Server().mechanism(capped, "remove-one").total == pytest.approx(3.0 * rounds)
+    # A worker is in Binomial(rounds, 4 length / 1000) of them; a loose limit costs nothing.
+    likely = rounds if length > 100 else int(stats.binom.isf(1e-12, rounds, 4 * length / 1000))
+    assert rounds <= limit
+    assert capped.participations == likely
+    assert Server().mechanism(capped, "remove-one").total == pytest.approx(3.0 * likely)
     release = Release().mechanism(capped, "replace-one")
     assert release.slots == rounds
     assert release.total == pytest.approx(5.0 * rounds)
@@ -114,7 +118,7 @@ def test_after_a_run_the_slots_that_were_had_take_the_place_of_the_bound() -> No
     assert PLAN.participations == participation_bound(1000, 4, 1000)
     after = replace(PLAN, worst_received_watts=9.0, worst_participations=9)
     assert (after.participations, after.schedule_failure) == (9, 0.0)
-    assert (PLAN.schedule_failure, replace(PLAN, max_participations=50).schedule_failure) == (1e-9, 0.0)
+    assert (PLAN.schedule_failure, replace(PLAN, max_participations=5).schedule_failure) == (1e-9, 0.0)
     again = after.with_slots(500)
     assert (again.slots, again.participations) == (500, participation_bound(500, 4, 1000))
 

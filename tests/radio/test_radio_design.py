@@ -21,8 +21,10 @@ from airmixml.radio.design import (
     sensitivity_of,
     weakest_gain,
 )
+from airmixml.radio.draws import AirSetting, draw_chapter
 from airmixml.radio.mixtures import simulate
 from airmixml.radio.rehearsal import rehearse
+from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
 
 NOISE_WATTS = 10 ** (-14.4)
@@ -58,15 +60,15 @@ def test_a_run_keeps_its_target(adversary: str, accountant: str, adjacency: str)
 
 
 def test_against_the_server_with_a_limit_by_hand() -> None:
-    """Twelve participations of equal shares: mu^2 = 12 s, and s = beta q^2 7 / (sigma^2 / 2)."""
+    """Two participations of equal shares: mu^2 = 2 s, and s = beta q^2 7 / (sigma^2 / 2)."""
     scenario = iris(
-        "radio.max_participations=12", "mixing.policy=equalmix", "privacy.adversary=server", "privacy.accountant=gdp"
+        "radio.max_participations=2", "mixing.policy=equalmix", "privacy.adversary=server", "privacy.accountant=gdp"
     )
     watts = private_received_watts(scenario, sensitivity_of(scenario, 4, 3))
-    mu = math.sqrt(12 * watts * 7 / (NOISE_WATTS / 2))
+    mu = math.sqrt(2 * watts * 7 / (NOISE_WATTS / 2))
     assert gaussian_epsilon(mu, 0.01) == pytest.approx(5.0, rel=1e-9)
     report = simulate(scenario).report
-    assert report.ledger.participations.max() <= 12
+    assert report.ledger.participations.max() == 2
     assert report.privacy.epsilon <= 5.0
 
 
@@ -76,6 +78,31 @@ def test_a_rehearsal_tallies_what_the_run_would() -> None:
     assert told.ledger.participations.tolist() == ran.ledger.participations.tolist()
     assert told.worker_energy_joules == pytest.approx(ran.worker_energy_joules, rel=1e-12, abs=0)
     assert [each.to_dict() for each in told.statements] == [each.to_dict() for each in ran.statements]
+
+
+def test_part_of_a_run_keeps_the_rounds_of_the_whole() -> None:
+    """Rounds of 100 slots: after the first chapter everybody who sent may have done so twice, not seven times."""
+    scenario = Scenario().with_overrides(
+        "workers.count=400", "radio.scheduled=4", "radio.slots=2000", "radio.max_participations=20"
+    )
+    tally = Tally(scenario, 4, 3)
+    setting = AirSetting.of(scenario, 4, 3, np.full(400, 100.0))
+    tally.add_draws(draw_chapter(setting, 0, noise=False))
+    assert tally.ledger.participations[:400].sum() == 128 * 4
+    assert (tally.design.round_length, tally.design.rounds) == (100, 2)
+    assert adversary_named("release", scenario).mechanism(tally.design, "replace-one").sampling == "none"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("mixing.power=max", "privacy.adversary=eavesdropper", "radio.fading=rayleigh"),
+        ("mixing.power=fixed", "privacy.accountant=gdp"),
+    ],
+)
+def test_a_statement_that_cannot_be_made_is_refused_before_anything_is_sent(changes: tuple[str, ...]) -> None:
+    with pytest.raises(PrivacyError):
+        check_privacy_target(iris(*changes))
 
 
 def test_sensitivities() -> None:
@@ -105,7 +132,7 @@ def test_fading_takes_the_credit_and_the_target_is_met_without_it() -> None:
     own = simulate(scenario).report.statements[0]
     assert (own.sampling, own.sampling_rate) == ("none", 1.0)
     assert own.epsilon <= 5.0
-    assert "no credit" in own.why
+    assert "it is known which they were" in own.why
 
 
 def test_a_weak_power_limit_lowers_the_power_until_it_cannot_bind() -> None:

@@ -7,6 +7,7 @@ import mpmath
 import pytest
 
 from airmixml import PrivacyError, Scenario, ScenarioError
+from airmixml.privacy import participation_bound
 from airmixml.study.account import Account, account_numbers, account_scenario, epsilon_curves
 
 MNIST: dict[str, Any] = {"workers": 60_000, "scheduled": 64, "slots": 100_000, "delta": 0.01}
@@ -77,6 +78,48 @@ def test_a_limit_on_participations_holds_whoever_knows_less_to_what_the_server_l
         assert said(account, "release", accountant) <= said(account, "server", accountant) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("colluders", "slots"), [(990, 500), (0, 500), (0, 1)])
+def test_whoever_knows_less_is_not_said_to_learn_more(colluders: int, slots: int) -> None:
+    for adjacency in ("replace-one", "remove-one"):
+        account = account_numbers(
+            workers=1000,
+            scheduled=10,
+            slots=slots,
+            delta=1e-5,
+            noise_multiplier=1.0,
+            colluders=colluders,
+            adjacency=adjacency,
+        )
+        assert said(account, "release", "pld") <= said(account, "server", "pld") * (1 + 1e-9)
+
+
+def test_a_loose_limit_is_no_worse_than_none() -> None:
+    free, loose = (account_numbers(**MNIST, noise_multiplier=1.0, max_participations=most) for most in (0, 100_000))
+    assert said(loose, "server", "gdp") == pytest.approx(said(free, "server", "gdp"), rel=1e-9)
+
+
+@pytest.mark.parametrize("multiplier", [1e-9, 1e-4, 1e9])
+def test_noise_of_any_size_has_a_finite_account(multiplier: float) -> None:
+    account = account_numbers(workers=100, scheduled=10, slots=1000, delta=1e-5, noise_multiplier=multiplier)
+    assert all(0.0 <= each.epsilon < math.inf for each in account.statements)
+    assert said(account, "server", "gdp") == pytest.approx(
+        0.0 if multiplier > 1 else participation_bound(1000, 10, 100) / multiplier**2 / 2, rel=0.01
+    )
+
+
+def test_ten_million_slots_take_no_longer() -> None:
+    account = account_numbers(workers=1000, scheduled=10, slots=10**7, delta=1e-5, noise_multiplier=1.0)
+    assert 1900 < said(account, "release", "pld") < 2100
+
+
+def test_without_the_library_its_accountants_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("rdp", "pld"):
+        monkeypatch.setattr(f"airmixml.privacy.{module}.is_missing", lambda: True)
+    account = account_numbers(**MNIST, noise_multiplier=1.0)
+    assert {each.accountant for each in account.statements} == {"paper-loose", "paper-tight", "gdp"}
+    assert account.refusals["server", "pld"] == "the library dp-accounting is not installed"
+
+
 def test_the_ledger_is_that_of_the_drawn_schedule() -> None:
     scenario = Scenario.preset("paper-iris")
     told, planned = (account_scenario(scenario, 4, 3, ledger=flag) for flag in (True, False))
@@ -85,7 +128,7 @@ def test_the_ledger_is_that_of_the_drawn_schedule() -> None:
     ledger = told.to_dict()["ledger"]
     assert ledger["worst_epsilon"] == pytest.approx(said(told, "server", "gdp"), rel=1e-9)
     assert sum(ledger["histogram"]["workers"]) == 2000
-    assert {each.given for each in planned.statements} == {"before a run"}
+    assert {each.given for each in planned.statements} == {"a random schedule"}
     assert {each.given for each in told.statements if each.adversary == "server"} == {"the schedule that was drawn"}
 
 
@@ -97,8 +140,10 @@ def test_powers_that_follow_no_target_are_rehearsed(power: str) -> None:
     account = account_scenario(scenario, 4, 3)
     assert account.tally is not None
     assert account.tally.slots == 300
-    credited = [each.sampling for each in account.statements if each.adversary == "release"]
-    assert set(credited) == ({"none"} if power == "max" else {"without-replacement"})
+    (credited,) = [
+        each.sampling for each in account.statements if (each.adversary, each.accountant) == ("release", "paper-loose")
+    ]
+    assert credited == ("none" if power == "max" else "without-replacement")
 
 
 def test_curves_end_at_the_account() -> None:
@@ -112,7 +157,7 @@ def test_curves_end_at_the_account() -> None:
 
 
 def test_numbers_that_make_no_sense() -> None:
-    with pytest.raises(ScenarioError, match="either a noise multiplier or an epsilon"):
+    with pytest.raises(ScenarioError, match="either a noise multiplier"):
         account_numbers(**MNIST)
     with pytest.raises(ScenarioError, match="an eavesdropper needs a scenario"):
         account_numbers(**MNIST, epsilon=1.0, adversary="eavesdropper")

@@ -36,6 +36,46 @@ def test_so_they_are_for_digits_with_few_workers_and_small_alpha() -> None:
     assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.4)
 
 
+@pytest.mark.parametrize("norm", [0.3, 0.8])
+def test_so_they_are_for_clipped_inputs(norm: float) -> None:
+    changes = ("workers.encoder=clip", f"workers.clip_norm={norm}", "privacy.sensitivity=encoder")
+    scenario = Scenario.preset("paper-iris").with_overrides(*changes)
+    plan, report = make_plan(scenario, 4, 3, IRIS_MOMENTS), simulate(scenario).report.to_dict()
+    assert plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=1.5)
+    assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("privacy.adversary=server", "privacy.accountant=gdp", "radio.max_power_dbm=-95"),
+        ("mixing.assignment=max-min", "mixing.alpha=10.0"),
+        ("radio.fading=rayleigh",),
+    ],
+    ids=["power limit", "max-min", "fading"],
+)
+def test_the_option_that_is_the_scenario_itself_says_the_same(changes: tuple[str, ...]) -> None:
+    scenario = Scenario.preset("paper-iris").with_overrides(*changes)
+    plan = make_plan(scenario, 4, 3, IRIS_MOMENTS)
+    (own,) = [
+        each
+        for each in plan.options
+        if (each.scheduled, each.alpha, each.slots) == (8, scenario.mixing.alpha, scenario.radio.slots)
+    ]
+    assert own.snr_inputs_db == pytest.approx(plan.snr_inputs_db, abs=1.0)
+    if scenario.radio.fading == "none":  # else rare deep fades, which one sample has and another has not, spend most
+        assert own.energy_joules == pytest.approx(plan.energy_joules, rel=0.25, abs=0)
+
+
+def test_a_target_that_the_power_limit_alone_keeps_asks_for_no_more_than_can_be_received() -> None:
+    """Everybody at 1 m could be received with P_max beta_U = 10^-8 W 10^-3.2."""
+    scenario = Scenario.preset("paper-iris").with_overrides(
+        "privacy.adversary=eavesdropper", "privacy.eavesdropper_distance_metres=1e6", "radio.max_power_dbm=-50"
+    )
+    plan = make_plan(scenario, 4, 3, IRIS_MOMENTS)
+    assert plan.received_watts <= 1e-8 * 10**-3.2 * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("scheduled", "alpha", "printed_joules"),
     [(4, 1.0, 0.084e-6), (4, 1e5, 0.291e-6), (8, 1e5, 0.361e-6)],

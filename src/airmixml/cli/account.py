@@ -65,7 +65,8 @@ def account_command(
     ] = False,
     brief: Annotated[bool, typer.Option("--brief", help="Print the table alone, without the assumptions.")] = False,
     picture: Annotated[
-        Path | None, typer.Option(help="PNG file of epsilon against slots [default: runs/NAME-account.png].")
+        Path | None,
+        typer.Option(help="File for the picture (PNG, SVG, PDF) [default: runs/NAME-account.png]."),
     ] = None,
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
@@ -104,6 +105,11 @@ def account_command(
             }
             account = _account_of_numbers(given, [name for name, value in of_a_scenario.items() if value])
         else:
+            if file is None and preset is None:
+                raise ScenarioError(
+                    "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
+                    "--scheduled, --slots and --noise-multiplier or --epsilon"
+                )
             scenario = choose_scenario(file, preset, assignments or [], None)
             from airmixml.study.account import account_scenario
 

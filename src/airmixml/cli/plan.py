@@ -36,7 +36,7 @@ def plan_command(
     input_deviation: Annotated[
         float | None, typer.Option(help="Deviation of a scaled input [default: known, or 0.29].")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="PNG file [default: runs/NAME-plan.png].")] = None,
+    picture: Annotated[Path | None, typer.Option(help="PNG, SVG or PDF file [default: runs/NAME-plan.png].")] = None,
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
 ) -> None:
@@ -89,6 +89,8 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     console.print(escape(plan.verdict))
     if scenario.mixing.power != "dp":
         console.print(f'planned as mixing.power = "dp"; the scenario itself says "{scenario.mixing.power}"')
+    if scenario.workers.encoder == "clip" and scenario.privacy.sensitivity != "encoder":
+        console.print("clipping allows no more power here: set privacy.sensitivity = encoder to count it")
     if plan.power_dbm is None:
         return
     table = Table(show_header=False)

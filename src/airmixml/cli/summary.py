@@ -50,7 +50,8 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         rows.append(("clipped", f"{metrics['clipped_values']:,} input values lay outside the declared bounds"))
     if metrics["clipped_samples"]:
         norm = scenario.workers.clip_norm
-        rows.append(("shortened", f"{metrics['clipped_samples']:,} pool samples, to the norm {norm:g}"))
+        useless = "" if scenario.privacy.sensitivity == "encoder" else "; privacy.sensitivity = encoder would count it"
+        rows.append(("shortened", f"{metrics['clipped_samples']:,} pool samples, to the norm {norm:g}{useless}"))
     return rows
 
 

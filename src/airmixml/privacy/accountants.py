@@ -110,7 +110,7 @@ def accountant_named(name: str) -> Accountant:
     if name not in ACCOUNTANTS:
         raise PrivacyError(
             f"accountant = {shown(name)}: must be one of {', '.join(ACCOUNTANTS)}; did you mean "
-            f"{nearest(name, list(ACCOUNTANTS))}?"
+            f"{nearest(name.lower(), list(ACCOUNTANTS))}?"
         )
     return ACCOUNTANTS[name]
 

@@ -48,9 +48,8 @@ class Server:
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism."""
-        return _known_schedule(
-            design, design.received_watts, design.worst_received_watts, design.noise_watts, adjacency
-        )
+        move = design.sensitivity.squared_move(adjacency, "none")
+        return _known_to_server(design, adjacency, move)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +81,19 @@ class Release:
         return design.noise_watts
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
-        """The slots with a hidden schedule; and, if participations are limited, the worst worker's own."""
-        return _with_limit(self.mechanism(design, adjacency), Server().mechanism(design, adjacency), design)
+        """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more."""
+        return _both(self.mechanism(design, adjacency), self._known(design, adjacency))
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden."""
         if _schedule_is_told(design, self.colluders):
-            return Server().mechanism(design, adjacency)
+            return self._known(design, adjacency)
         move = design.sensitivity.squared_move(adjacency, design.sampling)
         return _hidden_schedule(design, design.received_watts, design.noise_watts, adjacency, self.colluders, move)
+
+    def _known(self, design: Design, adjacency: str) -> GaussianSlots:
+        # Whoever knows no schedule may meet somebody else in the seat of a removed worker.
+        return _known_to_server(design, adjacency, design.sensitivity.squared_move(adjacency, "without-replacement"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +137,8 @@ class Eavesdropper:
         return self.own_noise_watts
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
-        """The slots with a hidden schedule; and, if participations are limited, the worst worker's own."""
-        return _with_limit(self.mechanism(design, adjacency), self._known(design, adjacency), design)
+        """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more."""
+        return _both(self.mechanism(design, adjacency), self._known(design, adjacency))
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots as heard from beside the worker that sends loudest."""
@@ -147,7 +150,9 @@ class Eavesdropper:
     def _known(self, design: Design, adjacency: str) -> GaussianSlots:
         heard, worst = self._heard(design), design.worst_sent_watts
         worst_heard = None if worst is None or self.gain is None else self.gain * worst
-        return _known_schedule(design, heard, worst_heard, self.own_noise_watts, adjacency)
+        sensitivity = design.sensitivity
+        move = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
+        return _known_schedule(design, heard, worst_heard, self.own_noise_watts, adjacency, move)
 
     def _heard(self, design: Design) -> tuple[float, ...]:
         if self.gain is None:
@@ -175,27 +180,35 @@ def _schedule_is_told(design: Design, colluders: int) -> bool:
     return design.power_tells_schedule or (design.ratios_tell_ranks and colluders > 0)
 
 
-def _with_limit(hidden: GaussianSlots, known: GaussianSlots, design: Design) -> tuple[GaussianSlots, ...]:
-    """Return what an adversary may be held to: whoever knows no schedule learns no more than who does.
+def _both(own: GaussianSlots, known: GaussianSlots) -> tuple[GaussianSlots, ...]:
+    return (own,) if own == known else (own, known)
 
-    Only a hard limit on participations makes that a promise before the schedule is drawn.
-    """
-    return (hidden, known) if design.max_participations and hidden.sampling != "none" else (hidden,)
+
+def _known_to_server(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
+    received, worst = design.received_watts, design.worst_received_watts
+    return _known_schedule(design, received, worst, design.noise_watts, adjacency, squared_move)
 
 
 def _known_schedule(
-    design: Design, watts: tuple[float, ...], worst_watts: float | None, noise_watts: float, adjacency: str
+    design: Design,
+    watts: tuple[float, ...],
+    worst_watts: float | None,
+    noise_watts: float,
+    adjacency: str,
+    squared_move: float,
 ) -> GaussianSlots:
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
-    move, drawn = design.sensitivity.squared_move(adjacency, "none"), worst_watts is not None
-    exponents = tuple(move * value / (noise_watts / 2.0) for value in watts)
-    every = GaussianSlots(exponents=exponents, counts=design.counts, adjacency=adjacency)
-    total = every.worst(design.participations) if worst_watts is None else move * worst_watts / (noise_watts / 2.0)
+    per_watt = squared_move / (noise_watts / 2.0)
+    every = GaussianSlots(
+        exponents=tuple(per_watt * value for value in watts), counts=design.counts, adjacency=adjacency
+    )
+    drawn = worst_watts is not None
+    total = every.worst(design.participations) if worst_watts is None else per_watt * worst_watts
     return replace(
         every,
         exponents=(total,),
         counts=(1,),
-        squared_move=move,
+        squared_move=squared_move,
         composed=design.participations,
         given="the schedule that was drawn" if drawn else _any_schedule(design),
         schedule_failure=0.0 if drawn else design.schedule_failure,
@@ -204,7 +217,7 @@ def _known_schedule(
 
 
 def _any_schedule(design: Design) -> str:
-    return "any schedule within the limit" if design.max_participations else "a random schedule"
+    return "a random schedule" if design.schedule_failure or not design.max_participations else "any schedule"
 
 
 def _known_in_words(design: Design) -> str:

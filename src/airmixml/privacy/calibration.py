@@ -10,9 +10,10 @@ from typing import Final
 from scipy.optimize import brentq
 
 from airmixml.errors import PrivacyError
+from airmixml.privacy.accountants import accountant_named
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
-from airmixml.privacy.evaluation import least_epsilon
+from airmixml.privacy.evaluation import considered_views, least_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.loose_bound import slot_exponent_for_privacy, smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots
@@ -33,7 +34,7 @@ def check_target(
     smallest, _ = least_epsilon(silent, adversary, accountant, adjacency=adjacency, delta=delta)
     if epsilon > smallest:
         return
-    if accountant == "paper-loose":
+    if accountant == "paper-loose" and math.isclose(smallest, smallest_certifiable_epsilon(delta)):
         raise PrivacyError(
             f"privacy.epsilon = {epsilon:g}: {accountant} certifies only epsilon above ln(1/delta) = {smallest:.4f} "
             f"for privacy.delta = {delta:g}; ask for more, for a larger delta, or for privacy.accountant = pld"
@@ -66,18 +67,29 @@ def calibrate_power(
     def spent(factor: float) -> float:
         return least_epsilon(design.scaled(factor), adversary, accountant, adjacency=adjacency, delta=delta)[0]
 
-    views = adversary.views(design, adjacency)
-    mechanism = views[-1]
-    exact = len(views) == 1 and not _saturates(design, adversary)
-    factor = _closed_form(mechanism, accountant, epsilon, delta) if exact else None
-    step = _ROUNDING
+    if not any(design.received_watts):
+        raise PrivacyError("received_watts: all are 0; calibration scales powers, so give their proportions")
+    factor, step = _closed_forms(design, adversary, accountant, adjacency, epsilon, delta), _ROUNDING
     if factor is None:
-        guess = _guess(mechanism, epsilon, delta)
+        guess = max(_guess(view, epsilon, delta) for view in adversary.views(design, adjacency))
         factor, step = _root(lambda factor: spent(factor) - epsilon, guess, tolerance), tolerance
     while spent(factor * (1.0 - _ROUNDING)) > epsilon:
         factor *= 1.0 - step
         step = min(2.0 * step, 0.5)
     return factor * (1.0 - _ROUNDING)
+
+
+def _closed_forms(
+    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
+) -> float | None:
+    """Return the largest factor that one of the adversary's views allows; None where a view has no closed form."""
+    if _saturates(design, adversary):
+        return None
+    treats = accountant_named(accountant)
+    views = [view for view in considered_views(design, adversary, accountant, adjacency) if not treats.refusal(view)]
+    factors = [_closed_form(view, accountant, epsilon, delta) for view in views]
+    known = [factor for factor in factors if factor is not None]
+    return max(known) if known and len(known) == len(factors) else None
 
 
 def _closed_form(mechanism: GaussianSlots, accountant: str, epsilon: float, delta: float) -> float | None:

@@ -113,15 +113,18 @@ class Design:
         """Slots that compose for the worst worker: those it had, the hard limit, or what chance all but rules out."""
         if self.worst_participations is not None:
             return self.worst_participations
-        if self.max_participations:
-            return self.rounds
-        return participation_bound(self.slots, self.scheduled, self.workers)
+        return min(self.rounds, self._unlikely_participations)
+
+    @property
+    def _unlikely_participations(self) -> int:
+        seats = self.round_length * self.scheduled
+        return self.rounds if seats >= self.workers else participation_bound(self.rounds, seats, self.workers)
 
     @property
     def schedule_failure(self) -> float:
         """Probability with which a worker is drawn more often than ``participations``."""
-        chance = self.worst_participations is None and not self.max_participations and self.scheduled < self.workers
-        return SCHEDULE_FAILURE if chance else 0.0
+        by_chance = self.worst_participations is None and self._unlikely_participations < self.rounds
+        return SCHEDULE_FAILURE if by_chance else 0.0
 
     def noise_multiplier(self, adjacency: str) -> float:
         """Return the noise deviation over one worker's move in the strongest slot, as other libraries state noise."""

@@ -8,16 +8,29 @@ from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
 from airmixml.privacy.mechanism import GaussianSlots
 
-__all__ = ["least_epsilon", "refusal"]
+__all__ = ["considered_views", "least_epsilon", "refusal"]
+
+
+def considered_views(
+    design: Design, adversary: Adversary, accountant: str, adjacency: str
+) -> tuple[GaussianSlots, ...]:
+    """Return the descriptions of the slots over which the least epsilon is taken.
+
+    Renyi and privacy-loss accounting take all. The paper's bounds stay what they are in print, and ``gdp`` leaves
+    hidden schedules to others, unless participations are limited: then a known schedule is what to fall back on.
+    """
+    views = adversary.views(design, adjacency)
+    one_formula = accountant.startswith("paper-") or accountant == "gdp"
+    return views[:1] if one_formula and not design.max_participations else views
 
 
 def least_epsilon(
     design: Design, adversary: Adversary, accountant: str, *, adjacency: str, delta: float
 ) -> tuple[float, GaussianSlots]:
-    """Return the least epsilon over the adversary's views that the accountant treats, and the view that gives it."""
+    """Return the least epsilon over the considered views that the accountant treats, and the view that gives it."""
     found: list[tuple[float, GaussianSlots]] = []
     problems: list[PrivacyError] = []
-    for view in adversary.views(design, adjacency):
+    for view in considered_views(design, adversary, accountant, adjacency):
         try:
             found.append((certified_epsilon(accountant, view, delta), view))
         except PrivacyError as problem:
@@ -29,5 +42,6 @@ def least_epsilon(
 
 def refusal(design: Design, adversary: Adversary, accountant: str, adjacency: str) -> str:
     """Return why the accountant can treat no view of the adversary; empty if it can treat one."""
-    reasons = [accountant_named(accountant).refusal(view) for view in adversary.views(design, adjacency)]
+    views = considered_views(design, adversary, accountant, adjacency)
+    reasons = [accountant_named(accountant).refusal(view) for view in views]
     return "" if "" in reasons else reasons[0]

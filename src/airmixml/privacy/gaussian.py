@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
+from airmixml.errors import PrivacyError
+
 __all__ = [
     "gaussian_epsilon",
     "gaussian_epsilons",
@@ -60,7 +62,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         mu: shift of the mean over the deviation of the noise, all slots together.
         delta: probability of failure allowed.
     """
-    if mu <= 0.0 or total_variation(mu) <= delta:
+    _check(mu, delta)
+    if total_variation(mu) <= delta:
         return 0.0
     shift = max(mu, _SMALL_MU)
     enough = float(_enough(np.float64(shift), delta))
@@ -79,6 +82,7 @@ def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
 
     Halving an interval that holds the root, all workers together, and taking its upper end.
     """
+    _check(mu, delta)
     shifts, place = np.unique(np.asarray(mu, dtype=np.float64), return_inverse=True)
     clipped = np.maximum(shifts, _SMALL_MU)
     enough = _enough(clipped, delta)
@@ -94,6 +98,8 @@ def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu whose epsilon at ``delta`` does not exceed the given one."""
+    if not 0.0 < epsilon < math.inf:
+        raise PrivacyError(f"epsilon = {epsilon:g}: must be finite and above 0")
     if epsilon <= gaussian_epsilon(_SMALL_MU, delta):
         return float(np.sqrt(8.0) * erfinv(delta)) * (1.0 - _ROUNDING_MARGIN)  # so little that epsilon is 0
     deviations = max(float(-ndtri(delta)), 0.0)
@@ -112,6 +118,14 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     while gaussian_epsilon(mu, delta) > epsilon:
         mu *= 1.0 - 1e-9
     return mu
+
+
+def _check(mu: ArrayLike, delta: float) -> None:
+    values = np.asarray(mu, dtype=np.float64)
+    if not (np.isfinite(values).all() and (values >= 0.0).all() and (values < 1e150).all()):
+        raise PrivacyError("mu: must be finite, at least 0 and below 1e150")
+    if not 0.0 < delta < 1.0:
+        raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
 
 
 def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from airmixml.errors import PrivacyError
 
 __all__ = [
+    "check_slots",
     "log_subsampled_renyi_term",
     "power_scale_for_privacy",
     "slot_exponent_for_privacy",
@@ -56,13 +57,25 @@ def log_subsampled_renyi_term(exponent: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(np.where(x < math.log(2.0), math.log(4.0) + np.log(np.expm1(below)), math.log(2.0) + x))
 
 
+def check_slots(exponent: ArrayLike, sampling_rate: float) -> None:
+    """Raise a PrivacyError for exponents below 0 and rates outside (0, 1]."""
+    values = np.asarray(exponent, dtype=np.float64)
+    if not (np.isfinite(values).all() and (values >= 0.0).all()):
+        raise PrivacyError("exponents: must be finite and at least 0")
+    if not 0.0 < sampling_rate <= 1.0:
+        raise PrivacyError(f"sampling_rate = {sampling_rate:g}: must be above 0 and at most 1")
+
+
 def slot_privacy_loss(exponent: ArrayLike, sampling_rate: float) -> NDArray[np.float64]:
     """Return ln(1 + r^2 min{4 (e^x - 1), 2 e^x}), one slot's term of Corollary 1, for x up to 10^300."""
+    check_slots(exponent, sampling_rate)
     return np.asarray(np.logaddexp(0.0, 2.0 * math.log(sampling_rate) + log_subsampled_renyi_term(exponent)))
 
 
 def total_privacy_loss(sum_of_slot_losses: float, delta: float) -> float:
     """Return epsilon of Corollary 1: the slots' terms plus ln(1/delta)."""
+    if not 0.0 < delta < 1.0:
+        raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
     return sum_of_slot_losses + math.log(1.0 / delta)
 
 

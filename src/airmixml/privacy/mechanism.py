@@ -35,7 +35,7 @@ class GaussianSlots:
             knows the schedule: the worker is there and sends nothing).
         squared_move: the bound on what one worker moves that the exponents were made with, for the record.
         composed: slots or rounds behind the exponents where these are already a sum, for the record.
-        given: which schedule it is about: a random one, any within the limit, or the one that was drawn.
+        given: which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
         schedule_failure: probability with which a worker is drawn more often than the exponents reckon with.
         why: why the adversary faces this mechanism, in words.
     """

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import binomial_quantile
@@ -28,7 +29,7 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_profile
 from airmixml.privacy.mechanism import GaussianSlots
 from airmixml.privacy.rdp import RdpAccountant
 
-__all__ = ["PldAccountant", "counted_slots_epsilon", "without_replacement_pmf"]
+__all__ = ["PldAccountant", "counted_slots_epsilon", "removal_pmfs", "without_replacement_pmf"]
 
 _MOST_KINDS: Final = 8
 _POINTS_PER_SLOT: Final = 40_000
@@ -37,6 +38,7 @@ _POINTS_IN_ALL: Final = 400_000
 _DEVIATIONS: Final = 10.0
 _ROUNDING_PER_SLOT: Final = 1e-14
 _GRID: Final = 1e-4
+_LARGEST_DIRECT_LOSS: Final = 600.0
 _FOURIER_ROUNDING: Final = 8.0 * 2.0**-52
 _COARSEST_STEP: Final = 20.0
 
@@ -60,11 +62,13 @@ class PldAccountant:
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         """Return the epsilon of all slots composed."""
+        if mechanism.sampling == "none":
+            return gaussian_epsilon(math.sqrt(mechanism.total), delta)  # the distribution is Gaussian, so this is exact
         slots = mechanism.coarsened(_MOST_KINDS)
         used = [(s, count) for s, count in zip(slots.exponents, slots.counts, strict=True) if s > 0.0 and count]
         if not used:
             return 0.0
-        kinds = [(_rounded_up(s), count) for s, count in used] if slots.sampling != "none" else [(slots.total, 1)]
+        kinds = [(_rounded_up(s), count) for s, count in used]
         step = self.coarseness * _step(kinds, slots.sampling_rate)
         counted = counted_slots_epsilon(slots, delta)
         # The Fourier transform behind the composition rounds delta by this much, to either side.
@@ -92,45 +96,91 @@ def counted_slots_epsilon(slots: GaussianSlots, delta: float) -> float:
     With probability 1 - delta/2 it is drawn in at most m slots; those are one Gaussian mechanism, at delta/2. What a
     distribution of losses in the thousands cannot resolve, this can.
     """
-    if slots.sampling == "none":
-        return gaussian_epsilon(math.sqrt(slots.total), delta)
     drawn = binomial_quantile(delta / 2.0, slots.slots, slots.sampling_rate)
     return gaussian_epsilon(math.sqrt(slots.worst(drawn)), delta / 2.0)
 
 
 def _composed_epsilon(slots: GaussianSlots, kinds: list[tuple[float, int]], step: float, delta: float) -> float:
-    load_dp_accounting()
-    from dp_accounting.pld import privacy_loss_distribution
-
     composed = None
     for exponent, count in kinds:
-        if slots.sampling == "without-replacement" and slots.adjacency == "replace-one":
-            pmf = without_replacement_pmf(exponent, slots.sampling_rate, step)
-            single = privacy_loss_distribution.PrivacyLossDistribution(pmf)
-        else:
-            single = privacy_loss_distribution.from_gaussian_mechanism(
-                1.0 / math.sqrt(exponent), value_discretization_interval=step, sampling_prob=slots.sampling_rate
-            )
-        together = single.self_compose(count)
+        together = _slot_distribution(slots, exponent, step).self_compose(count)
         composed = together if composed is None else composed.compose(together)
     assert composed is not None
-    return float(composed.get_epsilon_for_delta(delta))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        epsilon = float(composed.get_epsilon_for_delta(delta))
+    if epsilon < _LARGEST_DIRECT_LOSS:
+        return epsilon
+    return _epsilon_by_halving(composed, delta, upper=counted_slots_epsilon(slots, delta))
+
+
+def _epsilon_by_halving(composed: Any, delta: float, *, upper: float) -> float:
+    """Return the epsilon of a distribution whose losses reach so far that the library's exp(-loss) vanishes."""
+    low, high = 0.0, upper
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if composed.get_delta_for_epsilon(middle) <= delta else (middle, high)
+    return high
+
+
+def _slot_distribution(slots: GaussianSlots, exponent: float, step: float) -> Any:
+    """Return the privacy loss distribution of one slot."""
+    load_dp_accounting()
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    rate = slots.sampling_rate
+    if slots.adjacency == "replace-one":
+        return PrivacyLossDistribution(without_replacement_pmf(exponent, rate, step))
+    return PrivacyLossDistribution(*removal_pmfs(exponent, rate, step))
 
 
 def without_replacement_pmf(exponent: float, sampling_rate: float, step: float) -> Any:
     """Return the discretised privacy loss of one slot, replace-one neighbours, sampling without replacement."""
+    loss = _losses(exponent, sampling_rate, step)
+    sampled = _sampled_profile(math.sqrt(exponent), sampling_rate, loss)
+    return _connected_dots(step, sampled, sampled)
+
+
+def removal_pmfs(exponent: float, sampling_rate: float, step: float) -> tuple[Any, Any]:
+    """Return the discretised privacy losses of one slot with a worker against without it, and the other way round."""
+    loss = _losses(exponent, sampling_rate, step)
+    mu = math.sqrt(exponent)
+    removed = _sampled_profile(mu, sampling_rate, loss)
+    added = _unsampled_profile(mu, sampling_rate, loss)
+    return _connected_dots(step, removed, added), _connected_dots(step, added, removed)
+
+
+def _losses(exponent: float, sampling_rate: float, step: float) -> NDArray[np.float64]:
+    points = max(1, math.ceil(_largest_loss(math.sqrt(exponent), sampling_rate) / step))
+    return np.asarray(step * np.arange(points + 1))
+
+
+def _sampled_profile(mu: float, sampling_rate: float, loss: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the divergence of (1 - r) W + r P from W at e^x, x >= 0: r H_mu(1 + (e^x - 1) / r)."""
+    small = np.minimum(loss, _LARGEST_DIRECT_LOSS)  # beyond, the 1 is nothing
+    unsampled = np.where(
+        loss < _LARGEST_DIRECT_LOSS, np.log1p(np.expm1(small) / sampling_rate), loss - math.log(sampling_rate)
+    )
+    return sampling_rate * gaussian_profile(mu, unsampled)
+
+
+def _unsampled_profile(mu: float, sampling_rate: float, loss: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the divergence of W from (1 - r) W + r P at e^x, x >= 0: t H_mu(e^x r / t), t = 1 - e^x (1 - r)."""
+    share = 1.0 - np.exp(np.minimum(loss, _LARGEST_DIRECT_LOSS)) * (1.0 - sampling_rate)
+    positive = np.maximum(share, 1e-300)
+    unsampled = loss + math.log(sampling_rate) - np.log(positive)
+    return np.asarray(np.where(share > 0.0, positive * gaussian_profile(mu, unsampled), 0.0))
+
+
+def _connected_dots(step: float, above: NDArray[np.float64], mirrored: NDArray[np.float64]) -> Any:
+    """Return the distribution with the profile ``above`` at e^x, x >= 0, and whose mirror image has ``mirrored``."""
     from dp_accounting.pld import pld_pmf
 
-    mu = math.sqrt(exponent)
-    points = max(1, math.ceil(_largest_loss(mu, sampling_rate) / step))
+    points = len(above) - 1
     loss = step * np.arange(points + 1)
-    # y = ln(1 + (e^x - 1) / r), the loss of the mechanism that was not sampled; for large x the 1 is nothing.
-    small = np.minimum(loss, 600.0)
-    unsampled = np.where(loss < 600.0, np.log1p(np.expm1(small) / sampling_rate), loss - math.log(sampling_rate))
-    above = sampling_rate * gaussian_profile(mu, unsampled)
-    below = -np.expm1(-loss) + np.exp(-loss) * above
+    below = -np.expm1(-loss) + np.exp(-loss) * mirrored
     profile = np.minimum.accumulate(np.clip(np.concatenate([below[:0:-1], above]), 0.0, 1.0))
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -points, points, profile)
+    # Dense: the library composes sparse ones in Python.
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -points, points, profile).to_dense_pmf()
 
 
 def _rounded_up(exponent: float) -> float:
@@ -145,7 +195,9 @@ def _largest_loss(mu: float, sampling_rate: float) -> float:
 
 def _loss_at(unsampled: float, sampling_rate: float) -> float:
     """Return ln(1 + r (e^y - 1)), what a sampled slot loses where an unsampled one would lose y."""
-    return float(np.log1p(sampling_rate * np.expm1(min(unsampled, 600.0)))) + max(unsampled - 600.0, 0.0)
+    return float(np.log1p(sampling_rate * np.expm1(min(unsampled, _LARGEST_DIRECT_LOSS)))) + max(
+        unsampled - _LARGEST_DIRECT_LOSS, 0.0
+    )
 
 
 def _step(kinds: list[tuple[float, int]], sampling_rate: float) -> float:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
-from airmixml.privacy.loose_bound import log_subsampled_renyi_term
+from airmixml.errors import PrivacyError
+from airmixml.privacy.loose_bound import check_slots, log_subsampled_renyi_term
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -74,6 +75,7 @@ def subsampled_renyi_loss(
         sampling_rate: r = |N_t| / N.
         orders: whole Renyi orders gamma from 2 on.
     """
+    check_slots(exponent, sampling_rate)
     return _renyi_loss(exponent, sampling_rate, tuple(orders)).copy()
 
 
@@ -112,6 +114,8 @@ def tight_epsilon(
         delta: target delta.
         orders: whole Renyi orders to minimise over.
     """
+    if not 0.0 < delta < 1.0:
+        raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
     gamma = np.asarray(orders, dtype=np.float64)
     total = np.zeros(len(gamma))
     for exponent, count in zip(exponents, counts, strict=True):

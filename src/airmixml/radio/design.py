@@ -58,7 +58,8 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
         return Release(colluders=privacy.colluders)
     gain = _power_gain(scenario, privacy.eavesdropper_distance_metres)
     return Eavesdropper(
-        gain=privacy.eavesdropper_antennas * gain if radio.fading == "none" else None,
+        # Nobody receives more than was sent, however near the path-loss formula is taken.
+        gain=min(privacy.eavesdropper_antennas * gain, 1.0) if radio.fading == "none" else None,
         own_noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
         colluders=privacy.colluders,
     )

@@ -69,7 +69,7 @@ class Account:
 
     @property
     def typical_epsilon(self) -> float:
-        """Exact epsilon against the server, of the median worker or, with no schedule drawn, of one with the mean slots."""
+        """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
         multiplier = self.design.noise_multiplier(self.adjacency)
@@ -150,7 +150,7 @@ def account_numbers(
     a target ``epsilon`` of one accountant against one adversary.
     """
     if (noise_multiplier is None) == (epsilon is None):
-        raise ScenarioError("give either a noise multiplier or an epsilon to set the noise by")
+        raise ScenarioError("give either a noise multiplier (--noise-multiplier) or a target (--epsilon)")
     adversaries: dict[str, Adversary] = {
         "release": Release(colluders=colluders),
         "server": Server(colluders=colluders),

@@ -149,7 +149,7 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
     report = mixtures.report
     epsilons = report.worker_epsilons()
     write_bytes(folder.work / "ledger.npz", _ledger_file(report.ledger, epsilons))
-    draw_ledger(epsilons, report.statements, report.privacy.target_epsilon, folder.work / "figures" / "privacy.png")
+    draw_ledger(epsilons, report.statements, folder.work / "figures" / "privacy.png")
     return {
         "name": scenario.name,
         "seed": scenario.seed,

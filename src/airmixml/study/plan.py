@@ -93,7 +93,8 @@ class Plan:
         received_watts: beta max q^2 of every slot.
         power_scale_watts: median beta.
         power_dbm: median and largest transmit power, and the limit.
-        energy_joules: expected, of all workers together.
+        energy_joules: expected, of all workers together; with fading rare deep fades spend most of it, so that a
+            rehearsal says no more than its order of magnitude.
         worker_energy_joules: expected, of one worker.
         limited_share: share of the rehearsed slots in which the power limit lowered beta.
         snr_inputs_db: expected SNR of the inputs of a mixture.

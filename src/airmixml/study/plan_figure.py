@@ -30,7 +30,7 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
     """Draw signal against energy with the frontier, and signal against alpha."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, 5), layout="constrained")
+    figure = Figure(figsize=(13.5, 5), layout="constrained")
     left, right = figure.subplots(1, 2)
     _energy(left, plan, scenario)
     _dispersion(right, plan, scenario)
@@ -81,10 +81,10 @@ def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
         alphas, snr, contrast = zip(*line, strict=True)
         (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{size:,} workers per slot")
         axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
-    axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot")
-    axis.set_title(f"SNR of the inputs (solid) and contrast (dotted), {scenario.radio.slots:,} slots")
+    axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot, inputs")
+    axis.set_title(f"SNR (solid), contrast (dotted), {scenario.radio.slots:,} slots")
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _is_own(option: Option, scenario: Scenario) -> bool:

@@ -65,35 +65,40 @@ def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str
     save_figure(figure, path)
 
 
-def draw_ledger(
-    epsilons: NDArray[np.float64], statements: list[PrivacyStatement], target_epsilon: float | None, path: Path
-) -> None:
+def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path) -> None:
     """Draw what the server can learn of each worker, and what every accountant says against every adversary."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _workers(left, epsilons, target_epsilon)
+    own = statements[0]
+    _workers(left, epsilons, own.target_epsilon if own.adversary == "server" else None)
     _statements(right, statements)
     save_figure(figure, path)
 
 
 def _workers(axis: Axes, epsilons: NDArray[np.float64], target_epsilon: float | None) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     highest = 1.02 * max(float(epsilons.max()), 1e-6)
     axis.hist(epsilons, bins=40, range=(0.0, highest), color=_COLOURS["pld"], alpha=0.75)
     axis.axvline(float(np.median(epsilons)), color="0.3", label=f"median {np.median(epsilons):.3g}")
     axis.axvline(float(epsilons.max()), color=_COLOURS["paper-loose"], label=f"worst {epsilons.max():.3g}")
     if target_epsilon is not None:
         axis.axvline(target_epsilon, color=_COLOURS["gdp"], linestyle="--", label=f"target {target_epsilon:g}")
-    axis.set(xlabel="ε of a worker against the server (exact)", ylabel="workers", title="Privacy ledger")
+    axis.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
+    axis.xaxis.set_major_locator(MaxNLocator(5))
     axis.legend(fontsize=8)
 
 
 def _statements(axis: Axes, statements: list[PrivacyStatement]) -> None:
+    names = list(_COLOURS)
     for statement in statements:
+        # Side by side, so that equal figures do not hide each other.
+        beside = 0.1 * (names.index(statement.accountant) - 2)
         axis.plot(
             max(statement.epsilon, 1e-6),
-            ADVERSARIES.index(statement.adversary),
+            ADVERSARIES.index(statement.adversary) - beside,
             "o",
             color=_COLOURS[statement.accountant],
             alpha=0.8,
