@@ -117,11 +117,21 @@ def test_power_that_tells_the_schedule_leaves_the_release_no_credit(adjacency: s
     told = replace(DESIGN, power_tells_schedule=True)
     mechanism = Release().mechanism(told, adjacency)
     assert mechanism.sampling == "none"
-    # A removed worker's seat goes to somebody else, for whoever does not know that it was its seat.
-    assert mechanism.total == Server().mechanism(DESIGN, "replace-one").total
+    assert mechanism.total == Server().mechanism(DESIGN, adjacency).total
     epsilon = certified_epsilon("pld", mechanism, 1e-3)
     assert epsilon == pytest.approx(gaussian_epsilon(math.sqrt(mechanism.total), 1e-3), rel=1e-6)
     assert epsilon > certified_epsilon("pld", Release().mechanism(DESIGN, adjacency), 1e-3)
+
+
+def test_after_a_run_a_removed_worker_s_seats_may_go_to_louder_ones() -> None:
+    """A replaced sample stays where it was, so what was drawn counts; a removal reckons with any worker."""
+    after = replace(DESIGN, worst_received_watts=0.01, worst_sent_watts=1.0, worst_participations=1)
+    for adversary in (Release(), NEAR):
+        removed, before = (adversary.views(design, "remove-one")[1] for design in (after, DESIGN))
+        assert removed == before
+        kept = adversary.views(after, "replace-one")[1]
+        assert kept.total < removed.total
+        assert (kept.given, removed.given) == ("the schedule that was drawn", "a random schedule")
 
 
 def test_ratios_that_tell_ranks_leave_no_credit_only_to_those_with_colluders() -> None:
@@ -170,7 +180,7 @@ def test_an_eavesdropper_that_hears_without_bound_cannot_be_certified_against() 
 
 def test_after_a_run_a_told_schedule_leaves_the_eavesdropper_the_worst_worker_s_sent_power() -> None:
     told = replace(DESIGN, power_tells_schedule=True, worst_sent_watts=50.0, worst_participations=3)
-    assert NEAR.mechanism(told, "remove-one").total == pytest.approx(4.0 * 6.0 * 0.02 * 50.0 / 4.0)
+    assert NEAR.mechanism(told, "remove-one").total == pytest.approx(6.0 * 0.02 * 50.0 / 4.0)
     assert NEAR.mechanism(told, "replace-one").total == pytest.approx(10.0 * 0.02 * 50.0 / 4.0)
 
 

@@ -82,18 +82,18 @@ class Release:
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
         """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more."""
-        return _both(self.mechanism(design, adjacency), self._known(design, adjacency))
+        own = self.mechanism(design, adjacency)
+        if own.sampling == "none" and _schedule_is_told(design, self.colluders):
+            return (own,)
+        move = design.sensitivity.squared_move(adjacency, "without-replacement")
+        return own, _known_to_server(_before_the_draw(design, adjacency), adjacency, move)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden."""
         if _schedule_is_told(design, self.colluders):
-            return self._known(design, adjacency)
+            return Server().mechanism(design, adjacency)
         move = design.sensitivity.squared_move(adjacency, design.sampling)
         return _hidden_schedule(design, design.received_watts, design.noise_watts, adjacency, self.colluders, move)
-
-    def _known(self, design: Design, adjacency: str) -> GaussianSlots:
-        # Whoever knows no schedule may meet somebody else in the seat of a removed worker.
-        return _known_to_server(design, adjacency, design.sensitivity.squared_move(adjacency, "without-replacement"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,21 +138,23 @@ class Eavesdropper:
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
         """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more."""
-        return _both(self.mechanism(design, adjacency), self._known(design, adjacency))
+        own, sensitivity = self.mechanism(design, adjacency), design.sensitivity
+        if own.sampling == "none" and _schedule_is_told(design, self.colluders):
+            return (own,)
+        move = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
+        return own, self._known(_before_the_draw(design, adjacency), adjacency, move)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots as heard from beside the worker that sends loudest."""
         if _schedule_is_told(design, self.colluders):
-            return self._known(design, adjacency)
+            return self._known(design, adjacency, design.sensitivity.squared_move(adjacency, "none"))
         move = design.sensitivity.largest_move
         return _hidden_schedule(design, self._heard(design), self.own_noise_watts, adjacency, self.colluders, move)
 
-    def _known(self, design: Design, adjacency: str) -> GaussianSlots:
+    def _known(self, design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
         heard, worst = self._heard(design), design.worst_sent_watts
         worst_heard = None if worst is None or self.gain is None else self.gain * worst
-        sensitivity = design.sensitivity
-        move = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
-        return _known_schedule(design, heard, worst_heard, self.own_noise_watts, adjacency, move)
+        return _known_schedule(design, heard, worst_heard, self.own_noise_watts, adjacency, squared_move)
 
     def _heard(self, design: Design) -> tuple[float, ...]:
         if self.gain is None:
@@ -180,8 +182,15 @@ def _schedule_is_told(design: Design, colluders: int) -> bool:
     return design.power_tells_schedule or (design.ratios_tell_ranks and colluders > 0)
 
 
-def _both(own: GaussianSlots, known: GaussianSlots) -> tuple[GaussianSlots, ...]:
-    return (own,) if own == known else (own, known)
+def _before_the_draw(design: Design, adjacency: str) -> Design:
+    """Return the design as before a run where neighbours do not keep the schedule that was drawn.
+
+    A replaced sample stays in its worker's seats. A removed worker's seats go to others, who may send louder and whose
+    shares may be larger than its own were, so that only bounds for any worker hold.
+    """
+    if adjacency == "replace-one":
+        return design
+    return replace(design, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
 
 
 def _known_to_server(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:

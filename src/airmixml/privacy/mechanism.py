@@ -31,8 +31,8 @@ class GaussianSlots:
             "poisson" (each worker on its own, with probability ``sampled / population``).
         sampled: workers per slot.
         population: workers they are drawn from.
-        adjacency: "replace-one" (another sample on the same worker) or "remove-one" (no such worker; for somebody who
-            knows the schedule: the worker is there and sends nothing).
+        adjacency: "replace-one" (another sample on the same worker) or "remove-one" (no such worker; where the schedule
+            is known or told: the worker keeps its seat and sends nothing).
         squared_move: the bound on what one worker moves that the exponents were made with, for the record.
         composed: slots or rounds behind the exponents where these are already a sum, for the record.
         given: which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.

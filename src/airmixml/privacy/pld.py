@@ -9,8 +9,8 @@ divergence at e^x by
     h(e^x) = r H_mu(1 + (e^x - 1) / r)      for x >= 0,      H_mu(e^y) = Phi(mu/2 - y/mu) - e^y Phi(-mu/2 - y/mu),
 
 and, since neighbours can be exchanged, h(e^-x) = 1 - e^-x + e^-x h(e^x). It bounds the divergence at all orders, also
-below 1, so it composes (Zhu, Dong and Wang 2022, Thm. 10 and Prop. 30). A removed
-worker leaves its seat to somebody else: (1 - r) W + r P against W, and back (Thm. 11).
+below 1, so it composes (Zhu, Dong and Wang 2022, Thm. 10 and Prop. 30). A removed worker leaves its seat to somebody
+else: (1 - r) W + r P against W, and back (Thm. 11).
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ def counted_slots_epsilon(slots: GaussianSlots, delta: float) -> float:
 
 def _composed_epsilon(slots: GaussianSlots, kinds: list[tuple[float, int]], step: float, delta: float) -> float:
     composed = None
-    for exponent, count in kinds:
-        together = _slot_distribution(slots, exponent, step).self_compose(count)
-        composed = together if composed is None else composed.compose(together)
-    assert composed is not None
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the library's, in moments that it leaves out
+        for exponent, count in kinds:
+            together = _slot_distribution(slots, exponent, step).self_compose(count)
+            composed = together if composed is None else composed.compose(together)
+        assert composed is not None
         epsilon = float(composed.get_epsilon_for_delta(delta))
     if epsilon < _LARGEST_DIRECT_LOSS:
         return epsilon
