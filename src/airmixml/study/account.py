@@ -50,6 +50,7 @@ class Account:
         refusals: (adversary, accountant) to why that accountant cannot treat it.
         power: how the power was set, in words.
         tally: the rehearsed schedule, if there was one.
+        in_watts: whether powers are watts; plain numbers have no unit.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Account:
     refusals: dict[tuple[str, str], str]
     power: str
     tally: Tally | None = None
+    in_watts: bool = True
 
     @property
     def typical_slots(self) -> float:
@@ -75,6 +77,12 @@ class Account:
         multiplier = self.design.noise_multiplier(self.adjacency)
         return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
 
+    def _plain(self, statement: PrivacyStatement) -> dict[str, Any]:
+        values = statement.to_dict()
+        if not self.in_watts:
+            del values["noise_watts_per_symbol"]
+        return values
+
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values for JSON."""
         design = self.design
@@ -87,7 +95,7 @@ class Account:
             "power": self.power,
             "noise_multiplier": design.noise_multiplier(self.adjacency),
             "typical_worker": {"slots": self.typical_slots, "epsilon_against_server": self.typical_epsilon},
-            "statements": [statement.to_dict() for statement in self.statements],
+            "statements": [self._plain(statement) for statement in self.statements],
             "refusals": [
                 {"adversary": adversary, "accountant": accountant, "why": why}
                 for (adversary, accountant), why in self.refusals.items()
@@ -186,6 +194,7 @@ def account_numbers(
         delta=delta,
         power=power,
         target=None if epsilon is None else (adversary, accountant, epsilon),
+        in_watts=False,
     )
 
 
@@ -199,6 +208,7 @@ def _account(
     power: str,
     tally: Tally | None = None,
     target: tuple[str, str, float] | None = None,
+    in_watts: bool = True,
 ) -> Account:
     statements: list[PrivacyStatement] = []
     refusals: dict[tuple[str, str], str] = {}
@@ -222,6 +232,7 @@ def _account(
         refusals=refusals,
         power=power,
         tally=tally,
+        in_watts=in_watts,
     )
 
 
