@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.scenario import Scenario
 from airmixml.wording import reason
 
@@ -156,7 +157,20 @@ def _account_of_numbers(given: dict[str, Any], of_a_scenario: list[str]) -> Acco
     for name, value in given.items():
         if name in rules:
             rules[name].check(flags[name], value)
-    return account_numbers(**{"delta": 1e-5, **given})
+    try:
+        return account_numbers(**{"delta": 1e-5, **given})
+    except AirMixError as problem:
+        raise type(problem)(_with_flags(str(problem))) from None
+
+
+def _with_flags(message: str) -> str:
+    """Return a message about scenario keys as one about the flags of plain numbers."""
+    names = "scheduled|epsilon|delta|accountant|adversary|adjacency|sampling|max_participations|colluders"
+    return re.sub(
+        rf"(?<![\w.-])(?:privacy\.)?({names})(?= = |: )",
+        lambda found: "--" + found[1].replace("_", "-"),
+        message,
+    )
 
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:

@@ -53,11 +53,12 @@ class GaussianSlots:
     why: str = ""
 
     def __post_init__(self) -> None:
-        if self.adjacency not in ADJACENCIES or self.sampling not in SAMPLINGS:
-            raise PrivacyError(
-                f"adjacency = {self.adjacency!r}, sampling = {self.sampling!r}: must be one of "
-                f"{', '.join(ADJACENCIES)} and one of {', '.join(SAMPLINGS)}"
-            )
+        for name, value, allowed in (
+            ("adjacency", self.adjacency, ADJACENCIES),
+            ("sampling", self.sampling, SAMPLINGS),
+        ):
+            if value not in allowed:
+                raise PrivacyError(f"{name} = {value!r}: must be one of {', '.join(allowed)}")
         if len(self.exponents) != len(self.counts) or not self.exponents:
             raise PrivacyError("exponents and counts: must be of the same length, at least 1")
         if not all(math.isfinite(value) and value >= 0.0 for value in self.exponents):
