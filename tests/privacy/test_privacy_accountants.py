@@ -1,5 +1,5 @@
 import math
-from functools import lru_cache, reduce
+from functools import reduce
 
 import dp_accounting
 import mpmath
@@ -8,6 +8,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from dp_accounting.rdp import RdpAccountant
+from slots_for_tests import gaussian_epsilon_with_many_digits
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ACCOUNTANTS, GaussianSlots, certified_epsilon
@@ -30,25 +31,6 @@ def slots(
         sampled=sampling[1],
         population=sampling[2],
     )
-
-
-@lru_cache
-def gaussian_epsilon_with_many_digits(total: float, delta: float) -> mpmath.mpf:
-    """Epsilon at which Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) is delta, by halving an interval."""
-    with mpmath.workdps(60):
-        mu = mpmath.sqrt(mpmath.mpf(total))
-
-        def gap(epsilon: mpmath.mpf) -> mpmath.mpf:
-            first = mpmath.ncdf(mu / 2 - epsilon / mu)
-            return first - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu) - mpmath.mpf(delta)
-
-        if gap(mpmath.mpf(0)) <= 0:
-            return mpmath.mpf(0)
-        low, high = mpmath.mpf(0), mu**2 / 2 + mu * mpmath.sqrt(2 * mpmath.log(1 / mpmath.mpf(delta)))
-        for _ in range(90):
-            middle = (low + high) / 2
-            low, high = (middle, high) if gap(middle) > 0 else (low, middle)
-        return high
 
 
 def even_moment(exponent: mpmath.mpf, order: int) -> mpmath.mpf:

@@ -5,6 +5,7 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slots_for_tests import assert_calibrated, spent
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy import (
@@ -16,7 +17,6 @@ from airmixml.privacy import (
     Server,
     calibrate_power,
     check_target,
-    state_privacy,
 )
 
 NEAR = Eavesdropper(gain=1e-8, own_noise_watts=4e-15)
@@ -48,18 +48,6 @@ some_designs = st.builds(
 )
 targets = st.floats(math.log(0.05), math.log(1e8)).map(math.exp)
 deltas = st.floats(-9, -1).map(lambda log: 10.0**log)
-
-
-def spent(design: Design, adversary: Adversary, accountant: str, adjacency: str, delta: float) -> float:
-    return state_privacy(design, adversary, accountant, adjacency=adjacency, delta=delta).epsilon
-
-
-def assert_calibrated(
-    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
-) -> None:
-    factor = calibrate_power(design, adversary, accountant, adjacency=adjacency, epsilon=epsilon, delta=delta)
-    assert spent(design.scaled(factor), adversary, accountant, adjacency, delta) <= epsilon
-    assert spent(design.scaled(1.01 * factor), adversary, accountant, adjacency, delta) > epsilon
 
 
 @given(

@@ -1,4 +1,5 @@
 import pytest
+from slots_for_tests import assert_calibrated
 
 from airmixml.privacy import (
     Adversary,
@@ -6,8 +7,6 @@ from airmixml.privacy import (
     Eavesdropper,
     Release,
     Sensitivity,
-    calibrate_power,
-    state_privacy,
 )
 
 NEAR = Eavesdropper(gain=1e-8, own_noise_watts=4e-15)
@@ -27,18 +26,6 @@ def design_of(watts: tuple[float, ...], counts: tuple[int, ...], workers: int, s
 
 ONE_KIND = design_of((3e-15,), (200,), 100, 2)
 TWO_KINDS = design_of((1e-15, 2e-14), (60, 10), 100, 2)
-
-
-def spent(design: Design, adversary: Adversary, accountant: str, adjacency: str, delta: float) -> float:
-    return state_privacy(design, adversary, accountant, adjacency=adjacency, delta=delta).epsilon
-
-
-def assert_calibrated(
-    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
-) -> None:
-    factor = calibrate_power(design, adversary, accountant, adjacency=adjacency, epsilon=epsilon, delta=delta)
-    assert spent(design.scaled(factor), adversary, accountant, adjacency, delta) <= epsilon
-    assert spent(design.scaled(1.01 * factor), adversary, accountant, adjacency, delta) > epsilon
 
 
 @pytest.mark.parametrize(

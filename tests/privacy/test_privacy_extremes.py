@@ -1,10 +1,10 @@
 import math
-from functools import lru_cache
 
 import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
+from slots_for_tests import gaussian_epsilon_with_many_digits
 
 from airmixml.privacy import GaussianSlots, certified_epsilon
 
@@ -20,25 +20,6 @@ def hidden_slots(
         sampled=sampled,
         population=population,
     )
-
-
-@lru_cache
-def gaussian_epsilon_with_many_digits(total: float, delta: float) -> mpmath.mpf:
-    """Epsilon at which Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) is delta, by halving an interval."""
-    with mpmath.workdps(60):
-        mu = mpmath.sqrt(mpmath.mpf(total))
-
-        def gap(epsilon: mpmath.mpf) -> mpmath.mpf:
-            first = mpmath.ncdf(mu / 2 - epsilon / mu)
-            return first - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu) - mpmath.mpf(delta)
-
-        if gap(mpmath.mpf(0)) <= 0:
-            return mpmath.mpf(0)
-        low, high = mpmath.mpf(0), mu**2 / 2 + mu * mpmath.sqrt(2 * mpmath.log(1 / mpmath.mpf(delta)))
-        for _ in range(90):
-            middle = (low + high) / 2
-            low, high = (middle, high) if gap(middle) > 0 else (low, middle)
-        return high
 
 
 def unamplified(exponent: float, count: int, delta: float) -> float:

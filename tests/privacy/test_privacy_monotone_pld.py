@@ -1,44 +1,16 @@
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slots_for_tests import hidden, worse_versions
 
 from airmixml.privacy import Adversary, Design, Eavesdropper, GaussianSlots, Release, Sensitivity, state_privacy
 from airmixml.privacy.accountants import COARSE_PLD, certified_epsilon
 
 # How much the steps of the losses may move an epsilon.
 DISCRETISATION = 1e-3
-
-
-def hidden(
-    exponents: tuple[float, ...], counts: tuple[int, ...], sampled: int, population: int, adjacency: str = "replace-one"
-) -> GaussianSlots:
-    return GaussianSlots(
-        exponents=exponents,
-        counts=counts,
-        adjacency=adjacency,
-        sampling="without-replacement",
-        sampled=sampled,
-        population=population,
-    )
-
-
-def worse_versions(mechanism: GaussianSlots, factor: float) -> dict[str, GaussianSlots]:
-    """Return slots that tell more, by what was changed."""
-    return {
-        "more power": mechanism.scaled(factor),
-        "more slots": replace(mechanism, counts=tuple(math.ceil(factor * count) for count in mechanism.counts)),
-        "more sampled": replace(mechanism, sampled=min(mechanism.population, math.ceil(factor * mechanism.sampled))),
-        "fewer to hide among": replace(
-            mechanism, population=max(mechanism.sampled, math.floor(mechanism.population / factor))
-        ),
-        "one kind more": replace(
-            mechanism, exponents=(*mechanism.exponents, 0.1), counts=(*mechanism.counts, math.ceil(10 * factor))
-        ),
-    }
 
 
 def assert_grows(mechanism: GaussianSlots, factor: float, delta: float) -> None:

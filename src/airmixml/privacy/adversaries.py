@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
+from airmixml.privacy.loose_bound import slot_privacy_exponent
 from airmixml.privacy.mechanism import GaussianSlots
 
 __all__ = ["ADVERSARIES", "Adversary", "Eavesdropper", "Release", "Server"]
@@ -207,12 +208,15 @@ def _known_schedule(
     squared_move: float,
 ) -> GaussianSlots:
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
-    per_watt = squared_move / (noise_watts / 2.0)
     every = GaussianSlots(
-        exponents=tuple(per_watt * value for value in watts), counts=design.counts, adjacency=adjacency
+        exponents=_exponents(watts, noise_watts, squared_move), counts=design.counts, adjacency=adjacency
     )
     drawn = worst_watts is not None
-    total = every.worst(design.participations) if worst_watts is None else per_watt * worst_watts
+    total = (
+        every.worst(design.participations)
+        if worst_watts is None
+        else _exponents((worst_watts,), noise_watts, squared_move)[0]
+    )
     return replace(
         every,
         exponents=(total,),
@@ -223,6 +227,11 @@ def _known_schedule(
         schedule_failure=0.0 if drawn else design.schedule_failure,
         why=_known_in_words(design),
     )
+
+
+def _exponents(watts: tuple[float, ...], noise_watts: float, squared_move: float) -> tuple[float, ...]:
+    """Return epsilon_t(2) of slots in which a share of 1 is received that strongly."""
+    return tuple(slot_privacy_exponent(1.0, watts, noise_watts, squared_move).tolist())
 
 
 def _any_schedule(design: Design) -> str:
@@ -255,7 +264,7 @@ def _hidden_schedule(
     if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
         squared_move = max(squared_move, design.sensitivity.squared_move(adjacency, "none"))
     slots = GaussianSlots(
-        exponents=tuple(squared_move * value / (noise_watts / 2.0) for value in watts),
+        exponents=_exponents(watts, noise_watts, squared_move),
         counts=design.counts,
         adjacency=adjacency,
         squared_move=squared_move,
