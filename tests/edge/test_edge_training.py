@@ -66,9 +66,9 @@ def test_the_steps_are_those_of_plain_adam(two_clouds: DataSet) -> None:
     """Replay the batches with torch's unfused Adam, its own state, and the loss written out."""
     inputs, labels = mixtures_of(two_clouds)
     batches: list[tuple[torch.Tensor, torch.Tensor]] = []
-    from airmixml.edge import training
+    from airmixml.edge import fitting
 
-    true_make_step = training.make_step
+    true_make_step = fitting.make_step
 
     def recording(*arguments: Any) -> Any:
         step = true_make_step(*arguments)
@@ -80,7 +80,7 @@ def test_the_steps_are_those_of_plain_adam(two_clouds: DataSet) -> None:
         return both
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "make_step", recording)
+        patch.setattr(fitting, "make_step", recording)
         trained = train_model(SMALL, two_clouds, inputs, labels, seed=5)
     start = train_model(Learner(hidden_units=(8,), epochs=1, learning_rate=1e-30), two_clouds, inputs, labels, seed=5)
     optimiser = torch.optim.Adam(start.model.parameters(), lr=1e-3, betas=(0.9, 0.999), foreach=False)

@@ -2,7 +2,7 @@
 
 from airmixml.edge.loss import soft_cross_entropy
 from airmixml.edge.models import build_model
-from airmixml.edge.training import TrainedModel, TrainingHistory, class_scores, train, train_model
+from airmixml.edge.training import TrainedModel, TrainingHistory, class_scores, train, train_model, train_stack
 
 __all__ = [
     "TrainedModel",
@@ -12,4 +12,5 @@ __all__ = [
     "soft_cross_entropy",
     "train",
     "train_model",
+    "train_stack",
 ]

@@ -20,8 +20,8 @@ def soft_cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     its gradient vanishes where the bound holds. On a one-hot label it is the usual cross-entropy.
 
     Args:
-        scores: class scores; batch x classes.
-        labels: received label mixtures; batch x classes.
+        scores: class scores; batch x classes, or networks x batch x classes for one loss per network.
+        labels: received label mixtures, of the same shape.
     """
-    log_probability = torch.log_softmax(scores, dim=1).clamp(min=math.log(SMALLEST_PROBABILITY))
-    return -(labels * log_probability).sum(dim=1).mean()
+    log_probability = torch.log_softmax(scores, dim=-1).clamp(min=math.log(SMALLEST_PROBABILITY))
+    return -(labels * log_probability).sum(dim=-1).mean(dim=-1)

@@ -24,26 +24,26 @@ def make_step(
     """Return a function that trains on one batch and adds the batch's summed loss to ``loss_sum``.
 
     Args:
-        model: network on the device.
+        model: network, or stack of networks, on the device.
         optimiser: its optimiser, with its state already there.
-        loss_sum: a zero-dimensional tensor on the device.
+        loss_sum: one value on the device, or one per network of a stack.
         full_batch: inputs and labels of the size of all batches but the last of an epoch; their values do not matter.
     """
 
     def plain(inputs: torch.Tensor, labels: torch.Tensor) -> None:
         optimiser.zero_grad(set_to_none=False)
         loss = soft_cross_entropy(model(inputs), labels)
-        torch.autograd.backward(loss)
+        torch.autograd.backward(loss.sum())
         optimiser.step()
-        loss_sum.add_(loss.detach(), alpha=len(inputs))
+        loss_sum.add_(loss.detach(), alpha=inputs.shape[-2])
 
     if loss_sum.device.type != "cuda":
         return plain
     replayed = _capture(plain, model, optimiser, loss_sum, full_batch)
-    full_size = len(full_batch[0])
+    full_size = full_batch[0].shape[-2]
 
     def step(inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        (replayed if len(inputs) == full_size else plain)(inputs, labels)
+        (replayed if inputs.shape[-2] == full_size else plain)(inputs, labels)
 
     return step
 

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
 import numpy as np
@@ -92,6 +92,16 @@ class SlotDraws:
     def copy(self) -> Self:
         """Return the same draws in memory of their own."""
         return type(self)(**{entry.name: getattr(self, entry.name).copy() for entry in fields(self)})
+
+    def powered_as(self, setting: AirSetting) -> Self:
+        """Return the same draws with the powers that another setting would give them."""
+        power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)
+        return replace(
+            self,
+            power_scale_watts=power.power_scale_watts,
+            power_watts=power.power_watts,
+            limited=power.limited,
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +13,12 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.design import check_privacy_target
 from airmixml.radio.report import AirReport
-from airmixml.radio.transmission import MixtureBlock, simulate_blocks
+from airmixml.radio.transmission import MixtureBlock, draws_key, simulate_family_blocks
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import DataSet, Population, deploy, load_dataset
 
-__all__ = ["Mixtures", "simulate"]
+__all__ = ["Mixtures", "simulate", "simulate_family"]
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
@@ -65,41 +66,71 @@ def simulate(
         data_dir: folder to look for MNIST in.
         progress: told how many slots are done.
     """
-    speed = speed or Speed()
+    return simulate_family(
+        [scenario], dataset=dataset, population=population, speed=speed, data_dir=data_dir, progress=progress
+    )[0]
+
+
+def simulate_family(
+    scenarios: Sequence[Scenario],
+    *,
+    dataset: DataSet | None = None,
+    population: Population | None = None,
+    speed: Speed | None = None,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> list[Mixtures]:
+    """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
+
+    Each gets the mixtures that ``simulate`` would give it alone. The arguments are those of ``simulate``.
+    """
+    speed, first = speed or Speed(), scenarios[0]
     device = find_device(speed.device)
-    check_privacy_target(scenario)
-    streams = Streams(scenario.seed)
+    for scenario in scenarios:
+        check_privacy_target(scenario)
+        if draws_key(scenario) != draws_key(first):
+            raise ScenarioError(
+                f"{scenario.name}: differs from {first.name} in more than power, privacy and learner; simulate it apart"
+            )
+    streams = Streams(first.seed)
     if dataset is None:
-        dataset = load_dataset(scenario.workers, streams, data_dir=data_dir, progress=progress)
-    slots = scenario.radio.slots
-    _check_memory(scenario, dataset, device)
+        dataset = load_dataset(first.workers, streams, data_dir=data_dir, progress=progress)
+    slots = first.radio.slots
+    _check_memory(first, dataset, device, len(scenarios))
     if population is None:
-        population = deploy(scenario.workers, dataset.train_samples, streams)
-    elif population.count != scenario.workers.count:
-        raise ScenarioError(f"workers.count = {scenario.workers.count}: must be the population's {population.count}")
-    inputs = torch.empty((slots, dataset.input_dim), device=device)
-    labels = torch.empty((slots, dataset.label_dim), device=device)
-    report = AirReport(scenario, dataset, distance_metres=population.distance_metres)
-    examples: MixtureBlock | None = None
+        population = deploy(first.workers, dataset.train_samples, streams)
+    elif population.count != first.workers.count:
+        raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
+    received = [
+        (
+            torch.empty((slots, dataset.input_dim), device=device),
+            torch.empty((slots, dataset.label_dim), device=device),
+            AirReport(scenario, dataset, distance_metres=population.distance_metres),
+        )
+        for scenario in scenarios
+    ]
+    examples: list[MixtureBlock] = []
     progress("over the air", 0, slots)
-    for block in simulate_blocks(scenario, dataset, population, speed=speed):
-        here = slice(block.first_slot, block.first_slot + block.slots)
-        inputs[here], labels[here] = block.inputs, block.labels
-        report.add(block)
-        _check_finite(scenario, block)
-        if examples is None:
-            examples = block.head(_EXAMPLE_SLOTS)
+    for blocks in simulate_family_blocks(scenarios, dataset, population, speed=speed):
+        here = slice(blocks[0].first_slot, blocks[0].first_slot + blocks[0].slots)
+        for block, scenario, (inputs, labels, report) in zip(blocks, scenarios, received, strict=True):
+            inputs[here], labels[here] = block.inputs, block.labels
+            report.add(block)
+            _check_finite(scenario, block)
+        examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
         progress("over the air", here.stop, slots)
-    assert examples is not None
-    return Mixtures(
-        scenario=scenario,
-        dataset=dataset,
-        population=population,
-        inputs=inputs,
-        labels=labels,
-        report=report,
-        examples=examples,
-    )
+    return [
+        Mixtures(
+            scenario=scenario,
+            dataset=dataset,
+            population=population,
+            inputs=inputs,
+            labels=labels,
+            report=report,
+            examples=example,
+        )
+        for scenario, example, (inputs, labels, report) in zip(scenarios, examples, received, strict=True)
+    ]
 
 
 def _check_finite(scenario: Scenario, block: MixtureBlock) -> None:
@@ -111,7 +142,7 @@ def _check_finite(scenario: Scenario, block: MixtureBlock) -> None:
         )
 
 
-def _check_memory(scenario: Scenario, dataset: DataSet, device: torch.device) -> None:
+def _check_memory(scenario: Scenario, dataset: DataSet, device: torch.device, members: int) -> None:
     """Refuse what cannot fit rather than be killed half-way."""
     physical = physical_memory_bytes()
     if scenario.workers.count * _BYTES_PER_WORKER > physical:
@@ -120,7 +151,7 @@ def _check_memory(scenario: Scenario, dataset: DataSet, device: torch.device) ->
             "machine; deploy fewer workers"
         )
     # Twice: training shuffles a copy.
-    needed = 2 * 4 * scenario.radio.slots * (dataset.input_dim + dataset.label_dim)
+    needed = 2 * 4 * members * scenario.radio.slots * (dataset.input_dim + dataset.label_dim)
     available = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else physical
     if needed > available:
         raise ScenarioError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -17,7 +17,7 @@ from airmixml.scenario import Scenario, Speed
 from airmixml.units import dbm_to_watts
 from airmixml.workers import DataSet, Population
 
-__all__ = ["MixtureBlock", "simulate_blocks"]
+__all__ = ["MixtureBlock", "draws_key", "simulate_blocks", "simulate_family_blocks"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,15 +87,39 @@ def simulate_blocks(
     The same seed gives the same mixtures for any block size and number of threads; another device changes only how
     sums are rounded.
     """
+    for blocks in simulate_family_blocks([scenario], dataset, population, speed=speed):
+        yield blocks[0]
+
+
+def draws_key(scenario: Scenario) -> Scenario:
+    """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner."""
+    blank = Scenario()
+    mixing = replace(scenario.mixing, power=blank.mixing.power, power_scale_watts=blank.mixing.power_scale_watts)
+    return replace(scenario, name=blank.name, mixing=mixing, privacy=blank.privacy, learner=blank.learner)
+
+
+def simulate_family_blocks(
+    scenarios: Sequence[Scenario], dataset: DataSet, population: Population, *, speed: Speed | None = None
+) -> Iterator[list[MixtureBlock]]:
+    """Run scenarios of equal ``draws_key`` side by side: everything is drawn and mixed once, then sent with each power.
+
+    Yields one block per scenario, the same that the scenario would give alone.
+    """
     speed = speed or Speed()
-    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
-    device = find_device(speed.device)
-    sample_table = symbol_table(dataset).to(device)
+    settings = [
+        AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
+        for scenario in scenarios
+    ]
+    sample_table = symbol_table(dataset).to(find_device(speed.device))
     first_slot = 0
-    for draws in cut_into_blocks(draw_ahead(setting, threads=speed.threads), speed.block_slots):
+    for draws in cut_into_blocks(draw_ahead(settings[0], threads=speed.threads), speed.block_slots):
         with using_threads(speed.threads):
-            block = _receive(setting, dataset.input_dim, population, sample_table, draws, first_slot)
-        yield block
+            clean = _mix(population, sample_table, draws)
+            blocks = [
+                _receive(setting, dataset.input_dim, clean, draws.powered_as(setting) if number else draws, first_slot)
+                for number, setting in enumerate(settings)
+            ]
+        yield blocks
         first_slot += len(draws)
 
 
@@ -106,22 +130,22 @@ def symbol_table(dataset: DataSet) -> torch.Tensor:
     return torch.cat([inputs, labels.to(inputs.dtype)], dim=1)
 
 
-def _receive(
-    setting: AirSetting,
-    input_dim: int,
-    population: Population,
-    sample_table: torch.Tensor,
-    draws: SlotDraws,
-    first_slot: int,
-) -> MixtureBlock:
+def _mix(population: Population, sample_table: torch.Tensor, draws: SlotDraws) -> torch.Tensor:
+    """Return the mixtures without noise; slots x symbols, on the device of the table."""
     device = sample_table.device
-    noise_watts = dbm_to_watts(setting.scenario.radio.noise_dbm)
-    power_scale_watts = torch.from_numpy(draws.power_scale_watts).to(device)
-    clean = mix_samples(
+    return mix_samples(
         sample_table,
         torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device),
         torch.from_numpy(draws.ratios).to(device),
     )
+
+
+def _receive(
+    setting: AirSetting, input_dim: int, clean: torch.Tensor, draws: SlotDraws, first_slot: int
+) -> MixtureBlock:
+    device = clean.device
+    noise_watts = dbm_to_watts(setting.scenario.radio.noise_dbm)
+    power_scale_watts = torch.from_numpy(draws.power_scale_watts).to(device)
     received = receive_mixtures(
         clean, torch.from_numpy(draws.standard_noise).to(device), power_scale_watts, noise_watts
     )
