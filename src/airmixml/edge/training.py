@@ -131,8 +131,8 @@ def train_stack(
     """Train one network on each of several sets of mixtures, all at once, and return each network's history.
 
     Every network starts from the values and sees the mixtures in the order that ``train_model`` would give it with the
-    same seed: apart from rounding, each is trained as if it were alone. A network whose loss stops being a number does not
-    disturb the others.
+    same seed: apart from rounding, each is trained as if it were alone. A network whose loss stops being a number does
+    not disturb the others.
 
     Args:
         learner: model and optimiser settings.
