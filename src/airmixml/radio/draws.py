@@ -12,6 +12,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.errors import ScenarioError
 from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.design import private_received_watts, sensitivity_of
@@ -21,7 +22,16 @@ from airmixml.radio.scheduling import draw_schedule_of
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 
-__all__ = ["AirSetting", "SlotDraws", "chapter_count", "cut_into_blocks", "draw_ahead", "draw_chapter"]
+__all__ = [
+    "AirSetting",
+    "SlotDraws",
+    "chapter_count",
+    "check_family",
+    "cut_into_blocks",
+    "draw_ahead",
+    "draw_chapter",
+    "draws_key",
+]
 
 _BYTES_AHEAD: Final = 500_000_000
 
@@ -111,6 +121,23 @@ class SlotDraws:
         return cls(
             **{entry.name: np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(cls)}
         )
+
+
+def draws_key(scenario: Scenario) -> Scenario:
+    """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner."""
+    blank = Scenario()
+    mixing = replace(scenario.mixing, power=blank.mixing.power, power_scale_watts=blank.mixing.power_scale_watts)
+    return replace(scenario, name=blank.name, mixing=mixing, privacy=blank.privacy, learner=blank.learner)
+
+
+def check_family(scenarios: Sequence[Scenario]) -> None:
+    """Refuse scenarios that do not share all their draws."""
+    first = scenarios[0]
+    for scenario in scenarios[1:]:
+        if draws_key(scenario) != draws_key(first):
+            raise ScenarioError(
+                f"{scenario.name}: differs from {first.name} in more than power, privacy and learner; simulate it apart"
+            )
 
 
 def chapter_count(slots: int) -> int:

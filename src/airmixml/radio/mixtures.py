@@ -12,8 +12,9 @@ from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.design import check_privacy_target
+from airmixml.radio.draws import check_family
 from airmixml.radio.report import AirReport
-from airmixml.radio.transmission import MixtureBlock, draws_key, simulate_family_blocks
+from airmixml.radio.transmission import MixtureBlock, simulate_family_blocks
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import DataSet, Population, deploy, load_dataset
@@ -88,10 +89,7 @@ def simulate_family(
     device = find_device(speed.device)
     for scenario in scenarios:
         check_privacy_target(scenario)
-        if draws_key(scenario) != draws_key(first):
-            raise ScenarioError(
-                f"{scenario.name}: differs from {first.name} in more than power, privacy and learner; simulate it apart"
-            )
+    check_family(scenarios)
     streams = Streams(first.seed)
     if dataset is None:
         dataset = load_dataset(first.workers, streams, data_dir=data_dir, progress=progress)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, draw_ahead
+from airmixml.radio.draws import AirSetting, check_family, draw_ahead
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import place_workers
 
-__all__ = ["placed_distances", "rehearse"]
+__all__ = ["placed_distances", "rehearse", "rehearse_family"]
 
 
 def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Progress = silent) -> Tally:
@@ -24,13 +26,22 @@ def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Pr
         label_dim: d_Y.
         progress: told how many slots are done.
     """
-    distance_metres = placed_distances(scenario)
-    setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
-    tally = Tally(scenario, input_dim, label_dim, distance_metres)
-    for draws in draw_ahead(setting, noise=False):
-        tally.add_draws(draws)
-        progress("rehearsal", tally.slots, scenario.radio.slots)
-    return tally
+    return rehearse_family([scenario], input_dim, label_dim, progress=progress)[0]
+
+
+def rehearse_family(
+    scenarios: Sequence[Scenario], input_dim: int, label_dim: int, *, progress: Progress = silent
+) -> list[Tally]:
+    """Rehearse scenarios that differ only in power, privacy target and learner; all else is drawn once."""
+    check_family(scenarios)
+    distance_metres = placed_distances(scenarios[0])
+    settings = [AirSetting.of(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
+    tallies = [Tally(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
+    for draws in draw_ahead(settings[0], noise=False):
+        for setting, tally in zip(settings, tallies, strict=True):
+            tally.add_draws(draws if setting is settings[0] else draws.powered_as(setting))
+        progress("rehearsal", tallies[0].slots, scenarios[0].radio.slots)
+    return tallies
 
 
 def placed_distances(scenario: Scenario) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from airmixml.scenario import Scenario, Speed
 from airmixml.units import dbm_to_watts
 from airmixml.workers import DataSet, Population
 
-__all__ = ["MixtureBlock", "draws_key", "simulate_blocks", "simulate_family_blocks"]
+__all__ = ["MixtureBlock", "simulate_blocks", "simulate_family_blocks"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +89,6 @@ def simulate_blocks(
     """
     for blocks in simulate_family_blocks([scenario], dataset, population, speed=speed):
         yield blocks[0]
-
-
-def draws_key(scenario: Scenario) -> Scenario:
-    """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner."""
-    blank = Scenario()
-    mixing = replace(scenario.mixing, power=blank.mixing.power, power_scale_watts=blank.mixing.power_scale_watts)
-    return replace(scenario, name=blank.name, mixing=mixing, privacy=blank.privacy, learner=blank.learner)
 
 
 def simulate_family_blocks(

@@ -21,7 +21,7 @@ from typing import IO, Any
 from airmixml.errors import RunFolderError
 from airmixml.study.files import TEMPORARY_SUFFIX, write_text
 
-__all__ = ["METRICS", "SCENARIO", "RunFolder", "claim_folder", "claim_free_folder", "load_metrics"]
+__all__ = ["METRICS", "SCENARIO", "RunFolder", "claim_folder", "claim_free_folder", "load_metrics", "take_lock"]
 
 METRICS = "metrics.json"
 SCENARIO = "scenario.toml"
@@ -132,7 +132,7 @@ def _enter(final: Path, identity: dict[str, Any], *, force: bool) -> RunFolder |
     except OSError:
         _remove_empty(new_parents)
         raise
-    lock = _take_lock(work / _LOCK)
+    lock = take_lock(work / _LOCK)
     if lock is None:
         return f"{work}: another process is writing it; wait for it or choose another --out"
     folder = RunFolder(final, lock, new_parents)
@@ -160,7 +160,7 @@ def _enter(final: Path, identity: dict[str, Any], *, force: bool) -> RunFolder |
     return folder
 
 
-def _take_lock(path: Path) -> IO[str] | None:
+def take_lock(path: Path) -> IO[str] | None:
     """Lock the file at ``path``; None if another process holds it or has just taken the folder away."""
     try:
         lock = path.open("w")

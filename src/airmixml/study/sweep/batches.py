@@ -1,0 +1,78 @@
+"""What a sweep is cut into: scenarios of one seed that are simulated and trained side by side."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from airmixml.errors import ScenarioError
+from airmixml.scenario import Scenario
+from airmixml.version import __version__
+from airmixml.workers.catalogue import CATALOGUE
+
+__all__ = ["Batch", "Kind", "cut_into_batches"]
+
+Kind = Literal["training", "energy"]
+"""Whether a network is trained on the mixtures, or only the energy of sending them is added up."""
+
+# Mixtures are held three times: as simulated, stacked and shuffled.
+_COPIES: Final = 3
+_BYTES_AT_ONCE: Final = {"cpu": 2_000_000_000, "cuda": 40_000_000_000}
+_MOST_AT_ONCE: Final = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Scenarios that are run together: one data set, one seed, one learner.
+
+    What a batch gives depends on nothing but the batch and the kind of device: not on the number of jobs, the engine,
+    or which other batches there are. So it is what a sweep keeps.
+    """
+
+    kind: Kind
+    scenarios: tuple[Scenario, ...]
+    device: str = "cpu"
+
+    @property
+    def digest(self) -> str:
+        """Name of the batch: equal for equal work."""
+        content = {
+            "kind": self.kind,
+            "scenarios": [scenario.to_dict() for scenario in self.scenarios],
+            "device": self.device.partition(":")[0],
+            "airmixml": __version__,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+    @property
+    def seed(self) -> int:
+        """The seed of all its scenarios."""
+        return self.scenarios[0].seed
+
+
+def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str = "cpu") -> list[Batch]:
+    """Cut scenarios into batches that fit into memory, each of one seed, data set and learner; equal ones run once."""
+    groups: dict[object, list[Scenario]] = {}
+    for scenario in dict.fromkeys(scenarios):
+        groups.setdefault((scenario.seed, scenario.workers, scenario.learner), []).append(scenario)
+    batches = []
+    for alike in groups.values():
+        size = _scenarios_at_once(alike[0], device) if kind == "training" else len(alike)
+        batches += [
+            Batch(kind=kind, scenarios=tuple(alike[start : start + size]), device=device)
+            for start in range(0, len(alike), size)
+        ]
+    return batches
+
+
+def _scenarios_at_once(scenario: Scenario, device: str) -> int:
+    known = CATALOGUE.get(scenario.workers.dataset)
+    if known is None:
+        raise ScenarioError(
+            f"workers.dataset = {scenario.workers.dataset!r}: a sweep needs one of {', '.join(CATALOGUE)}"
+        )
+    mixtures = 4 * _COPIES * scenario.radio.slots * (known.input_dim + known.label_dim)
+    return max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE[device.partition(":")[0]] // mixtures))

@@ -1,0 +1,45 @@
+"""Finished batches on disk: one file each, whole or not there, found again by what was asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from airmixml.study.files import write_text
+from airmixml.study.sweep.batches import Batch
+from airmixml.study.sweep.work import Outcome
+
+__all__ = ["BatchStore"]
+
+
+class BatchStore:
+    """Keeps the outcomes of batches in a folder; a damaged file counts as not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, batch: Batch) -> list[Outcome] | None:
+        """Return the outcomes of a finished batch, or None."""
+        try:
+            content = json.loads(self._file(batch).read_text(encoding="utf-8"))
+            outcomes = content["outcomes"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        whole = isinstance(outcomes, list) and len(outcomes) == len(batch.scenarios)
+        return outcomes if whole and all(isinstance(outcome, dict) and outcome for outcome in outcomes) else None
+
+    def save(self, batch: Batch, outcomes: list[Outcome]) -> None:
+        """Keep the outcomes of a finished batch, unless one of its scenarios failed: that is tried again next time."""
+        if all("error" not in outcome for outcome in outcomes):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            content = {"kind": batch.kind, "seed": batch.seed, "device": batch.device, "outcomes": outcomes}
+            write_text(self._file(batch), json.dumps(content) + "\n")
+        shutil.rmtree(self.checkpoints(batch), ignore_errors=True)
+
+    def checkpoints(self, batch: Batch) -> Path:
+        """Return the folder for the beginnings of a batch."""
+        return self._folder / f"{batch.digest}.partial"
+
+    def _file(self, batch: Batch) -> Path:
+        return self._folder / f"{batch.digest}.json"

@@ -1,0 +1,132 @@
+"""The work of one batch: simulate its scenarios, train them as one stack, and say what each gave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from airmixml.errors import AirMixError
+from airmixml.progress import Progress, silent
+from airmixml.scenario import Scenario, Speed
+from airmixml.streams import Streams
+from airmixml.study.sweep.batches import Batch
+from airmixml.wording import one_line
+
+__all__ = ["Outcome", "run_batch"]
+
+Outcome = dict[str, Any]
+"""What one scenario gave, as plain values; ``{"error": ...}`` if it could not be run."""
+
+
+def run_batch(
+    batch: Batch,
+    *,
+    data_dir: Path | None = None,
+    checkpoints: Path | None = None,
+    progress: Progress = silent,
+) -> list[Outcome]:
+    """Return the outcome of each scenario of the batch, in order.
+
+    A scenario that cannot be run gets an error as its outcome and leaves the others alone.
+
+    Args:
+        batch: what to run.
+        data_dir: folder to look for MNIST in.
+        checkpoints: folder to keep an interrupted training in.
+        progress: told how far the batch is.
+    """
+    if batch.kind == "energy":
+        return _energies(batch, progress)
+    return _trainings(batch, data_dir, checkpoints, progress)
+
+
+def _energies(batch: Batch, progress: Progress) -> list[Outcome]:
+    from airmixml.radio.rehearsal import rehearse_family
+    from airmixml.workers.catalogue import CATALOGUE
+
+    known = CATALOGUE[batch.scenarios[0].workers.dataset]
+    outcomes: list[Outcome] = [{} for _ in batch.scenarios]
+    families = list(_families(batch.scenarios))
+    for number, members in enumerate(families):
+        progress("energy", number, len(families))
+        try:
+            tallies = rehearse_family([batch.scenarios[member] for member in members], known.input_dim, known.label_dim)
+        except AirMixError as problem:
+            for member in members:
+                outcomes[member] = {"error": one_line(str(problem))}
+            continue
+        for member, tally in zip(members, tallies, strict=True):
+            outcomes[member] = {"energy_joules": tally.energy_joules, "power_limited_slots": tally.limited_slots}
+    progress("energy", len(families), len(families))
+    return outcomes
+
+
+def _families(scenarios: tuple[Scenario, ...]) -> Iterator[list[int]]:
+    """Yield the numbers of scenarios that share all their draws."""
+    from airmixml.radio.draws import draws_key
+
+    families: dict[Scenario, list[int]] = {}
+    for number, scenario in enumerate(scenarios):
+        families.setdefault(draws_key(scenario), []).append(number)
+    yield from families.values()
+
+
+def _trainings(batch: Batch, data_dir: Path | None, checkpoints: Path | None, progress: Progress) -> list[Outcome]:
+    import torch
+
+    from airmixml.edge import train_stack
+    from airmixml.radio.mixtures import Mixtures, simulate_family
+    from airmixml.study.checkpoint import FileCheckpoint
+    from airmixml.workers import load_dataset
+
+    first = batch.scenarios[0]
+    # One thread: more would not help small networks, and their number must not change what a batch gives.
+    speed = Speed(device=batch.device, threads=1 if batch.device == "cpu" else 0)
+    dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir)
+    outcomes: list[Outcome] = [{} for _ in batch.scenarios]
+    simulated: dict[int, Mixtures] = {}
+    for members in _families(batch.scenarios):
+        progress("over the air", len(simulated), len(batch.scenarios))
+        try:
+            family = simulate_family([batch.scenarios[member] for member in members], dataset=dataset, speed=speed)
+            simulated.update(zip(members, family, strict=True))
+        except AirMixError as problem:
+            for member in members:
+                outcomes[member] = {"error": one_line(str(problem))}
+    if not simulated:
+        return outcomes
+    checkpoint = None
+    if checkpoints is not None:
+        made_with = f"{batch.digest} {batch.device} torch {torch.__version__}"
+        checkpoint = FileCheckpoint(checkpoints, made_with=made_with)
+    histories = train_stack(
+        first.learner,
+        dataset,
+        torch.stack([mixtures.inputs for mixtures in simulated.values()]),
+        torch.stack([mixtures.labels for mixtures in simulated.values()]),
+        seed=first.seed,
+        speed=speed,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    for (member, mixtures), history in zip(simulated.items(), histories, strict=True):
+        if not all(map(math.isfinite, history.loss)):
+            outcomes[member] = {"error": "training: the loss stopped being a number; the mixtures are too noisy"}
+            continue
+        report = mixtures.report
+        outcomes[member] = {
+            "accuracy": {
+                "final": history.final_accuracy,
+                "best": history.best_accuracy,
+                "best_epoch": history.best_epoch,
+            },
+            "curve": history.test_accuracy,
+            "energy_joules": report.energy_joules,
+            "power_limited_slots": report.limited_slots,
+            "snr_inputs_db": report.input_snr_db.quantile_db(0.5),
+            "epsilon": report.privacy.epsilon,
+            "epsilon_server": report.privacy_against_server.epsilon,
+        }
+    return outcomes
