@@ -13,6 +13,7 @@ from airmixml.cli import data
 from airmixml.cli.account import account_command
 from airmixml.cli.plan import plan_command
 from airmixml.cli.presets import presets_command, show_command
+from airmixml.cli.reproduce import reproduce_command
 from airmixml.cli.run import run_command
 from airmixml.errors import AirMixError
 from airmixml.version import __version__
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command("run")(run_command)
 app.command("account")(account_command)
 app.command("plan")(plan_command)
+app.command("reproduce")(reproduce_command)
 app.command("presets")(presets_command)
 app.command("show")(show_command)
 app.add_typer(data.app, name="data")
@@ -82,7 +84,7 @@ def main() -> None:
         _fail(f"the output cannot be written ({problem.strerror}); free space or write it elsewhere")
     if code == 130:
         goes_on = "; the same command goes on from the last checkpoint (one is kept every few seconds)"
-        sys.stderr.write(f"airmix: interrupted{goes_on if 'run' in sys.argv[1:2] else ''}\n")
+        sys.stderr.write(f"airmix: interrupted{goes_on if sys.argv[1:2] in (['run'], ['reproduce']) else ''}\n")
     sys.exit(code if isinstance(code, int) else 0)
 
 

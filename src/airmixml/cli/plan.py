@@ -12,10 +12,10 @@ from rich.table import Table
 
 from airmixml.cli.account import data_dimensions, picture_path, writing
 from airmixml.cli.run import choose_scenario
-from airmixml.cli.summary import joules
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
+from airmixml.wording import joules
 
 if TYPE_CHECKING:
     from airmixml.study.plan import InputMoments, Plan

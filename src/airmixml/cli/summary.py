@@ -8,8 +8,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from airmixml.scenario import Scenario
+from airmixml.wording import joules
 
-__all__ = ["joules", "run_table"]
+__all__ = ["run_table"]
 
 Rows = list[tuple[str, str]]
 
@@ -142,11 +143,3 @@ def _folder(metrics: dict[str, Any]) -> Rows:
         ("run folder", escape(metrics["run_dir"])),
         ("picture", escape(f"{metrics['run_dir']}/{first}figures/overview.png")),
     ]
-
-
-def joules(value: float) -> str:
-    """Return an energy with a unit that keeps it readable."""
-    for unit, size in (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 1e-12:.3g} pJ"

@@ -72,6 +72,10 @@ def run_sweep(
             for batch in batches
             if batch not in results
         ]
+        if engine == "local" and any(task.batch.kind == "training" for task in tasks):
+            from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
+
+            find_device(tasks[0].batch.device)
         shares: dict[Batch, float] = dict.fromkeys(results, 1.0)
 
         def report(batch: Batch, share: float) -> None:

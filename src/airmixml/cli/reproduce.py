@@ -1,0 +1,149 @@
+"""``airmix reproduce``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from airmixml.study.reproduction import Reproduction
+    from airmixml.study.sweep import Engine
+
+__all__ = ["reproduce_command"]
+
+_DEFAULT_OUT = Path("runs")
+_SHOWN_FAILURES = 5
+
+
+def reproduce_command(
+    targets: Annotated[
+        list[str] | None, typer.Argument(help="table1, table2, fig2, fig3, fig4 or all.", show_default=False)
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="iris or mnist: only that half of the tables.")] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each cell, with seeds 0, 1, ...")] = 3,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes [default: one per core; 1 with cuda, all of a Ray cluster].")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tables, figures and finished cells [default: runs/reproduce].")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version of everything; MNIST becomes 8x8 digits.")
+    ] = False,
+    as_printed: Annotated[
+        bool, typer.Option("--as-printed", help="Leave out the other readings of rows that look misprinted.")
+    ] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+) -> None:
+    """Run the paper's tables and figures again and put them beside what it printed.
+
+    Finished cells are kept: the same command goes on where it was interrupted.
+    """
+    if not targets:
+        raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
+    chosen_engine, chosen_jobs = _check_means(engine, jobs, device)
+    from airmixml.study.reproduction import Request, reproduce
+
+    request = Request(
+        targets=tuple(targets), dataset=dataset, seeds=seeds, quick=quick, as_printed=as_printed, device=device
+    )
+    folder = out or _DEFAULT_OUT / ("reproduce-quick" if quick else "reproduce")
+    with progress_bars() as progress:
+        reproduction = reproduce(
+            request, folder, jobs=chosen_jobs, engine=chosen_engine, data_dir=data_dir, progress=progress
+        )
+    if as_json:
+        print_json(
+            {
+                **reproduction.to_dict(),
+                "failures": reproduction.failures,
+                "out": str(folder),
+                "files": [str(path) for path in reproduction.files],
+                "seconds": reproduction.seconds,
+            }
+        )
+    else:
+        _print(reproduction)
+    _tell_failures(reproduction)
+
+
+def _check_means(engine: str, jobs: int | None, device: str) -> tuple[Engine, int]:
+    if engine not in ("local", "ray"):
+        raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
+    if jobs is not None and not 1 <= jobs <= 4096:
+        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
+    if engine == "ray":
+        return "ray", jobs or 0
+    return "local", jobs or (1 if device.startswith("cuda") else os.cpu_count() or 1)
+
+
+def _print(reproduction: Reproduction) -> None:
+    verdicts = Table(title="Against print", title_justify="left", title_style="bold")
+    for name in ("", "agrees", "trend agrees", "does not follow"):
+        verdicts.add_column(name, justify="left" if not name else "right")
+    for (target, dataset), results in reproduction.parts().items():
+        for reading, label in ((False, "as printed"), (True, "read otherwise")):
+            read = [each for each in results if bool(each.cell.reading) == reading and each.cell.printed is not None]
+            accuracy = bool(read) and read[0].cell.quantity == "accuracy"
+            for quantity in ("verdict", "best_epoch_verdict") if accuracy else ("verdict",):
+                counts = Counter(getattr(each, quantity).partition(" from")[0] for each in read)
+                which = {"verdict": ", final epoch", "best_epoch_verdict": ", best epoch"}[quantity] if accuracy else ""
+                if read:
+                    verdicts.add_row(
+                        f"{target} {dataset}, {label}{which}",
+                        *(str(counts[verdict]) for verdict in ("agrees", "trend agrees", "does not follow")),
+                    )
+    if verdicts.row_count:
+        console.print(verdicts)
+    _print_claims(reproduction)
+    kept = f" ({reproduction.kept_batches} of {reproduction.batches} batches were there already)"
+    console.print(
+        f"{reproduction.seconds:.1f} s{kept if reproduction.kept_batches else ''}; everything in "
+        f"[bold]{escape(str(reproduction.out / 'report.md'))}[/bold]",
+        soft_wrap=True,
+    )
+    pictures = [escape(str(path)) for path in reproduction.files if path.suffix == ".png"]
+    console.print(f"pictures: {', '.join(pictures)}", soft_wrap=True)
+
+
+def _print_claims(reproduction: Reproduction) -> None:
+    if not reproduction.claims:
+        return
+    decisions = {"holds": "green", "undecided": "yellow", "does not hold": "red"}
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for claim in reproduction.claims:
+        counts.setdefault((claim.place, claim.says), Counter())[claim.decision] += 1
+    claims = Table(title="What the text claims, in how many cases", title_justify="left", title_style="bold")
+    for name in ("place", "the paper says"):
+        claims.add_column(name, overflow="fold")
+    for decision in decisions:
+        claims.add_column(decision, justify="right")
+    for (place, says), found in counts.items():
+        cells = (f"[{colour}]{found[name]}[/]" if found[name] else "" for name, colour in decisions.items())
+        claims.add_row(escape(place), escape(says), *cells)
+    console.print(claims)
+
+
+def _tell_failures(reproduction: Reproduction) -> None:
+    failures = reproduction.failures
+    if not failures:
+        return
+    for failure in failures[:_SHOWN_FAILURES]:
+        sys.stderr.write(f"airmix: failed: {failure}\n")
+    if len(failures) > _SHOWN_FAILURES:
+        sys.stderr.write(f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n")
+    sys.stderr.write("airmix: the other cells are kept; the same command tries again what failed\n")
+    raise typer.Exit(1)

@@ -1,0 +1,164 @@
+"""The same table as Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airmixml.study.reproduction.claims import Claim
+from airmixml.study.reproduction.results import CellResult, Summary
+from airmixml.wording import joules
+
+__all__ = ["TextTable", "claims_table", "results_csv", "results_table", "side_by_side"]
+
+_LATEX = str.maketrans({"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "^": r"\^{}", "±": r"$\pm$"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTable:
+    """A table of texts with a title and a line of explanation."""
+
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def to_markdown(self) -> str:
+        """Return the table with its title and note."""
+        lines = [f"### {self.title}", "", self.note, ""] if self.note else [f"### {self.title}", ""]
+        lines.append("| " + " | ".join(self.columns) + " |")
+        lines.append("|" + "---|" * len(self.columns))
+        lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in self.rows]
+        return "\n".join(lines) + "\n"
+
+    def to_csv(self) -> str:
+        """Return the columns and rows."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self.rows)
+        return text.getvalue()
+
+    def to_latex(self) -> str:
+        """Return a ``tabular`` for use with the package booktabs."""
+        body = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in self.rows]
+        head = " & ".join(rf"\textbf{{{name.translate(_LATEX)}}}" for name in self.columns) + r" \\"
+        return "\n".join(
+            [
+                rf"% {self.title}",
+                rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}",
+                r"\toprule",
+                head,
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+                "",
+            ]
+        )
+
+
+def results_table(title: str, results: Sequence[CellResult]) -> TextTable:
+    """Return one line per cell: print, runs, difference, verdict; for accuracies of the final and of the best epoch."""
+    accuracy = results[0].cell.quantity == "accuracy"
+    printed = any(result.cell.printed is not None for result in results)
+    reread = any(result.cell.reading for result in results)
+    columns = ["row", "column", *(["read as"] if reread else []), *(["printed"] if printed else [])]
+    kinds = ["final epoch", "best epoch"] if accuracy else ["energy"]
+    for kind in kinds:
+        columns += [kind, *(["difference", "verdict"] if printed else [])]
+    rows = []
+    for result in results:
+        row = [result.cell.row, result.cell.column, *([result.cell.reading or "printed"] if reread else [])]
+        if printed:
+            row.append(_value(result.cell.printed, accuracy) + (" (bold)" if result.cell.stands_out else ""))
+        row += _judged(result, result.measured, result.verdict, accuracy, printed)
+        if accuracy:
+            row += _judged(result, result.best_epoch, result.best_epoch_verdict, accuracy, printed)
+        rows.append(tuple(row))
+    seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
+    spread = "mean ± standard deviation over" if seeds > 1 else "of"
+    unit = "Test accuracy in percent" if accuracy else "Energy"
+    return TextTable(title=title, note=f"{unit}, {spread} {seeds} seed(s).", columns=tuple(columns), rows=tuple(rows))
+
+
+def side_by_side(title: str, results: Sequence[CellResult]) -> TextTable:
+    """Return the table in the shape of the paper: in each entry print, then final and best epoch, or print and runs."""
+    accuracy = results[0].cell.quantity == "accuracy"
+    columns = list(dict.fromkeys(result.cell.column for result in results))
+    lines: dict[tuple[str, bool], dict[str, CellResult]] = {}
+    for result in results:
+        lines.setdefault((result.cell.row, result.cell.reading != ""), {})[result.cell.column] = result
+    rows = []
+    for (row, reread), entries in sorted(lines.items(), key=lambda line: list(lines).index((line[0][0], False))):
+        label = f"{row}, read otherwise" if reread else row
+        rows.append((label, *(_entry(entries.get(column), accuracy) for column in columns)))
+    shown = "printed → final epoch (best epoch), in percent" if accuracy else "printed → recomputed"
+    return TextTable(title=title, note=f"{shown}.", columns=("", *columns), rows=tuple(rows))
+
+
+def claims_table(claims: Sequence[Claim]) -> TextTable:
+    """Return one line per claim."""
+    return TextTable(
+        title="What the text claims",
+        note="Differences are means over paired seeds with 95 % confidence intervals.",
+        columns=("place", "the paper says", "case", "verdict", "evidence"),
+        rows=tuple((claim.place, claim.says, claim.case, claim.decision, claim.evidence) for claim in claims),
+    )
+
+
+def results_csv(results: Sequence[CellResult]) -> str:
+    """Return all numbers of the cells, for other programs."""
+    text = io.StringIO()
+    rows = [_flat(result) for result in results]
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _flat(result: CellResult) -> dict[str, Any]:
+    plain = result.to_dict()
+    flat = {name: plain[name] for name in plain if name not in ("measured", "best_epoch", "curve", "errors", "why")}
+    for name in ("measured", "best_epoch"):
+        summary = plain[name] or {"mean": None, "deviation": None, "values": []}
+        flat |= {f"{name}_{part}": summary[part] for part in ("mean", "deviation")}
+        flat[f"{name}_by_seed"] = " ".join(f"{value:.6g}" for value in summary["values"])
+    return flat
+
+
+def _judged(result: CellResult, summary: Summary | None, verdict: str, accuracy: bool, printed: bool) -> list[str]:
+    texts = [_summary(summary, accuracy)]
+    if printed:
+        difference = result.difference(summary)
+        gap = "" if difference is None else f"{difference:+.1f}" if accuracy else f"{100.0 * difference:+.1f} %"
+        texts += [gap, verdict]
+    return texts
+
+
+def _entry(result: CellResult | None, accuracy: bool) -> str:
+    if result is None:
+        return ""
+    measured = "failed" if result.measured is None else _value(result.measured.mean, accuracy)
+    best = f" ({result.best_epoch.mean:.1f})" if result.best_epoch is not None else ""
+    printed = "" if result.cell.printed is None else f"{_value(result.cell.printed, accuracy)} → "
+    return f"{printed}{measured}{best}"
+
+
+def _summary(summary: Summary | None, accuracy: bool) -> str:
+    if summary is None:
+        return "failed"
+    spread = summary.deviation
+    if accuracy:
+        return f"{summary.mean:.1f}" + ("" if spread is None else f" ± {spread:.1f}")
+    share = "" if spread is None else f" ± {100.0 * spread / summary.mean:.1f} %"
+    return _value(summary.mean, accuracy) + share
+
+
+def _value(value: float | None, accuracy: bool) -> str:
+    if value is None:
+        return ""
+    return f"{value:g}" if accuracy and round(value, 2) == value else f"{value:.1f}" if accuracy else joules(value)
