@@ -1,13 +1,14 @@
 # make demo   set everything up and run the paper's Iris experiment
 # make test   set everything up, lint, type-check and run all tests
-# Both need Python 3.11 or newer and nothing else; the second call does no set-up again.
+# make reproduce-quick   run a small version of all of the paper's tables and figures
+# They need Python 3.11 or newer and nothing else; the second call does no set-up again.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test setup clean
+.PHONY: demo test reproduce-quick setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -28,6 +29,11 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
+	rm -rf runs/reproduce-quick
+	$(MAKE) reproduce-quick
+
+reproduce-quick: $(READY)
+	$(BIN)/airmix reproduce all --quick --seeds 2
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info src/*.egg-info

@@ -32,8 +32,12 @@ _LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write the figure whole or not at all."""
+    from matplotlib import rc_context
+
     content = io.BytesIO()
-    figure.savefig(content, format=path.suffix.lstrip(".").lower() or "png", dpi=110)
+    kind = path.suffix.lstrip(".").lower() or "png"
+    with rc_context({"svg.hashsalt": "airmixml"}):  # the same picture is the same file
+        figure.savefig(content, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content.getvalue())
 

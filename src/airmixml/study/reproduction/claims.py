@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -81,16 +81,27 @@ def check_claims(results: Sequence[CellResult]) -> list[Claim]:
         _fading,
         _max_min,
     ]
-    table = _Table(results)
-    return [claim for test in every for claim in test(table)]
+    table = _Table([result for result in results if not result.cell.reading])
+    claims = [claim for test in every for claim in test(table)]
+    reread = [result for result in results if result.cell.reading and result.cell.target == "table1"]
+    if not reread:
+        return claims
+    others = _Table([*table.results, *reread])
+    again = [claim for test in (_bold_entries, _alpha_guidelines) for claim in test(others)]
+    known = {(claim.place, claim.says, claim.case): claim.evidence for claim in claims}
+    return claims + [
+        replace(claim, case=f"{claim.case}, read otherwise")
+        for claim in again
+        if known.get((claim.place, claim.says, claim.case)) != claim.evidence
+    ]
 
 
 class _Table:
-    """Results by their place; only those read as printed."""
+    """Results by their place; of several readings of a place the last counts."""
 
     def __init__(self, results: Sequence[CellResult]) -> None:
-        self.results = [result for result in results if not result.cell.reading and result.measured is not None]
-        self._by_place = {result.cell.place: result for result in self.results}
+        self._by_place = {result.cell.place: result for result in results if result.measured is not None}
+        self.results = list(self._by_place.values())
 
     def of(self, target: str, dataset: str | None = None) -> list[CellResult]:
         return [

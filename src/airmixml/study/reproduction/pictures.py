@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -45,7 +46,7 @@ def draw_ratios_figure(drawn: Sequence[MixingRatios], folder: Path, name: str) -
         for worker, share in enumerate(each.ratios.T):
             axis.bar(range(len(share)), share, bottom=bottom, width=0.9, color=_worker_colour(worker))
             bottom += share
-        axis.set_title(f"alpha = {each.alpha:g}\nlargest share {each.largest_share:.2f}", fontsize=10)
+        axis.set_title(f"α = {each.alpha:g}\nlargest share {each.largest_share:.2f}", fontsize=10)
         axis.set(xticks=[], xlabel="slots", ylim=(0, 1))
     figure.axes[0].set_ylabel("mixing ratio q")
     return _save(figure, folder, name)
@@ -120,8 +121,8 @@ def draw_accuracies(results: Sequence[CellResult], folder: Path, name: str, titl
             axis.plot(
                 *zip(*printed, strict=True), "x", color=_PRINTED, label="printed", markersize=9, markeredgewidth=2
             )
-        axis.set_title(column, fontsize=10)
-        axis.set_xticks(range(len(rows)), [row.replace("epsilon", "ε") for row in rows], rotation=25, fontsize=8)
+        axis.set_title(_pretty(column), fontsize=10)
+        axis.set_xticks(range(len(rows)), [_pretty(row) for row in rows], rotation=25, fontsize=8)
         axis.grid(alpha=0.25)
         axis.set_ylim(0, 103)
     for axis in figure.axes[:: len(columns) // 2]:
@@ -129,6 +130,11 @@ def draw_accuracies(results: Sequence[CellResult], folder: Path, name: str, titl
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
     return _save(figure, folder, name)
+
+
+def _pretty(label: str) -> str:
+    """Return a label with Greek letters and powers of ten."""
+    return re.sub(r"10\^(\d+)", r"$10^{\1}$", label.replace("epsilon", "ε").replace("alpha", "α"))
 
 
 def _points(
@@ -176,7 +182,10 @@ def draw_energies(results: Sequence[CellResult], folder: Path, name: str, title:
         if chosen:
             axis.plot(places, heights, marker, color=colour, label=label, markersize=5, alpha=0.85)
     axis.set_yscale("log")
-    axis.set_xticks(range(len(rows)), [row.replace("epsilon", "ε") for row in rows])
+    if has_print:
+        axis.set_yticks([0.2, 0.5, 1.0, 2.0, 5.0], ["0.2", "0.5", "1", "2", "5"])
+        axis.set_yticks([], minor=True)
+    axis.set_xticks(range(len(rows)), [_pretty(row) for row in rows])
     axis.set_ylabel("recomputed / printed energy" if has_print else "energy [J]")
     if has_print:
         axis.axhspan(0.95, 1.05, color=_OTHER, alpha=0.15, linewidth=0, label="within 5 %")

@@ -100,7 +100,8 @@ class CellResult:
             "best_epoch": self.best_epoch.to_dict() if self.best_epoch else None,
             "best_epoch_difference": self.difference(self.best_epoch),
             "best_epoch_verdict": self.best_epoch_verdict,
-            "curve": [list(point) for point in self.curve],
+            # The curves of the figures; those of the tables are in the finished batches.
+            "curve": [list(point) for point in self.curve] if cell.printed is None else [],
             "errors": list(self.errors),
         }
 

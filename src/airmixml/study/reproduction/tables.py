@@ -10,11 +10,12 @@ from typing import Any
 
 from airmixml.study.reproduction.claims import Claim
 from airmixml.study.reproduction.results import CellResult, Summary
-from airmixml.wording import joules
 
 __all__ = ["TextTable", "claims_table", "results_csv", "results_table", "side_by_side"]
 
-_LATEX = str.maketrans({"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "^": r"\^{}", "±": r"$\pm$"})
+_LATEX = str.maketrans(
+    {"→": r"$\to$", "µ": r"\textmu{}", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "^": r"\^{}", "±": r"$\pm$"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ def results_table(title: str, results: Sequence[CellResult]) -> TextTable:
     for result in results:
         row = [result.cell.row, result.cell.column, *([result.cell.reading or "printed"] if reread else [])]
         if printed:
-            row.append(_value(result.cell.printed, accuracy) + (" (bold)" if result.cell.stands_out else ""))
+            row.append(_printed(result.cell.printed, accuracy) + (" (bold)" if result.cell.stands_out else ""))
         row += _judged(result, result.measured, result.verdict, accuracy, printed)
         if accuracy:
             row += _judged(result, result.best_epoch, result.best_epoch_verdict, accuracy, printed)
@@ -142,9 +143,9 @@ def _judged(result: CellResult, summary: Summary | None, verdict: str, accuracy:
 def _entry(result: CellResult | None, accuracy: bool) -> str:
     if result is None:
         return ""
-    measured = "failed" if result.measured is None else _value(result.measured.mean, accuracy)
+    measured = "failed" if result.measured is None else _mean(result.measured, accuracy)
     best = f" ({result.best_epoch.mean:.1f})" if result.best_epoch is not None else ""
-    printed = "" if result.cell.printed is None else f"{_value(result.cell.printed, accuracy)} → "
+    printed = "" if result.cell.printed is None else f"{_printed(result.cell.printed, accuracy)} → "
     return f"{printed}{measured}{best}"
 
 
@@ -152,13 +153,23 @@ def _summary(summary: Summary | None, accuracy: bool) -> str:
     if summary is None:
         return "failed"
     spread = summary.deviation
-    if accuracy:
-        return f"{summary.mean:.1f}" + ("" if spread is None else f" ± {spread:.1f}")
-    share = "" if spread is None else f" ± {100.0 * spread / summary.mean:.1f} %"
-    return _value(summary.mean, accuracy) + share
+    if spread is None:
+        return _mean(summary, accuracy)
+    return _mean(summary, accuracy) + (f" ± {spread:.1f}" if accuracy else f" ± {100.0 * spread / summary.mean:.1f} %")
 
 
-def _value(value: float | None, accuracy: bool) -> str:
+def _mean(summary: Summary, accuracy: bool) -> str:
+    return f"{summary.mean:.1f}" if accuracy else _energy(summary.mean)
+
+
+def _printed(value: float | None, accuracy: bool) -> str:
     if value is None:
         return ""
-    return f"{value:g}" if accuracy and round(value, 2) == value else f"{value:.1f}" if accuracy else joules(value)
+    if not accuracy:
+        return _energy(value)
+    return f"{value:.1f}" if round(value, 1) == value else f"{value:.2f}"
+
+
+def _energy(value: float) -> str:
+    """Return joules or microjoules, as the paper prints them."""
+    return f"{value:.4g} J" if value >= 0.01 else f"{value * 1e6:.4g} µJ"
