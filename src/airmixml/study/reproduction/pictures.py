@@ -109,7 +109,7 @@ def draw_accuracies(results: Sequence[CellResult], folder: Path, name: str, titl
     rows = list(dict.fromkeys(result.cell.row for result in results))
     columns = list(dict.fromkeys(result.cell.column for result in results))
     figure = _figure(11, 6.2)
-    figure.suptitle(f"Table I: test accuracy, printed and run again ({title})")
+    figure.suptitle(f"Table I: test accuracy ({title})")
     for axis, column in zip(figure.subplots(2, len(columns) // 2, sharex=True, sharey=True).flat, columns, strict=True):
         stated = [each for each in results if each.cell.column == column and not each.cell.reading]
         reread = [each for each in results if each.cell.column == column and each.cell.reading]

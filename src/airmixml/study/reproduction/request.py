@@ -23,7 +23,8 @@ DATASETS: Final = ("iris", "mnist")
 _QUICK_IMAGES: Final = (
     "name=quick-digits",
     "radio.slots=2000",
-    "learner.epochs=4",
+    "learner.epochs=8",
+    "learner.learning_rate=0.01",
     "learner.filters=[8]",
     "learner.hidden_units=[32]",
 )

@@ -97,7 +97,8 @@ def side_by_side(title: str, results: Sequence[CellResult]) -> TextTable:
     for (row, reread), entries in sorted(lines.items(), key=lambda line: list(lines).index((line[0][0], False))):
         label = f"{row}, read otherwise" if reread else row
         rows.append((label, *(_entry(entries.get(column), accuracy) for column in columns)))
-    shown = "printed → final epoch (best epoch), in percent" if accuracy else "printed → recomputed"
+    printed = "printed → " if any(result.cell.printed is not None for result in results) else ""
+    shown = f"{printed}final epoch (best epoch), in percent" if accuracy else f"{printed}recomputed"
     return TextTable(title=title, note=f"{shown}.", columns=("", *columns), rows=tuple(rows))
 
 
