@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -33,7 +32,7 @@ def reproduce_command(
     seeds: Annotated[int, typer.Option(help="Runs of each cell, with seeds 0, 1, ...")] = 3,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     jobs: Annotated[
-        int | None, typer.Option(help="Processes [default: one per core; 1 with cuda, all of a Ray cluster].")
+        int | None, typer.Option(help="Processes [default: one per core; 1 with cuda; all of a Ray cluster].")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
     out: Annotated[
@@ -54,7 +53,7 @@ def reproduce_command(
     """
     if not targets:
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
-    chosen_engine, chosen_jobs = _check_means(engine, jobs, device)
+    chosen_engine = _check_means(engine, jobs)
     from airmixml.study.reproduction import Request, reproduce
 
     request = Request(
@@ -63,7 +62,7 @@ def reproduce_command(
     folder = out or _DEFAULT_OUT / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
         reproduction = reproduce(
-            request, folder, jobs=chosen_jobs, engine=chosen_engine, data_dir=data_dir, progress=progress
+            request, folder, jobs=jobs or 0, engine=chosen_engine, data_dir=data_dir, progress=progress
         )
     if as_json:
         print_json(
@@ -80,14 +79,12 @@ def reproduce_command(
     _tell_failures(reproduction)
 
 
-def _check_means(engine: str, jobs: int | None, device: str) -> tuple[Engine, int]:
+def _check_means(engine: str, jobs: int | None) -> Engine:
     if engine not in ("local", "ray"):
         raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
     if jobs is not None and not 1 <= jobs <= 4096:
         raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
-    if engine == "ray":
-        return "ray", jobs or 0
-    return "local", jobs or (1 if device.startswith("cuda") else os.cpu_count() or 1)
+    return "ray" if engine == "ray" else "local"
 
 
 def _print(reproduction: Reproduction) -> None:

@@ -101,7 +101,8 @@ def _finish_curves(axis: Axes, title: str) -> None:
     axis.set(xlabel="epoch", ylabel="test accuracy [%]")
     axis.set_title(title, fontsize=10)
     axis.grid(alpha=0.25)
-    axis.legend(fontsize=8)
+    if axis.lines:  # none where every curve failed
+        axis.legend(fontsize=8)
 
 
 def draw_accuracies(results: Sequence[CellResult], folder: Path, name: str, title: str) -> list[Path]:
@@ -191,6 +192,7 @@ def draw_energies(results: Sequence[CellResult], folder: Path, name: str, title:
         axis.axhspan(0.95, 1.05, color=_OTHER, alpha=0.15, linewidth=0, label="within 5 %")
         axis.axhline(1.0, color=_PRINTED, linewidth=0.8)
     axis.grid(alpha=0.25)
-    axis.legend(fontsize=9)
+    if axis.lines:
+        axis.legend(fontsize=9)
     axis.set_title(f"Table II: energy, in each row the six columns from left to right ({title})", fontsize=11)
     return _save(figure, folder, name)

@@ -89,7 +89,6 @@ def reproduce(
     groups = request.cell_groups()
     batches = [batch for cells in groups for batch in request.batches(cells)]
     try:
-        out.mkdir(parents=True, exist_ok=True)
         sweep = run_sweep(batches, out / "batches", jobs=jobs, engine=engine, data_dir=data_dir, progress=progress)
         seeds = range(request.seeds)
         results = judge([summarise(cell, sweep, seeds) for cells in groups for cell in cells])
@@ -107,6 +106,8 @@ def reproduce(
             out=out,
         )
         return replace(reproduction, files=write_reproduction(reproduction))
+    except (FileExistsError, NotADirectoryError):
+        raise RunFolderError(f"{out}: is a file or lies in one, and must be a folder; choose another --out") from None
     except OSError as problem:
         raise RunFolderError(
             f"{problem.filename or out}: cannot be written ({problem.strerror or problem}); free space or choose "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -63,7 +64,9 @@ class Request:
         if not 1 <= self.seeds <= 10_000:
             raise ScenarioError(f"--seeds = {self.seeds}: must be at least 1 and at most 10000")
         if self.dataset == "iris" and set(self.targets) <= {"fig3", "fig4"}:
-            raise ScenarioError(f"--dataset = iris: {' and '.join(self.targets)} are about MNIST; leave --dataset out")
+            raise ScenarioError(f"--dataset = iris: nothing of {' and '.join(self.targets)}; leave --dataset out")
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+            raise ScenarioError(f"--device = {self.device!r}: must be cpu or cuda (cuda:1 for the second one)")
 
     @property
     def wanted(self) -> tuple[str, ...]:

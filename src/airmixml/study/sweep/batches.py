@@ -48,6 +48,13 @@ class Batch:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
     @property
+    def bytes_needed(self) -> int:
+        """Memory that its mixtures take, roughly; little where none are kept."""
+        if self.kind == "energy":
+            return 0
+        return len(self.scenarios) * _mixture_bytes(self.scenarios[0])
+
+    @property
     def seed(self) -> int:
         """The seed of all its scenarios."""
         return self.scenarios[0].seed
@@ -57,6 +64,7 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     """Cut scenarios into batches that fit into memory, each of one seed, data set and learner; equal ones run once."""
     groups: dict[object, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
+        _check_known(scenario)
         groups.setdefault((scenario.seed, scenario.workers, scenario.learner), []).append(scenario)
     batches = []
     for alike in groups.values():
@@ -69,10 +77,17 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
 
 
 def _scenarios_at_once(scenario: Scenario, device: str) -> int:
-    known = CATALOGUE.get(scenario.workers.dataset)
-    if known is None:
+    room = _BYTES_AT_ONCE["cuda" if device.startswith("cuda") else "cpu"]
+    return max(1, min(_MOST_AT_ONCE, room // _mixture_bytes(scenario)))
+
+
+def _check_known(scenario: Scenario) -> None:
+    if scenario.workers.dataset not in CATALOGUE:
         raise ScenarioError(
             f"workers.dataset = {scenario.workers.dataset!r}: a sweep needs one of {', '.join(CATALOGUE)}"
         )
-    mixtures = 4 * _COPIES * scenario.radio.slots * (known.input_dim + known.label_dim)
-    return max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE[device.partition(":")[0]] // mixtures))
+
+
+def _mixture_bytes(scenario: Scenario) -> int:
+    known = CATALOGUE[scenario.workers.dataset]
+    return 4 * _COPIES * scenario.radio.slots * (known.input_dim + known.label_dim)

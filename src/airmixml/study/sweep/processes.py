@@ -54,7 +54,7 @@ def attempt(task: Task, report: Share) -> Finished:
         if task.checkpoints is not None:
             task.checkpoints.mkdir(parents=True, exist_ok=True)
         outcomes = run_batch(batch, data_dir=task.data_dir, checkpoints=task.checkpoints, progress=progress)
-    except (AirMixError, OSError, MemoryError, RuntimeError) as problem:
+    except Exception as problem:  # whatever it is, the other batches must not be lost
         name = "" if isinstance(problem, AirMixError) else f"{type(problem).__name__}: "
         outcomes = failure(batch, one_line(f"{name}{problem}"))
     return Finished(batch=batch, outcomes=outcomes)
@@ -82,9 +82,14 @@ class _Worker:
         theirs.close()
         self.task: Task | None = None
 
-    def give(self, task: Task) -> None:
+    def give(self, task: Task) -> bool:
+        """Hand over a batch; False if nobody is there to take it."""
         self.task = task
-        self.connection.send(task)
+        try:
+            self.connection.send(task)
+        except OSError:
+            return False
+        return True
 
     def stop(self) -> None:
         self.process.terminate()
@@ -101,7 +106,7 @@ def run_in_processes(tasks: Sequence[Task], report: Share, jobs: int) -> Iterato
             while waiting and len(workers) < jobs:
                 worker = _Worker()
                 workers.append(worker)
-                worker.give(waiting.pop())
+                worker.give(waiting.pop())  # one that died at once is noticed when it is listened to
             for ready in wait([worker.connection for worker in workers]):
                 worker = next(worker for worker in workers if worker.connection is ready)
                 message = _receive(worker)
@@ -109,11 +114,11 @@ def run_in_processes(tasks: Sequence[Task], report: Share, jobs: int) -> Iterato
                     assert worker.task is not None
                     report(worker.task.batch, message)
                     continue
-                if waiting and worker.process.is_alive():
-                    worker.give(waiting.pop())
-                else:
+                if not waiting or not worker.give(waiting[-1]):
                     worker.stop()
                     workers.remove(worker)
+                else:
+                    waiting.pop()
                 yield message
     finally:
         for worker in workers:
@@ -128,9 +133,14 @@ def _receive(worker: _Worker) -> Any:
         assert worker.task is not None
         worker.process.join()
         code = worker.process.exitcode or 0
-        how = f"by {signal.Signals(-code).name} (out of memory?)" if code < 0 else f"with exit code {code}"
-        why = f"its process ended {how}"
+        why = f"its process ended {_how(code)}"
         return Finished(batch=worker.task.batch, outcomes=failure(worker.task.batch, why))
+
+
+def _how(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"with exit code {exit_code}"
+    return "by SIGKILL (out of memory?)" if exit_code == -signal.SIGKILL else f"by signal {-exit_code}"
 
 
 def _serve(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Batches on a Ray cluster (optional extra ``ray``): the one that RAY_ADDRESS names, else a local one."""
+"""Batches on a Ray cluster (optional extra ``ray``): that of RAY_ADDRESS, one running on this machine, or a new one."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -23,18 +24,29 @@ class BatchStore:
         """Return the outcomes of a finished batch, or None."""
         try:
             content = json.loads(self._file(batch).read_text(encoding="utf-8"))
-            outcomes = content["outcomes"]
-        except (OSError, ValueError, KeyError, TypeError):
+            outcomes: list[Outcome] = content["outcomes"]
+            if content["checksum"] != _checksum(outcomes) or len(outcomes) != len(batch.scenarios):
+                return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        whole = isinstance(outcomes, list) and len(outcomes) == len(batch.scenarios)
-        return outcomes if whole and all(isinstance(outcome, dict) and outcome for outcome in outcomes) else None
+        self._forget_beginnings(batch)
+        return outcomes
 
     def save(self, batch: Batch, outcomes: list[Outcome]) -> None:
         """Keep the outcomes of a finished batch, unless one of its scenarios failed: that is tried again next time."""
         if all("error" not in outcome for outcome in outcomes):
             self._folder.mkdir(parents=True, exist_ok=True)
-            content = {"kind": batch.kind, "seed": batch.seed, "device": batch.device, "outcomes": outcomes}
+            content = {
+                "kind": batch.kind,
+                "seed": batch.seed,
+                "device": batch.device,
+                "checksum": _checksum(outcomes),
+                "outcomes": outcomes,
+            }
             write_text(self._file(batch), json.dumps(content) + "\n")
+        self._forget_beginnings(batch)
+
+    def _forget_beginnings(self, batch: Batch) -> None:
         shutil.rmtree(self.checkpoints(batch), ignore_errors=True)
 
     def checkpoints(self, batch: Batch) -> Path:
@@ -43,3 +55,7 @@ class BatchStore:
 
     def _file(self, batch: Batch) -> Path:
         return self._folder / f"{batch.digest}.json"
+
+
+def _checksum(outcomes: list[Outcome]) -> str:
+    return hashlib.sha256(json.dumps(outcomes, sort_keys=True).encode()).hexdigest()

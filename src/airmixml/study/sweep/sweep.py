@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Literal
 from airmixml.errors import RunFolderError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
+from airmixml.streams import Streams
 from airmixml.study.run_folder import take_lock
 from airmixml.study.sweep.batches import Batch, Kind
 from airmixml.study.sweep.processes import Task, run_here, run_in_processes
@@ -22,6 +24,7 @@ __all__ = ["Engine", "SweepResult", "run_sweep"]
 Engine = Literal["local", "ray"]
 
 _PARTS = 100
+_BYTES_PER_PROCESS = 800_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,17 +56,18 @@ def run_sweep(
     Args:
         batches: what to run.
         folder: where finished batches are kept.
-        jobs: batches at a time (1: in this process; 0 with Ray: as many as the cluster takes).
+        jobs: batches at a time (1: in this process; 0: as many as cores, memory or the cluster allow).
         engine: this machine, or a Ray cluster.
         data_dir: folder to look for MNIST in.
         progress: told how far all batches together are.
     """
+    store, batches = BatchStore(folder), list(dict.fromkeys(batches))
+    _check_means([batch for batch in batches if store.load(batch) is None], engine, data_dir, progress)
     folder.mkdir(parents=True, exist_ok=True)
     lock = take_lock(folder / ".lock")
     if lock is None:
         raise RunFolderError(f"{folder}: another sweep is writing it; wait for it or choose another --out")
     with lock:
-        store = BatchStore(folder)
         found = {batch: store.load(batch) for batch in batches}
         results = {batch: outcomes for batch, outcomes in found.items() if outcomes is not None}
         kept = len(results)
@@ -72,25 +76,24 @@ def run_sweep(
             for batch in batches
             if batch not in results
         ]
-        if engine == "local" and any(task.batch.kind == "training" for task in tasks):
-            from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
-
-            find_device(tasks[0].batch.device)
         shares: dict[Batch, float] = dict.fromkeys(results, 1.0)
 
-        def report(batch: Batch, share: float) -> None:
-            shares[batch] = share
+        def tell() -> None:
             whole = sum(len(each.scenarios) for each in batches)
             done = sum(len(each.scenarios) * share for each, share in shares.items())
             progress("sweep", int(_PARTS * done), _PARTS * whole)
 
-        progress("sweep", 0, _PARTS * sum(len(batch.scenarios) for batch in batches))
+        def report(batch: Batch, share: float) -> None:
+            shares[batch] = share
+            tell()
+
+        tell()
         if engine == "ray":
             finishing = run_on_ray(tasks, report, jobs)
-        elif jobs == 1:
+        elif (useful := min(jobs or _useful_jobs(batches), len(tasks))) <= 1:
             finishing = run_here(tasks, report)
         else:
-            finishing = run_in_processes(tasks, report, jobs)
+            finishing = run_in_processes(tasks, report, useful)
         for finished in finishing:
             store.save(finished.batch, finished.outcomes)
             results[finished.batch] = finished.outcomes
@@ -103,3 +106,25 @@ def run_sweep(
         },
         kept_batches=kept,
     )
+
+
+def _check_means(unfinished: Sequence[Batch], engine: Engine, data_dir: Path | None, progress: Progress) -> None:
+    """Refuse a device or data that are not there before anything is made; download once what all processes need."""
+    trainings = [batch.scenarios[0] for batch in unfinished if batch.kind == "training"]
+    if engine == "ray" or not trainings:
+        return  # what the nodes of a cluster have is theirs to say
+    from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
+    from airmixml.workers import load_dataset
+
+    find_device(unfinished[0].device)
+    for scenario in {scenario.workers.dataset: scenario for scenario in trainings}.values():
+        load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+
+
+def _useful_jobs(batches: Sequence[Batch]) -> int:
+    """Return one job per core as far as memory allows; one for a GPU."""
+    if any(batch.device.startswith("cuda") for batch in batches):
+        return 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    largest = max((batch.bytes_needed for batch in batches), default=0)
+    return min(os.cpu_count() or 1, int(memory // (_BYTES_PER_PROCESS + largest)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
@@ -16,6 +16,7 @@ from airmixml.wording import one_line
 
 __all__ = ["Outcome", "run_batch"]
 
+Result = TypeVar("Result")
 Outcome = dict[str, Any]
 """What one scenario gave, as plain values; ``{"error": ...}`` if it could not be run."""
 
@@ -44,33 +45,46 @@ def run_batch(
 
 def _energies(batch: Batch, progress: Progress) -> list[Outcome]:
     from airmixml.radio.rehearsal import rehearse_family
+    from airmixml.radio.tally import Tally
     from airmixml.workers.catalogue import CATALOGUE
 
     known = CATALOGUE[batch.scenarios[0].workers.dataset]
-    outcomes: list[Outcome] = [{} for _ in batch.scenarios]
-    families = list(_families(batch.scenarios))
-    for number, members in enumerate(families):
-        progress("energy", number, len(families))
-        try:
-            tallies = rehearse_family([batch.scenarios[member] for member in members], known.input_dim, known.label_dim)
-        except AirMixError as problem:
-            for member in members:
-                outcomes[member] = {"error": one_line(str(problem))}
-            continue
-        for member, tally in zip(members, tallies, strict=True):
-            outcomes[member] = {"energy_joules": tally.energy_joules, "power_limited_slots": tally.limited_slots}
-    progress("energy", len(families), len(families))
+
+    def rehearse(family: list[Scenario]) -> list[Tally]:
+        return rehearse_family(family, known.input_dim, known.label_dim)
+
+    tallies, outcomes = _family_by_family(batch, rehearse, lambda done: progress("energy", done, len(batch.scenarios)))
+    for number, tally in tallies.items():
+        outcomes[number] = {"energy_joules": tally.energy_joules, "power_limited_slots": tally.limited_slots}
     return outcomes
 
 
-def _families(scenarios: tuple[Scenario, ...]) -> Iterator[list[int]]:
-    """Yield the numbers of scenarios that share all their draws."""
+def _family_by_family(
+    batch: Batch, run: Callable[[list[Scenario]], list[Result]], report: Callable[[int], None]
+) -> tuple[dict[int, Result], list[Outcome]]:
+    """Run scenarios that share their draws together; return results by number, and outcomes with the errors filled in.
+
+    A family with a member that cannot be run is run one by one: the others lose nothing but time.
+    """
     from airmixml.radio.draws import draws_key
 
     families: dict[Scenario, list[int]] = {}
-    for number, scenario in enumerate(scenarios):
+    for number, scenario in enumerate(batch.scenarios):
         families.setdefault(draws_key(scenario), []).append(number)
-    yield from families.values()
+    results: dict[int, Result] = {}
+    outcomes: list[Outcome] = [{} for _ in batch.scenarios]
+    waiting = list(reversed(families.values()))
+    while waiting:
+        members = waiting.pop()
+        try:
+            results.update(zip(members, run([batch.scenarios[member] for member in members]), strict=True))
+        except AirMixError as problem:
+            if len(members) > 1:
+                waiting += [[member] for member in members]
+            else:
+                outcomes[members[0]] = {"error": one_line(str(problem))}
+        report(len(results))
+    return results, outcomes
 
 
 def _trainings(batch: Batch, data_dir: Path | None, checkpoints: Path | None, progress: Progress) -> list[Outcome]:
@@ -85,16 +99,12 @@ def _trainings(batch: Batch, data_dir: Path | None, checkpoints: Path | None, pr
     # One thread: more would not help small networks, and their number must not change what a batch gives.
     speed = Speed(device=batch.device, threads=1 if batch.device == "cpu" else 0)
     dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir)
-    outcomes: list[Outcome] = [{} for _ in batch.scenarios]
-    simulated: dict[int, Mixtures] = {}
-    for members in _families(batch.scenarios):
-        progress("over the air", len(simulated), len(batch.scenarios))
-        try:
-            family = simulate_family([batch.scenarios[member] for member in members], dataset=dataset, speed=speed)
-            simulated.update(zip(members, family, strict=True))
-        except AirMixError as problem:
-            for member in members:
-                outcomes[member] = {"error": one_line(str(problem))}
+
+    def simulate(family: list[Scenario]) -> list[Mixtures]:
+        return simulate_family(family, dataset=dataset, speed=speed)
+
+    total = len(batch.scenarios)
+    simulated, outcomes = _family_by_family(batch, simulate, lambda done: progress("over the air", done, total))
     if not simulated:
         return outcomes
     checkpoint = None

@@ -1,0 +1,237 @@
+"""``airmix reproduce`` as a process: what it prints and writes, mistakes, failures, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+Refused = Callable[..., str]
+
+# Energies take no training: seconds, and without torch.
+ENERGIES = ("reproduce", "table2", "--dataset", "iris", "--jobs", "1")
+
+
+def has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+# --- What it prints and writes ----------------------------------------------------------------------------------------
+
+
+def test_fig2(airmix: Airmix, tmp_path: Path) -> None:
+    done = airmix("reproduce", "fig2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "runs/reproduce/report.md" in done.stdout
+    assert "pictures: runs/reproduce/fig2.png\n" in done.stdout
+    out = tmp_path / "runs" / "reproduce"
+    files = {path.name for path in out.iterdir() if path.is_file()}
+    assert files == {"fig2.png", "fig2.svg", "report.md", "report.json"}
+    cells = json.loads((out / "report.json").read_text(encoding="utf-8"))["cells"]
+    assert [cell["alpha"] for cell in cells] == [0.1, 1.0, 10.0, 100.0, 1e5]
+    for cell in cells:
+        assert cell["measured"]["mean"] == pytest.approx((1 + cell["alpha"] / 8) / (1 + cell["alpha"]), rel=0.02)
+
+
+def test_json_prints_one_object_and_the_tables_go_on_from_it(airmix: Airmix, tmp_path: Path) -> None:
+    done = airmix(*ENERGIES, "--quick", "--seeds", "2", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    printed: dict[str, Any] = json.loads(done.stdout)
+    assert {"targets", "seeds", "quick", "cells", "claims", "failures", "out", "files", "seconds"} <= set(printed)
+    assert (printed["targets"], printed["seeds"], printed["quick"]) == (["table2"], 2, True)
+    assert (printed["out"], printed["failures"]) == ("runs/reproduce-quick", [])
+    assert printed["seconds"] > 0
+    out = tmp_path / "runs" / "reproduce-quick"
+    written = sorted(f"runs/reproduce-quick/{path.name}" for path in out.iterdir() if path.is_file())
+    assert sorted(printed["files"]) == written
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert {name: printed[name] for name in report} == report
+
+    cells = {(cell["row"], cell["column"], cell["reading"]): cell for cell in printed["cells"]}
+    assert len(cells) == 30 + 8
+    # What the paper prints, in joules, and what becomes of it.
+    for place, value, verdict in (
+        (("epsilon = 5", "8 workers, alpha = 10^5", "as printed"), 0.375e-6, "agrees"),
+        (("epsilon = 10", "8 workers, alpha = 1", "as printed"), 0.125e-6, "agrees"),
+        (("max. power", "8 workers, alpha = 10^5", "as printed"), 0.817, "agrees"),
+        (("epsilon = 10^4", "4 workers, alpha = 10^5", "as printed"), 8.35e-6, "does not follow"),
+        (("epsilon = 10^4", "4 workers, alpha = 10^5", "epsilon = 10^5"), 8.35e-6, "agrees"),
+    ):
+        cell = cells[place]
+        assert cell["printed"] == pytest.approx(value)
+        assert cell["verdict"].startswith(verdict)
+        assert (abs(cell["measured"]["mean"] / value - 1) <= 0.05) == (verdict == "agrees")
+        assert cell["measured"]["seeds"] == [0, 1]
+    assert [claim["says"] for claim in printed["claims"]] == ["a smaller alpha spends less energy"]
+
+    # The same without --json: nothing is run again.
+    again = airmix(*ENERGIES, "--quick", "--seeds", "2")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "(4 of 4 batches were there already); everything in runs/reproduce-quick/report.md\n" in again.stdout
+    assert "pictures: runs/reproduce-quick/table2-iris.png\n" in again.stdout
+    assert "a smaller alpha spends less energy" in " ".join(again.stdout.split())
+    lines = {" ".join(line.strip("│┃ ").replace("│", " ").split()) for line in again.stdout.splitlines()}
+    counts = [sum(cell["verdict"].startswith(word) for cell in cells.values()) for word in ("agrees", "trend", "does")]
+    stated = next(line for line in lines if line.startswith("table2 iris, as printed"))
+    reread = next(line for line in lines if line.startswith("table2 iris, read otherwise"))
+    pairs = zip(stated.split()[-3:], reread.split()[-3:], strict=True)
+    assert [int(one) + int(other) for one, other in pairs] == counts
+    assert json.loads((out / "report.json").read_text(encoding="utf-8")) == report
+
+
+# The real command, but for a fault in whatever eight workers send.
+FAULTY = """
+import airmixml.radio.rehearsal as module
+from airmixml.cli.main import main
+from airmixml.errors import ScenarioError
+rehearse = module.rehearse_family
+def faulty(scenarios, *arguments):
+    if scenarios[0].radio.scheduled == 8:
+        raise ScenarioError("eight is\\nenough")
+    return rehearse(scenarios, *arguments)
+module.rehearse_family = faulty
+main()
+"""
+
+
+def test_cells_that_fail(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FAULTY, *ENERGIES, "--as-printed", "--seeds", "1", "--json", "--out", "here"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    printed = json.loads(done.stdout)
+    failed = [cell for cell in printed["cells"] if cell["measured"] is None]
+    assert {cell["scheduled"] for cell in failed} == {8}
+    assert len(failed) == len(printed["failures"]) == 15
+    assert len(printed["cells"]) == 30
+    assert all(cell["errors"] == ["seed 0: eight is enough"] for cell in failed)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 5 + 2
+    assert lines[0] == ("airmix: failed: table2, iris, epsilon = 5, 8 workers, alpha = 1: seed 0: eight is enough")
+    assert lines[5] == "airmix: failed: 10 more, see report.json"
+    assert "the same command tries again what failed" in lines[6]
+    assert (tmp_path / "here" / "table2-iris.md").read_text(encoding="utf-8").count("| failed |") == 15
+
+
+# --- Mistakes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ([], ["give what to reproduce", "table1, table2, fig2, fig3, fig4 or all"]),
+        (["tabel1"], ["'tabel1'", "did you mean table1?"]),
+        (["table1", "--dataset", "digits"], ["--dataset", "'digits'", "iris or mnist"]),
+        (["fig3", "--dataset", "iris"], ["--dataset", "iris", "fig3"]),
+        (["fig2", "--seeds", "0"], ["--seeds", "0: must be at least 1"]),
+        (["fig2", "--jobs", "0"], ["--jobs", "0: must be at least 1"]),
+        (["fig2", "--engine", "dask"], ["--engine", "'dask'", "local or ray"]),
+    ],
+)
+def test_mistakes_on_the_command_line(refused: Refused, arguments: list[str], parts: list[str]) -> None:
+    line = refused("reproduce", *arguments)
+    for part in parts:
+        assert part in line
+
+
+@pytest.mark.parametrize("target", ["table1", "table2"])
+def test_a_device_that_does_not_exist(refused: Refused, target: str) -> None:
+    line = refused("reproduce", target, "--dataset", "iris", "--quick", "--seeds", "1", "--device", "tpu")
+    assert "device" in line
+    assert "'tpu'" in line
+
+
+def test_cuda_on_a_machine_without_it(refused: Refused) -> None:
+    if has_gpu():
+        pytest.skip("this machine has a GPU")
+    line = refused("reproduce", "table1", "--dataset", "iris", "--quick", "--seeds", "1", "--device", "cuda")
+    assert "device = 'cuda': this machine has no CUDA device" in line
+
+
+def test_an_out_that_is_a_file(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine\n")
+    line = refused("reproduce", "fig2", "--out", "taken")
+    assert "taken: is a file" in line
+    assert "--out" in line
+    assert (tmp_path / "taken").read_text() == "mine\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_out_that_cannot_be_written(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o555)
+    line = refused("reproduce", "fig2", "--out", "locked/inside")
+    assert "locked/inside: cannot be written (Permission denied)" in line
+    assert "--out" in line
+
+
+def test_an_out_in_a_place_where_nobody_can_write(refused: Refused) -> None:
+    line = refused("reproduce", "fig2", "--out", "/proc/nowhere")
+    assert "/proc/nowhere: cannot be written" in line
+    assert "--out" in line
+
+
+def test_a_data_dir_that_does_not_exist(refused: Refused) -> None:
+    line = refused("reproduce", "fig3", "--seeds", "1", "--jobs", "1", "--data-dir", "nowhere")
+    assert "--data-dir" in line
+    assert "nowhere" in line
+
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+SEEDS = 5
+INTERRUPTED = ("reproduce", "table2", "--dataset", "iris", "--as-printed", "--seeds", str(SEEDS))
+
+
+def interrupt_after_the_first_batch(jobs: int, folder: Path) -> tuple[subprocess.Popen[str], str, str]:
+    """Start the sweep and press Ctrl-C, which reaches all processes of the terminal."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "airmixml", *INTERRUPTED, "--jobs", str(jobs), "--out", "here"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        for _ in range(6000):
+            if list((folder / "here" / "batches").glob("*.json")):
+                break
+            assert child.poll() is None, child.communicate()
+            time.sleep(0.01)
+        os.killpg(child.pid, signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.communicate()
+    return child, out, err
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_control_c_and_the_same_command_goes_on(airmix: Airmix, tmp_path: Path, jobs: int) -> None:
+    child, out, err = interrupt_after_the_first_batch(jobs, tmp_path)
+    assert (child.returncode, out) == (130, "")
+    assert err.startswith("airmix: interrupted; the same command goes on")
+    assert err.count("\n") == 1, err
+    folder = tmp_path / "here"
+    assert [entry.name for entry in folder.iterdir()] == ["batches"]  # no report of half a sweep
+    kept = len(list((folder / "batches").glob("*.json")))
+    assert 1 <= kept < SEEDS
+
+    done = airmix(*INTERRUPTED, "--jobs", str(jobs), "--out", "here")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"({kept} of {SEEDS} batches were there already)" in done.stdout
+    assert not list(folder.rglob("*.tmp"))
+    cells = json.loads((folder / "report.json").read_text(encoding="utf-8"))["cells"]
+    assert len(cells) == 30
+    assert all(cell["measured"]["seeds"] == list(range(SEEDS)) for cell in cells)

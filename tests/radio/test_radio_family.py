@@ -1,0 +1,212 @@
+"""Scenarios that share their draws: simulated side by side, each gets what it would get alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from airmixml import Scenario, ScenarioError, Speed, simulate
+from airmixml.radio.draws import check_family, draws_key
+from airmixml.radio.mixtures import Mixtures, simulate_family
+from airmixml.radio.rehearsal import rehearse, rehearse_family
+from airmixml.radio.tally import Tally
+from airmixml.scenario.toml import all_keys
+from airmixml.workers import DataSet, Population
+
+POWERS = (
+    ("mixing.power=dp", "privacy.epsilon=30"),
+    ("mixing.power=dp", "privacy.epsilon=1e4", "privacy.delta=0.001"),
+    ("mixing.power=dp", "privacy.epsilon=100", "privacy.accountant=rdp"),
+    ("mixing.power=max",),
+    ("mixing.power=fixed", "mixing.power_scale_watts=2e-8"),
+    ("mixing.power=fixed", "mixing.power_scale_watts=1e-13", "learner.epochs=3", "name=other"),
+)
+AIRS = (
+    ("mixing.alpha=1",),
+    ("mixing.alpha=1", "radio.fading=rayleigh", "mixing.assignment=max-min"),
+    ("radio.fading=rician", "mixing.policy=nonmix", "radio.max_participations=130"),
+)
+
+
+def family_of(*changes: str, powers: Sequence[tuple[str, ...]] = POWERS) -> list[Scenario]:
+    """500 slots are several chapters, the last of them short."""
+    base = Scenario().with_overrides("workers.count=12", "radio.scheduled=3", "radio.slots=500", *changes)
+    return [base.with_overrides(*power) for power in powers]
+
+
+def assert_equal_tallies(one: Tally, other: Tally) -> None:
+    """To the last bit."""
+    assert one.energy_joules == other.energy_joules
+    assert np.array_equal(one.worker_energy_joules, other.worker_energy_joules)
+    assert (one.slots, one.limited_slots) == (other.slots, other.limited_slots)
+    assert one.largest_power_watts == other.largest_power_watts
+    assert np.array_equal(one.power_dbm.counts, other.power_dbm.counts)
+    assert np.array_equal(one.ledger.received_watts, other.ledger.received_watts)
+    assert one.design == other.design
+    assert one.privacy == other.privacy
+    assert one.privacy_against_server == other.privacy_against_server
+
+
+def assert_equal_mixtures(one: Mixtures, other: Mixtures) -> None:
+    assert one.scenario == other.scenario
+    assert torch.equal(one.inputs, other.inputs)
+    assert torch.equal(one.labels, other.labels)
+    assert_equal_tallies(one.report, other.report)
+    assert np.array_equal(one.report.snr_db.counts, other.report.snr_db.counts)
+    assert torch.equal(one.examples.inputs, other.examples.inputs)
+    assert np.array_equal(one.examples.energy_joules, other.examples.energy_joules)
+
+
+@pytest.mark.parametrize("air", AIRS, ids=["plain", "rayleigh-max-min", "rician-nonmix"])
+def test_each_of_a_family_gets_what_it_would_get_alone(
+    air: tuple[str, ...], small_dataset: DataSet, small_population: Population
+) -> None:
+    """Also with another member in front, whose powers are the ones drawn first."""
+    speed = Speed(block_slots=150, threads=1)
+    scenarios = family_of(*air)
+    alone = [
+        simulate(scenario, dataset=small_dataset, population=small_population, speed=speed) for scenario in scenarios
+    ]
+    assert 0 < alone[4].report.limited_slots < 500
+    assert alone[5].report.limited_slots == 0
+    energies = [mixtures.report.energy_joules for mixtures in alone]
+    assert len(set(energies)) == len(energies)
+    for first in (0, 3, 5):
+        order = [*range(first, len(scenarios)), *range(first)]
+        family = simulate_family(
+            [scenarios[number] for number in order], dataset=small_dataset, population=small_population, speed=speed
+        )
+        for number, mixtures in zip(order, family, strict=True):
+            assert_equal_mixtures(mixtures, alone[number])
+
+
+def test_each_of_a_family_of_iris_gets_what_it_would_get_alone() -> None:
+    """With the data and the places of the workers drawn too."""
+    base = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "mixing.alpha=1", "seed=3")
+    scenarios = [base, base.with_overrides("privacy.epsilon=100"), base.with_overrides("mixing.power=max")]
+    for scenario, mixtures in zip(scenarios, simulate_family(scenarios), strict=True):
+        assert_equal_mixtures(mixtures, simulate(scenario))
+
+
+def test_twice_the_amplitude_is_half_the_noise(small_dataset: DataSet, small_population: Population) -> None:
+    """What the members of a family receive differs in nothing but the size of one and the same noise."""
+    scenarios = family_of(
+        powers=[("mixing.power=fixed", f"mixing.power_scale_watts={watts}") for watts in (1e-15, 4e-15)]
+    )
+    weak, strong = simulate_family(scenarios, dataset=small_dataset, population=small_population)
+    assert torch.equal(weak.examples.clean_inputs, strong.examples.clean_inputs)
+    for name in ("inputs", "labels"):
+        clean = getattr(weak.examples, f"clean_{name}")
+        noises = [(getattr(mixtures.examples, name) - clean).numpy() for mixtures in (weak, strong)]
+        assert np.abs(noises[0]).min() > 0.0
+        assert noises[0] == pytest.approx(2.0 * noises[1], rel=1e-3, abs=1e-5)
+    # The power of a mixture is sent by its workers: four times as much, and none is limited.
+    assert strong.report.energy_joules == pytest.approx(4.0 * weak.report.energy_joules, rel=1e-12, abs=0)
+    assert strong.report.limited_slots == 0
+
+
+@pytest.mark.parametrize("air", AIRS, ids=["plain", "rayleigh-max-min", "rician-nonmix"])
+def test_a_rehearsed_family_is_that_of_single_rehearsals(air: tuple[str, ...]) -> None:
+    scenarios = family_of(*air)
+    for scenario, tally in zip(scenarios, rehearse_family(scenarios, 3, 2), strict=True):
+        assert tally.scenario == scenario
+        assert tally.slots == 500
+        assert_equal_tallies(tally, rehearse(scenario, 3, 2))
+
+
+def test_a_rehearsed_family_costs_what_the_simulated_one_does() -> None:
+    base = Scenario.preset("paper-iris").with_overrides("radio.slots=300", "mixing.alpha=1")
+    scenarios = [base, base.with_overrides("mixing.power=max"), base.with_overrides("privacy.epsilon=50")]
+    for tally, mixtures in zip(rehearse_family(scenarios, 4, 3), simulate_family(scenarios), strict=True):
+        assert tally.energy_joules == pytest.approx(mixtures.report.energy_joules, rel=1e-12, abs=0)
+        assert tally.limited_slots == mixtures.report.limited_slots
+
+
+# Another value for every key of a scenario with three scheduled workers.
+SHARED_DRAWS = (
+    "name=other",
+    "mixing.power=max",
+    "mixing.power_scale_watts=2e-13",
+    "privacy.epsilon=6",
+    "privacy.delta=0.02",
+    "privacy.adversary=server",
+    "privacy.accountant=pld",
+    "privacy.adjacency=remove-one",
+    "privacy.sensitivity=encoder",
+    "privacy.colluders=1",
+    "privacy.eavesdropper_noise_dbm=-100",
+    "privacy.eavesdropper_distance_metres=20",
+    "privacy.eavesdropper_antennas=2",
+    "learner.model=cnn",
+    "learner.hidden_units=8",
+    "learner.filters=4",
+    "learner.kernel_size=3",
+    "learner.pool_size=3",
+    "learner.epochs=7",
+    "learner.batch_size=16",
+    "learner.learning_rate=0.01",
+    "learner.adam_beta1=0.5",
+    "learner.adam_beta2=0.9",
+)
+OTHER_DRAWS = (
+    "seed=1",
+    "workers.dataset=digits",
+    "workers.count=13",
+    "workers.train_samples=50",
+    "workers.side_metres=100",
+    "workers.min_distance_metres=2",
+    "workers.encoder=clip",
+    "workers.clip_norm=2",
+    "workers.input_lower=0",
+    "workers.input_upper=10",
+    "workers.feature_columns=a,b",
+    "workers.label_column=class",
+    "radio.slots=501",
+    "radio.scheduled=4",
+    "radio.slot_seconds=0.002",
+    "radio.path_loss_exponent=3",
+    "radio.unit_path_loss_db=-30",
+    "radio.fading=rayleigh",
+    "radio.rician_k=5",
+    "radio.noise_dbm=-110",
+    "radio.max_power_dbm=20",
+    "radio.max_participations=200",
+    "mixing.policy=equalmix",
+    "mixing.alpha=2",
+    "mixing.prior=0.5,0.25,0.25",
+    "mixing.assignment=max-min",
+)
+
+
+def test_every_key_is_on_one_of_the_two_lists() -> None:
+    """Only one loss exists, so it has no other value."""
+    named = [change.partition("=")[0] for change in (*SHARED_DRAWS, *OTHER_DRAWS)]
+    assert sorted(named) == sorted(set(all_keys()) - {"learner.loss"})
+
+
+@pytest.mark.parametrize("change", SHARED_DRAWS)
+def test_power_privacy_learner_and_name_leave_the_draws_alone(change: str) -> None:
+    (base,) = family_of(powers=[()])
+    changed = base.with_overrides(change)
+    assert changed != base
+    assert draws_key(changed) == draws_key(base)
+    check_family([base, changed])
+
+
+@pytest.mark.parametrize("change", OTHER_DRAWS)
+def test_all_else_makes_a_family_of_its_own(change: str) -> None:
+    (base,) = family_of(powers=[()])
+    odd = base.with_overrides(change, "name=odd")
+    assert draws_key(odd) != draws_key(base)
+    for refuse in (
+        simulate_family,
+        lambda scenarios: rehearse_family(scenarios, 4, 3),
+    ):
+        with pytest.raises(ScenarioError) as refusal:
+            refuse([base, base.with_overrides("mixing.power=max"), odd])
+        assert str(refusal.value) == (
+            "odd: differs from airmix in more than power, privacy and learner; simulate it apart"
+        )

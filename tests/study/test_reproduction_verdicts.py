@@ -1,0 +1,629 @@
+"""Verdicts and claims on results made by hand; quantiles of Student's distribution are those of a printed table."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from airmixml import Scenario
+from airmixml.study.reproduction.cells import Cell
+from airmixml.study.reproduction.claims import Claim, check_claims
+from airmixml.study.reproduction.figure_cells import fig3_cells, fig4_cells
+from airmixml.study.reproduction.intervals import paired_interval
+from airmixml.study.reproduction.printed_tables import table_cells
+from airmixml.study.reproduction.results import CellResult, Summary, judge, summarise
+from airmixml.study.sweep import SweepResult
+
+AGREES, TREND, NOT_FOLLOWING = "agrees", "trend agrees", "does not follow from the stated settings"
+BASE = Scenario.preset("paper-iris")
+
+# t_{0.975} for 1, 2 and 4 degrees of freedom.
+T1, T2, T4 = 12.706, 4.3027, 2.7764
+# Half the interval of three values with the standard deviation 1.
+HALF = T2 / math.sqrt(3)  # 2.484
+
+Values = Sequence[float] | None
+
+
+def summary(*values: float, seeds: Sequence[int] | None = None) -> Summary:
+    return Summary(seeds=tuple(seeds or range(len(values))), values=values)
+
+
+# --- Summaries --------------------------------------------------------------------------------------------------------
+
+
+def test_mean_and_deviation_over_the_seeds() -> None:
+    three = summary(1.0, 2.0, 4.0)
+    assert three.mean == pytest.approx(7 / 3)
+    assert three.deviation == pytest.approx(math.sqrt(7 / 3))  # (16 + 1 + 25) / 9 / 2
+    assert summary(5.0).mean == 5.0
+    assert summary(5.0).deviation is None
+    assert summary(1.0, 3.0, seeds=[4, 7]).to_dict() == {
+        "mean": 2.0,
+        "deviation": pytest.approx(math.sqrt(2)),
+        "seeds": [4, 7],
+        "values": [1.0, 3.0],
+    }
+
+
+def accuracy_outcome(*curve: float) -> dict[str, object]:
+    return {"accuracy": {"final": curve[-1], "best": max(curve)}, "curve": list(curve)}
+
+
+def test_a_cell_is_summed_up_over_the_seeds_that_could_be_run() -> None:
+    cell = Cell(target="table1", dataset="iris", row="r", column="c", quantity="accuracy", scenario=BASE)
+    outcomes = [accuracy_outcome(0.5, 0.9, 0.7), {"error": "no luck"}, accuracy_outcome(0.3, 0.4, 0.6)]
+    sweep = SweepResult(
+        outcomes={("training", BASE.with_seed(seed)): outcome for seed, outcome in enumerate(outcomes)}, kept_batches=0
+    )
+    result = summarise(cell, sweep, range(3))
+    assert result.errors == ("seed 1: no luck",)
+    assert result.measured is not None
+    assert result.best_epoch is not None
+    assert result.measured.seeds == result.best_epoch.seeds == (0, 2)
+    assert result.measured.values == pytest.approx((70.0, 60.0))
+    assert result.best_epoch.values == pytest.approx((90.0, 60.0))
+    means, deviations = zip(*result.curve, strict=True)
+    assert means == pytest.approx((40.0, 65.0, 65.0))
+    assert deviations == pytest.approx((20 / math.sqrt(2), 50 / math.sqrt(2), 10 / math.sqrt(2)))
+
+    lone = summarise(cell, sweep, range(1))
+    assert [deviation for _, deviation in lone.curve] == [0.0, 0.0, 0.0]
+
+    lost = summarise(cell, sweep, range(1, 2))
+    assert (lost.measured, lost.best_epoch, lost.curve) == (None, None, ())
+    assert lost.errors == ("seed 1: no luck",)
+
+
+def test_an_energy_is_summed_up_in_joules() -> None:
+    cell = Cell(target="table2", dataset="iris", row="r", column="c", quantity="energy", scenario=BASE, printed=4e-6)
+    outcomes = {("energy", BASE.with_seed(seed)): {"energy_joules": (1 + 2 * seed) * 1e-6} for seed in range(2)}
+    result = summarise(cell, SweepResult(outcomes=outcomes, kept_batches=0), range(2))
+    assert result.measured is not None
+    assert result.measured.values == (1e-6, 3e-6)
+    assert (result.best_epoch, result.curve, result.errors) == (None, (), ())
+    assert result.difference(result.measured) == pytest.approx(-0.5)  # a share of print, not joules
+    assert result.to_dict()["unit"] == "J"
+
+
+# --- Verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def entry(
+    row: str,
+    column: str,
+    printed: float | None,
+    *values: float,
+    quantity: str = "accuracy",
+    scheduled: int = 4,
+    best: Values = None,
+    reading: str = "",
+) -> CellResult:
+    return CellResult(
+        cell=Cell(
+            target="table1" if quantity == "accuracy" else "table2",
+            dataset="iris",
+            row=row,
+            column=column,
+            quantity=quantity,  # type: ignore[arg-type]
+            scenario=BASE.with_overrides(f"radio.scheduled={scheduled}"),
+            printed=printed,
+            reading=reading,
+        ),
+        measured=summary(*values) if values else None,
+        best_epoch=summary(*best) if best else None,
+    )
+
+
+def verdict(*results: CellResult) -> str:
+    """Return the verdict about the first."""
+    return judge(results)[0].verdict
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((64.0,), AGREES),
+        ((67.0,), AGREES),
+        ((61.0,), AGREES),
+        ((67.001,), NOT_FOLLOWING),
+        ((60.999,), NOT_FOLLOWING),
+        ((50.0, 78.0), AGREES),  # the mean counts, not the spread
+        ((67.0, 67.0, 67.003), NOT_FOLLOWING),
+    ],
+)
+def test_accuracies_agree_to_within_three_points(values: tuple[float, ...], expected: str) -> None:
+    assert verdict(entry("r", "c", 64.0, *values)) == expected
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**-20])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(20.0, AGREES), (21.0, AGREES), (19.0, AGREES), (21.001, NOT_FOLLOWING), (18.999, NOT_FOLLOWING)],
+)
+def test_energies_agree_to_within_five_percent_whatever_their_size(unit: float, value: float, expected: str) -> None:
+    assert verdict(entry("r", "c", 20.0 * unit, value * unit, quantity="energy")) == expected
+
+
+# An entry printed as 50 that is measured as 60; peers are (printed, measured) in its row or column.
+@pytest.mark.parametrize(
+    ("peers", "expected"),
+    [
+        ([(70.0, 61.0)], TREND),
+        ([(70.0, 59.0)], NOT_FOLLOWING),
+        ([(30.0, 59.0)], TREND),
+        ([(30.0, 61.0)], NOT_FOLLOWING),
+        ([(70.0, 60.0)], NOT_FOLLOWING),  # no difference is no order
+        ([(70.0, 61.0), (80.0, 90.0), (20.0, 10.0), (10.0, 99.0)], TREND),  # three of four
+        ([(70.0, 61.0), (80.0, 90.0), (20.0, 99.0), (10.0, 99.0)], NOT_FOLLOWING),  # two of four
+        ([(70.0, 61.0), (80.0, 90.0), (20.0, 99.0)], NOT_FOLLOWING),  # two of three
+        ([(70.0, 61.0)] * 5 + [(20.0, 99.0)] * 2, NOT_FOLLOWING),  # five of seven
+        ([(53.0, 10.0), (47.0, 99.0), (70.0, 80.0)], TREND),  # the first two are printed as good as equal
+        ([(53.01, 10.0), (70.0, 80.0)], NOT_FOLLOWING),
+        ([(53.0, 61.0)], NOT_FOLLOWING),  # nobody to tell the order by
+        ([], NOT_FOLLOWING),
+    ],
+)
+@pytest.mark.parametrize("along", ["row", "column"])
+def test_the_trend_is_the_order_in_row_and_column(peers: list[tuple[float, float]], expected: str, along: str) -> None:
+    others = [
+        entry("r", f"c{number}", *peer) if along == "row" else entry(f"r{number}", "c", *peer)
+        for number, peer in enumerate(peers)
+    ]
+    assert verdict(entry("r", "c", 50.0, 60.0), *others) == expected
+
+
+def test_row_and_column_count_together_and_nothing_else_does() -> None:
+    odd = entry("r", "c", 50.0, 60.0, scheduled=4)
+    right = [entry("r", "c1", 90.0, 91.0), entry("r", "c2", 10.0, 11.0), entry("r1", "c", 90.0, 91.0)]
+    wrong_in_row = entry("r", "c3", 90.0, 11.0)
+    wrong_in_column = entry("r2", "c", 90.0, 11.0)
+    assert verdict(odd, *right, wrong_in_row) == TREND
+    assert verdict(odd, *right, wrong_in_row, wrong_in_column) == NOT_FOLLOWING  # three of five
+    elsewhere = [
+        entry("r1", "c1", 90.0, 11.0),
+        entry("r", "c4", 90.0, 11.0, scheduled=8),  # the same row, but more workers
+        entry("r", "c5", 90.0, 11.0, quantity="energy"),  # another table
+        entry("r", "c6", None, 11.0),
+        entry("r", "c7", 90.0),  # failed
+    ]
+    assert verdict(odd, *right, wrong_in_row, *elsewhere) == TREND
+
+
+@pytest.mark.parametrize(
+    ("quantity", "printed", "measured", "expected"),
+    [
+        ("accuracy", 50.0, 65.0, TREND),
+        ("accuracy", 50.0, 35.0, TREND),
+        ("accuracy", 50.0, 65.01, NOT_FOLLOWING),
+        ("accuracy", 50.0, 34.99, NOT_FOLLOWING),
+        ("energy", 50.0, 100.0, TREND),
+        ("energy", 50.0, 25.0, TREND),
+        ("energy", 50.0, 100.01, NOT_FOLLOWING),
+        ("energy", 50.0, 24.99, NOT_FOLLOWING),
+    ],
+)
+def test_a_trend_ends_fifteen_points_or_a_factor_of_two_away(
+    quantity: str, printed: float, measured: float, expected: str
+) -> None:
+    others = [entry("r", "c1", 300.0, 300.0, quantity=quantity), entry("r", "c2", 3.0, 3.0, quantity=quantity)]
+    assert verdict(entry("r", "c", printed, measured, quantity=quantity), *others) == expected
+
+
+def test_print_that_is_near_is_relative_for_energies() -> None:
+    odd = entry("r", "c", 100.0, 110.0, quantity="energy")
+    assert verdict(odd, entry("r", "c1", 105.0, 120.0, quantity="energy")) == NOT_FOLLOWING  # as good as equal
+    assert verdict(odd, entry("r", "c1", 106.0, 120.0, quantity="energy")) == TREND
+
+
+def test_without_print_or_without_runs_there_is_no_verdict() -> None:
+    judged = judge([entry("r", "c", None, 60.0, best=[70.0]), entry("r", "c1", 60.0), entry("r", "c2", 60.0, 60.0)])
+    assert [(each.verdict, each.best_epoch_verdict) for each in judged] == [("", ""), ("", ""), (AGREES, "")]
+    assert judged[0].difference(judged[0].measured) is None
+    assert judged[1].difference(judged[1].measured) is None
+    assert judged[2].difference(judged[2].measured) == 0.0
+
+
+def test_the_best_epoch_has_a_verdict_of_its_own() -> None:
+    first, second = judge(
+        [entry("r", "c", 80.0, 50.0, best=[81.0]), entry("r", "c1", 50.0, 51.0, best=[90.0])],
+    )
+    assert (first.verdict, first.best_epoch_verdict) == (NOT_FOLLOWING, AGREES)
+    # Printed below its neighbour; so is its final epoch not (51 > 50), but near print; its best epoch is out of reach.
+    assert (second.verdict, second.best_epoch_verdict) == (AGREES, NOT_FOLLOWING)
+
+
+def test_a_reading_is_compared_with_the_readings_beside_it() -> None:
+    stated = [entry("r", "c", 50.0, 60.0), entry("r", "c1", 90.0, 91.0), entry("r", "c2", 90.0, 91.0)]
+    reread = [
+        entry("r", "c", 50.0, 60.0, reading="other"),
+        entry("r", "c1", 90.0, 11.0, reading="other"),
+    ]
+    by_name = {(each.cell.column, each.cell.reading): each.verdict for each in judge(stated + reread)}
+    assert by_name["c", ""] == TREND  # the reading of c1 does not concern it
+    assert by_name["c", "other"] == NOT_FOLLOWING  # c1 read otherwise is wrong, c2 has no other reading: one of two
+
+
+# --- Confidence intervals ---------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_those_of_student() -> None:
+    three = paired_interval([1.0, 2.0, 3.0])
+    assert (three.mean, three.low, three.high) == pytest.approx((2.0, 2 - HALF, 2 + HALF), abs=1e-4)
+    assert three.points(" lost") == "+2.0 (-0.5 to +4.5) points lost"
+    assert three.percent() == "2.0 (-0.5 to 4.5) %"
+    two = paired_interval([1.0, 3.0])
+    assert (two.low, two.high) == pytest.approx((2 - T1, 2 + T1), abs=1e-3)
+    five = paired_interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    half = T4 * math.sqrt(2.5 / 5)
+    assert (five.low, five.high) == pytest.approx((3 - half, 3 + half), abs=1e-4)
+    assert paired_interval([-1.25]).points() == "-1.2 (one seed) points"
+    assert paired_interval([88.0]).percent() == "88.0 (one seed) %"
+    assert paired_interval([]).points(" lost") == "no seed could be compared"
+
+
+# --- Claims -----------------------------------------------------------------------------------------------------------
+
+
+def results_of(
+    cells: Sequence[Cell],
+    values: Callable[[Cell], Values],
+    seeds: Callable[[Cell], Sequence[int] | None] = lambda _cell: None,
+) -> list[CellResult]:
+    """Return results with the values given; None: the cell failed."""
+    found = []
+    for cell in cells:
+        given = values(cell)
+        measured = None if given is None else summary(*given, seeds=seeds(cell))
+        best = measured if cell.quantity == "accuracy" else None
+        found.append(CellResult(cell=cell, measured=measured, best_epoch=best))
+    return found
+
+
+def cells_of(table: str, dataset: str = "iris") -> list[Cell]:
+    return table_cells(table, dataset, Scenario.preset(f"paper-{dataset}"))
+
+
+def pick(claims: Sequence[Claim], says: str, case: str = "") -> Claim:
+    """Return the one claim whose sentence and case hold these words."""
+    found = [claim for claim in claims if says in claim.says and case in claim.case]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def fig3(values: Callable[[Cell], Values]) -> list[Claim]:
+    return check_claims(results_of(fig3_cells(Scenario.preset("paper-mnist")), values))
+
+
+def fig4(values: Callable[[Cell], Values]) -> list[Claim]:
+    return check_claims(results_of(fig4_cells(Scenario.preset("paper-mnist")), values))
+
+
+def plus(base: Sequence[float], gaps: Sequence[float]) -> tuple[float, ...]:
+    return tuple(value + gap for value, gap in zip(base, gaps, strict=True))
+
+
+# Accuracies that differ from seed to seed far more than the gaps do: only pairs can tell.
+SEEDS = (40.0, 60.0, 80.0)
+ZERO = (0.0, 0.0, 0.0)
+
+
+def test_a_claim_as_plain_values() -> None:
+    plain = fig3(lambda _cell: SEEDS)[0].to_dict()
+    assert set(plain) == {"place", "says", "case", "decision", "evidence"}
+    assert all(isinstance(value, str) for value in plain.values())
+
+
+# Gaps with standard deviation 1: the interval is the mean plus and minus 2.484.
+@pytest.mark.parametrize(
+    ("gaps", "decision", "evidence"),
+    [
+        ((3.0, 4.0, 5.0), "holds", "+4.0 (+1.5 to +6.5)"),
+        ((1.5, 2.5, 3.5), "holds", "+2.5 (+0.0 to +5.0)"),
+        ((1.4, 2.4, 3.4), "undecided", "+2.4 (-0.1 to +4.9)"),
+        ((-3.4, -2.4, -1.4), "undecided", "-2.4 (-4.9 to +0.1)"),
+        ((-3.5, -2.5, -1.5), "does not hold", "-2.5 (-5.0 to -0.0)"),
+    ],
+)
+class TestSomethingIsLarger:
+    """All claims that one mean lies above another are decided alike."""
+
+    def test_fig3_dirmix_beats_equalmix(self, gaps: Sequence[float], decision: str, evidence: str) -> None:
+        row = "n = 4, 8 workers"
+        claims = fig3(lambda cell: plus(SEEDS, gaps if (cell.row, cell.column) == (row, "DirMix(5)") else ZERO))
+        claim = pick(claims, "DirMix(5) beats EqualMix", row)
+        assert (claim.place, claim.decision, claim.evidence) == ("Fig. 3", decision, f"{evidence} points")
+
+    def test_fig3_path_loss_lowers_accuracy(self, gaps: Sequence[float], decision: str, evidence: str) -> None:
+        claims = fig3(
+            lambda cell: plus(SEEDS, gaps if cell.row.startswith("n = 2, 64") and cell.column == "DirMix(5)" else ZERO)
+        )
+        claim = pick(claims, "larger path-loss exponent", "64 workers")
+        assert (claim.decision, claim.evidence) == (decision, f"{evidence} points from n = 2 to n = 4")
+
+    def test_fig4a_fading_lowers_accuracy(self, gaps: Sequence[float], decision: str, evidence: str) -> None:
+        claims = fig4(lambda cell: plus(SEEDS, gaps if cell.column == "no fading" else ZERO))
+        for fading in ("Rician, K = 10", "Rician, K = 3", "Rician, K = 1", "Rayleigh"):
+            for workers in ("64 workers", "8 workers"):
+                claim = pick(claims, "fading lowers the accuracy", f"{fading}, {workers}")
+                assert (claim.place, claim.decision) == ("Fig. 4a", decision)
+                assert claim.evidence == f"{evidence} points lost"
+
+    def test_fig4a_accuracy_becomes_poorer_with_k(self, gaps: Sequence[float], decision: str, evidence: str) -> None:
+        random_k1 = ("random, 64 workers", "Rician, K = 1")
+        claims = fig4(lambda cell: plus(SEEDS, gaps if (cell.row, cell.column) == random_k1 else ZERO))
+        claim = pick(claims, "poorer as K increases", "64 workers")
+        assert claim.case == "Rician, K = 1 against Rician, K = 10, 64 workers"
+        assert (claim.decision, claim.evidence.startswith(evidence)) == (decision, True)
+
+    def test_table1_entries_in_bold(self, gaps: Sequence[float], decision: str, evidence: str) -> None:
+        """The rival is the best of the others: here alpha = 10, two points above alpha = 1."""
+
+        def values(cell: Cell) -> Values:
+            if cell.stands_out:
+                return plus(SEEDS, gaps)
+            return SEEDS if cell.column.endswith("alpha = 10") else plus(SEEDS, (-2, -2, -2))
+
+        claims = check_claims(results_of(cells_of("table1"), values))
+        claim = pick(claims, "entry in bold is the best", "epsilon = 10, 8 workers, alpha = 10^5")
+        assert (claim.place, claim.decision) == ("Table I, iris", decision)
+        assert claim.evidence == f"{evidence} points ahead of the next, alpha = 10"
+        assert len([each for each in claims if "in bold" in each.says]) == 10
+
+    @pytest.mark.parametrize(
+        ("says", "rows", "larger", "smaller"),
+        [
+            ("under tight privacy a larger alpha", ("epsilon = 5", "epsilon = 10"), "10^5", "1"),
+            ("under loose privacy a smaller alpha", ("epsilon = 10^4", "max. power"), "1", "10^5"),
+        ],
+    )
+    def test_remark_2(
+        self,
+        gaps: Sequence[float],
+        decision: str,
+        evidence: str,
+        says: str,
+        rows: tuple[str, str],
+        larger: str,
+        smaller: str,
+    ) -> None:
+        """Over two rows and both numbers of workers: offsets -3, -1, +1, +3 that vanish in the mean."""
+        offsets = {(rows[0], 4): -3.0, (rows[0], 8): -1.0, (rows[1], 4): 1.0, (rows[1], 8): 3.0}
+
+        def values(cell: Cell) -> Values:
+            alpha = cell.column.partition("alpha = ")[2]
+            offset = offsets.get((cell.row, cell.scenario.radio.scheduled))
+            if offset is None or alpha not in (larger, smaller):
+                return (5.0, 95.0, 20.0)
+            return plus(SEEDS, [gap + offset for gap in gaps]) if alpha == larger else SEEDS
+
+        claim = pick(check_claims(results_of(cells_of("table1"), values)), says)
+        assert claim.place == "Table I, iris, Remark 2"
+        assert claim.case == f"largest against smallest alpha, {rows[0]} and {rows[1]}"
+        assert (claim.decision, claim.evidence) == (decision, f"{evidence} points")
+
+
+# NonMix ahead of DirMix(5) by less than 2 points; no fading ahead of fading under max-min by less than 1.
+@pytest.mark.parametrize(
+    ("middle", "decision"),
+    [(-0.5, "holds"), (-0.4, "undecided"), (4.4, "undecided"), (4.5, "does not hold")],
+)
+def test_fig3_dirmix_loses_less_than_two_points(middle: float, decision: str) -> None:
+    row = "n = 2, 64 workers"
+    gaps = (middle - 1, middle, middle + 1)
+    claims = fig3(lambda cell: plus(SEEDS, gaps if (cell.row, cell.column) == (row, "NonMix") else ZERO))
+    claim = pick(claims, "loses less than 2 points to NonMix", row)
+    assert claim.decision == decision
+    assert claim.evidence == f"{middle:+.1f} ({middle - HALF:+.1f} to {middle + HALF:+.1f}) points lost"
+
+
+@pytest.mark.parametrize(
+    ("middle", "decision"),
+    [(-1.5, "holds"), (-1.4, "undecided"), (3.4, "undecided"), (3.5, "does not hold")],
+)
+def test_fig4b_max_min_restores_to_within_a_point(middle: float, decision: str) -> None:
+    gaps = (-middle - 1, -middle, -middle + 1)
+    place = ("max-min, 8 workers", "Rayleigh")
+    claims = fig4(lambda cell: plus(SEEDS, gaps if (cell.row, cell.column) == place else ZERO))
+    claim = pick(claims, "max-min assignment restores", "Rayleigh, 8 workers")
+    assert (claim.place, claim.decision) == ("Fig. 4b", decision)
+    assert claim.evidence == f"{middle:+.1f} ({middle - HALF:+.1f} to {middle + HALF:+.1f}) points short of no fading"
+
+
+def test_figures_have_a_claim_for_every_case() -> None:
+    three, four = fig3(lambda _cell: SEEDS), fig4(lambda _cell: SEEDS)
+    assert len(three) == 2 * 2 * 2 + 2  # workers x exponents x (beats, loses less), and path loss for each of workers
+    assert len(four) == 2 * 4 + 2 + 2 * 4  # workers x fadings, K, max-min
+    assert len({(claim.place, claim.says, claim.case) for claim in three + four}) == len(three) + len(four)
+
+
+@pytest.mark.parametrize(
+    ("middle", "decision"),
+    [(94.5, "holds"), (94.4, "undecided"), (89.6, "undecided"), (89.5, "does not hold")],
+)
+def test_iris_at_epsilon_five_reaches_92_percent(middle: float, decision: str) -> None:
+    def values(cell: Cell) -> Values:
+        if cell.row != "epsilon = 5":
+            return (99.0, 99.0, 99.0)
+        return (middle - 1, middle, middle + 1) if cell.column == "4 workers, alpha = 10" else (30.0, 99.0, 31.0)
+
+    claim = pick(check_claims(results_of(cells_of("table1"), values)), "Iris reaches 92 %")
+    assert (claim.case, claim.decision) == ("4 workers, alpha = 10", decision)
+    assert claim.evidence.startswith(f"{middle:.1f} ({middle - HALF:.1f} to {middle + HALF:.1f}) % after the final")
+
+
+@pytest.mark.parametrize(
+    ("highest", "decision", "evidence"),
+    [
+        (15.0, "holds", "0 of 18 runs end above 15 %, the best at 15.0 %"),
+        (15.1, "does not hold", "1 of 18 runs end above 15 %, the best at 15.1 %"),
+    ],
+)
+def test_mnist_at_epsilon_ten_stays_at_chance(highest: float, decision: str, evidence: str) -> None:
+    def values(cell: Cell) -> Values:
+        if cell.row != "epsilon = 10" or cell.reading:
+            return (90.0, 90.0, 90.0)
+        return (9.8, highest, 11.35) if cell.column == "128 workers, alpha = 10^7" else (9.8, 11.35, 11.35)
+
+    claim = pick(check_claims(results_of(cells_of("table1", "mnist"), values)), "MNIST stays at chance")
+    assert (claim.decision, claim.evidence) == (decision, evidence)
+
+
+def test_without_print_nothing_is_said_about_mnist_at_chance() -> None:
+    cells = table_cells("table1", "mnist", Scenario.preset("digits"), printed=False)
+    claims = check_claims(results_of(cells, lambda _cell: (90.0, 91.0, 92.0)))
+    assert not [claim for claim in claims if "chance" in claim.says or "in bold" in claim.says]
+
+
+def test_energy_rises_with_alpha() -> None:
+    def rising(cell: Cell) -> Values:
+        return (cell.scenario.mixing.alpha, 3 * cell.scenario.mixing.alpha)
+
+    def but_for_one(cell: Cell) -> Values:
+        odd = (cell.row, cell.column) == ("epsilon = 10", "8 workers, alpha = 10^5")
+        return (9.0, 30.0) if odd else rising(cell)  # the mean for alpha = 10 is 20, so this is 0.5 short
+
+    cells = cells_of("table2")
+    claim = pick(check_claims(results_of(cells, rising)), "smaller alpha spends less energy")
+    assert (claim.place, claim.decision, claim.evidence) == (
+        "Table II, iris",
+        "holds",
+        "10 of 10 rows rise with alpha",
+    )
+    claim = pick(check_claims(results_of(cells, but_for_one)), "smaller alpha spends less energy")
+    assert (claim.decision, claim.evidence) == ("does not hold", "9 of 10 rows rise with alpha")
+
+
+def test_other_readings_come_after_the_claims_as_printed_and_leave_them_alone() -> None:
+    """As printed the bold entries of the row of 10^4 lose by 4 points; read otherwise they win by 4."""
+
+    def values(cell: Cell) -> Values:
+        sign = 1 if cell.reading else -1
+        bold = cell.row == "epsilon = 10^4" and cell.stands_out
+        return plus(SEEDS, (3 * sign, 4 * sign, 5 * sign) if bold else ZERO)
+
+    stated = [cell for cell in cells_of("table1") if not cell.reading]
+    as_printed = check_claims(results_of(stated, values))
+    everything = check_claims(results_of(cells_of("table1"), values))
+    assert everything[: len(as_printed)] == as_printed
+    added = everything[len(as_printed) :]
+    assert sorted(claim.case for claim in added) == [
+        "epsilon = 10^4, 4 workers, alpha = 1, read otherwise",
+        "epsilon = 10^4, 8 workers, alpha = 1, read otherwise",
+        "largest against smallest alpha, epsilon = 10^4 and max. power, read otherwise",
+    ]
+    bold = "entry in bold"
+    assert pick(as_printed, bold, "epsilon = 10^4, 8 workers").decision == "does not hold"
+    reread = pick(added, bold, "epsilon = 10^4, 8 workers")
+    assert (reread.decision, reread.evidence.startswith("+4.0 (+1.5 to +6.5) points")) == ("holds", True)
+    # Half of its four entries have gaps (3, 4, 5), the others none: mean gaps (1.5, 2, 2.5), half the interval.
+    assert pick(added, "under loose privacy").evidence == f"+2.0 ({2 - HALF / 2:+.1f} to {2 + HALF / 2:+.1f}) points"
+
+
+# --- Few seeds, failed seeds, failed cells ----------------------------------------------------------------------------
+
+
+def test_one_seed_decides_no_comparison() -> None:
+    numbers = random.Random(7)
+    claims = fig3(lambda _cell: [numbers.uniform(10, 99)]) + fig4(lambda _cell: [numbers.uniform(10, 99)])
+    stated = [cell for cell in cells_of("table1") if not cell.reading]
+    claims += check_claims(results_of(stated, lambda _cell: [numbers.uniform(10, 99)]))
+    assert len(claims) == 10 + 18 + 10 + 2 + 1
+    assert {claim.decision for claim in claims} == {"undecided"}
+    assert all("(one seed)" in claim.evidence for claim in claims if "92 %" not in claim.says)
+
+
+def test_seeds_are_paired_by_seed_not_by_position() -> None:
+    """DirMix(5) lost seed 0, EqualMix seed 3: they share 1, 2 and 4, with gaps 3, 4, 5."""
+    dirmix = {1: 60.0 + 3, 2: 80.0 + 4, 3: 20.0, 4: 30.0 + 5}
+    equalmix = {0: 40.0, 1: 60.0, 2: 80.0, 4: 30.0}
+
+    def given(cell: Cell) -> dict[int, float]:
+        return {"DirMix(5)": dirmix, "EqualMix": equalmix}.get(cell.column, {9: 1.0})
+
+    results = results_of(
+        fig3_cells(Scenario.preset("paper-mnist")),
+        lambda cell: list(given(cell).values()),
+        lambda cell: list(given(cell)),
+    )
+    claims = check_claims(results)
+    claim = pick(claims, "beats EqualMix", "n = 2, 64 workers")
+    assert (claim.decision, claim.evidence) == ("holds", "+4.0 (+1.5 to +6.5) points")
+    claim = pick(claims, "loses less", "n = 2, 64 workers")
+    assert (claim.decision, claim.evidence) == ("undecided", "no seed could be compared")
+
+
+def test_remark_2_uses_the_seeds_that_all_its_rows_have() -> None:
+    """The row of epsilon = 5 lost seed 0 for four workers: seeds 1 to 3 remain, with mean gaps 3, 4, 5."""
+
+    def values(cell: Cell) -> Values:
+        gaps = (90.0, 3.0, 4.0, 5.0) if cell.column.endswith("10^5") else (0.0, 0.0, 0.0, 0.0)
+        whole = plus((10.0, 20.0, 30.0, 40.0), gaps)
+        return whole[1:] if lost(cell) else whole
+
+    def lost(cell: Cell) -> bool:
+        return (cell.row, cell.column) == ("epsilon = 5", "4 workers, alpha = 10^5")
+
+    claims = check_claims(
+        results_of(cells_of("table1"), values, lambda cell: (1, 2, 3) if lost(cell) else (0, 1, 2, 3))
+    )
+    claim = pick(claims, "under tight privacy")
+    assert (claim.decision, claim.evidence) == ("holds", "+4.0 (+1.5 to +6.5) points")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.7])
+def test_cells_that_failed_do_not_stop_the_others(share: float) -> None:
+    mnist = Scenario.preset("paper-mnist")
+    cells = [
+        *cells_of("table1"),
+        *cells_of("table1", "mnist"),
+        *cells_of("table2"),
+        *fig3_cells(mnist),
+        *fig4_cells(mnist),
+    ]
+    for seed in range(25):
+        numbers = random.Random(seed)
+
+        def values(_cell: Cell, numbers: random.Random = numbers) -> Values:
+            return [numbers.uniform(1, 99) for _ in range(3)] if numbers.random() < share else None
+
+        results = judge(results_of(cells, values))
+        assert [bool(each.verdict) for each in results] == [
+            each.measured is not None and each.cell.printed is not None for each in results
+        ]
+        claims = check_claims(results)
+        assert all(claim.evidence for claim in claims)
+        if share == 0.0:
+            assert {claim.decision for claim in claims} == {"undecided"}
+
+
+# --- What is not so yet -----------------------------------------------------------------------------------------------
+
+
+def test_an_alpha_that_is_left_alone_proves_nothing_about_alpha() -> None:
+    only_one = results_of(
+        cells_of("table1"), lambda cell: (50.0, 60.0, 70.0) if cell.column.endswith("alpha = 10") else None
+    )
+    assert not [claim for claim in check_claims(only_one) if "alpha" in claim.says and claim.decision != "undecided"]
+    energies = results_of(cells_of("table2"), lambda cell: (1.0,) if cell.column.endswith("alpha = 10") else None)
+    assert not [claim for claim in check_claims(energies) if claim.decision == "holds"]
+
+
+def test_remark_2_is_about_the_largest_alpha_even_where_it_failed() -> None:
+    def values(cell: Cell) -> Values:
+        return None if cell.column.endswith("10^5") else plus(SEEDS, (9, 9, 9) if "= 10" in cell.column else ZERO)
+
+    claims = check_claims(results_of(cells_of("table1"), values))
+    assert not [claim for claim in claims if "under tight" in claim.says and claim.decision != "undecided"]
+
+
+def test_what_is_exactly_equal_is_not_better() -> None:
+    """Runs that stay at chance all end at 11.35 %: then nothing is ahead of anything."""
+    claims = check_claims(results_of(cells_of("table1", "mnist"), lambda _cell: (11.35, 11.35, 11.35)))
+    claims += fig3(lambda _cell: (11.35, 11.35, 11.35))
+    better = [claim for claim in claims if any(word in claim.says for word in ("best", "better", "beats", "lowers"))]
+    assert len(better) == 8 + 2 + 4 + 2
+    assert not [claim.case for claim in better if claim.decision == "holds"]

@@ -1,0 +1,238 @@
+"""How a sweep is cut into batches, and how finished ones are kept."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airmixml import Scenario, ScenarioError
+from airmixml.study.sweep import Batch, cut_into_batches
+from airmixml.study.sweep.store import BatchStore
+
+IRIS = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3")
+MNIST = Scenario.preset("paper-mnist")
+
+
+def many(base: Scenario, count: int) -> list[Scenario]:
+    """Scenarios of one seed, data set and learner."""
+    return [base.with_overrides(f"privacy.epsilon={10 + number}") for number in range(count)]
+
+
+def test_a_batch_has_one_seed_one_data_set_and_one_learner() -> None:
+    scenarios = [
+        IRIS.with_overrides(f"seed={seed}", *changes)
+        for changes in itertools.product(
+            ("mixing.alpha=1", "mixing.alpha=10"),
+            ("learner.epochs=3", "learner.epochs=4"),
+            ("workers.count=2000", "workers.count=1000", "workers.dataset=digits"),
+            ("radio.slots=200", "radio.scheduled=4"),
+        )
+        for seed in (0, 1)
+    ]
+    for kind in ("training", "energy"):
+        batches = cut_into_batches(scenarios, kind)
+        assert len(batches) == 2 * 2 * 3
+        for batch in batches:
+            assert len({(each.seed, each.workers, each.learner) for each in batch.scenarios}) == 1
+            assert batch.seed == batch.scenarios[0].seed
+            assert (batch.kind, batch.device) == (kind, "cpu")
+        cut = [each for batch in batches for each in batch.scenarios]
+        assert len(cut) == len(scenarios)
+        assert set(cut) == set(scenarios)
+
+
+def test_scenarios_keep_their_order_and_equal_ones_run_once() -> None:
+    first, second, third = many(IRIS, 3)
+    (batch,) = cut_into_batches([second, first, second, third, first], "training")
+    assert batch.scenarios == (second, first, third)
+    assert cut_into_batches([], "training") == []
+
+
+def test_a_batch_of_mnist_fits_into_memory() -> None:
+    """Float32 mixtures of 784 + 10 values in 100 000 slots, held three times, in 2 GB of a PC or 40 GB of a GPU."""
+    each = 3 * 4 * 100_000 * (784 + 10)
+    sizes = {}
+    for device, room in (("cpu", 2e9), ("cuda", 40e9)):
+        batches = cut_into_batches(many(MNIST, 50), "training", device=device)
+        sizes[device] = [len(batch.scenarios) for batch in batches]
+        assert sum(sizes[device]) == 50
+        assert max(sizes[device]) * each <= room < (max(sizes[device]) + 1) * each
+        assert {batch.device for batch in batches} == {device}
+    assert sizes["cpu"] == [2] * 25
+    assert sizes["cuda"] == [41, 9]
+    assert sizes["cuda"] == [
+        len(batch.scenarios) for batch in cut_into_batches(many(MNIST, 50), "training", device="cuda:1")
+    ]
+
+
+def test_small_scenarios_come_in_batches_of_64_and_too_large_ones_alone() -> None:
+    assert [len(batch.scenarios) for batch in cut_into_batches(many(IRIS, 70), "training")] == [64, 6]
+    huge = MNIST.with_overrides("radio.slots=100000000")
+    assert [len(batch.scenarios) for batch in cut_into_batches(many(huge, 3), "training")] == [1, 1, 1]
+
+
+def test_energies_need_no_mixtures_and_so_no_memory() -> None:
+    assert [len(batch.scenarios) for batch in cut_into_batches(many(MNIST, 100), "energy")] == [100]
+
+
+def test_a_data_file_cannot_be_swept() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"^workers\.dataset = 'own\.csv': a sweep needs one of iris, digits, mnist$"
+    ):
+        cut_into_batches([IRIS.with_overrides("workers.dataset=own.csv")], "training")
+
+
+def batch_of(*changes: str, **options: Any) -> Batch:
+    return Batch(**{"kind": "training", "scenarios": (IRIS.with_overrides(*changes),), **options})
+
+
+def test_equal_work_has_equal_names() -> None:
+    assert batch_of().digest == batch_of().digest
+    assert batch_of("radio.slots=2e2").digest == batch_of().digest
+    assert batch_of(device="cuda:1").digest == batch_of(device="cuda").digest == batch_of(device="cuda:0").digest
+    assert Batch(**vars(batch_of())) == batch_of()
+    assert batch_of().digest.isalnum()
+
+
+def test_other_work_has_other_names() -> None:
+    one, other = many(IRIS, 2)
+    batches = [
+        batch_of(),
+        batch_of(kind="energy"),
+        batch_of(device="cuda"),
+        batch_of("seed=1"),
+        batch_of("name=other"),
+        batch_of("privacy.epsilon=5.000000000000001"),
+        batch_of("learner.epochs=4"),
+        batch_of(scenarios=(one,)),
+        batch_of(scenarios=(one, other)),
+        batch_of(scenarios=(other, one)),
+    ]
+    assert len({batch.digest for batch in batches}) == len(batches)
+
+
+def test_another_version_has_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = batch_of().digest
+    monkeypatch.setattr("airmixml.study.sweep.batches.__version__", "999")
+    assert batch_of().digest != before
+
+
+TWO = Batch(kind="training", scenarios=tuple(many(IRIS, 2)))
+OUTCOMES: list[dict[str, Any]] = [
+    {"accuracy": {"final": 0.1 + 0.2, "best_epoch": 3}, "curve": [1 / 3, 2 / 3], "energy_joules": 1e-300},
+    {"accuracy": {"final": 1.0, "best_epoch": 1}, "curve": [], "energy_joules": math.inf},
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BatchStore:
+    return BatchStore(tmp_path / "kept")
+
+
+@pytest.fixture
+def file(store: BatchStore, tmp_path: Path) -> Path:
+    """The file of a finished batch."""
+    store.save(TWO, OUTCOMES)
+    (file,) = (tmp_path / "kept").iterdir()
+    return file
+
+
+def test_what_was_saved_is_loaded_to_the_last_bit(store: BatchStore, tmp_path: Path) -> None:
+    assert store.load(TWO) is None
+    store.save(TWO, OUTCOMES)
+    assert store.load(TWO) == OUTCOMES
+    assert BatchStore(tmp_path / "kept").load(TWO) == OUTCOMES
+    assert store.load(batch_of()) is None
+    assert BatchStore(tmp_path / "elsewhere").load(TWO) is None
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [f"{TWO.digest}.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"not JSON",
+        b"\xff\xfe\x00\x80",
+        b"null",
+        b"[]",
+        b"7",
+        b'"outcomes"',
+        b"{}",
+        b'{"outcomes": null}',
+        b'{"outcomes": {}}',
+        b'{"outcomes": "ab"}',
+        b'{"outcomes": []}',
+        b'{"outcomes": [{"energy_joules": 1.0}]}',
+        b'{"outcomes": [{"energy_joules": 1.0}, {}]}',
+        b'{"outcomes": [{"energy_joules": 1.0}, null]}',
+        b'{"outcomes": [{"energy_joules": 1.0}, {"energy_joules": 1.0}, {"energy_joules": 1.0}]}',
+    ],
+)
+def test_a_damaged_file_counts_as_not_there(content: bytes, store: BatchStore, file: Path) -> None:
+    file.write_bytes(content)
+    assert store.load(TWO) is None
+    store.save(TWO, OUTCOMES)
+    assert store.load(TWO) == OUTCOMES
+
+
+def test_a_file_cut_anywhere_counts_as_not_there(store: BatchStore, file: Path) -> None:
+    whole = file.read_bytes().rstrip()
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        assert store.load(TWO) is None, length
+    file.write_bytes(whole)
+    assert store.load(TWO) == OUTCOMES
+
+
+def test_a_folder_in_its_place_counts_as_not_there(store: BatchStore, file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+    assert store.load(TWO) is None
+
+
+def test_a_batch_with_an_error_is_not_kept(store: BatchStore, tmp_path: Path) -> None:
+    store.save(TWO, [OUTCOMES[0], {"error": "no power"}])
+    assert store.load(TWO) is None
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("outcomes", [OUTCOMES, [{"error": "no power"}] * 2], ids=["finished", "failed"])
+def test_the_beginnings_of_a_batch_are_removed_when_it_ends(
+    outcomes: list[dict[str, Any]], store: BatchStore, tmp_path: Path
+) -> None:
+    beginnings, others = store.checkpoints(TWO), store.checkpoints(batch_of())
+    assert beginnings != others
+    for folder in (beginnings, others):
+        assert folder.is_relative_to(tmp_path / "kept")
+        folder.mkdir(parents=True)
+        (folder / "checkpoint.pt").write_bytes(b"half")
+    store.save(TWO, outcomes)
+    assert not beginnings.exists()
+    assert (others / "checkpoint.pt").exists()
+
+
+def test_a_file_gets_its_name_when_it_is_whole(
+    store: BatchStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is killed before that leaves nothing that counts."""
+    written = []
+
+    def killed(path: Path, _target: Path) -> Path:
+        written.append(json.loads(path.read_text())["outcomes"])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.save(TWO, OUTCOMES)
+    assert written == [OUTCOMES]
+    assert not list(tmp_path.rglob("*.json"))
+    assert store.load(TWO) is None
+    store.save(TWO, OUTCOMES)
+    assert store.load(TWO) == OUTCOMES
