@@ -24,6 +24,10 @@ __all__ = ["app", "main"]
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 _LONGEST_LINE = 1000
+_GOES_ON = {
+    "run": "; the same command goes on from the last checkpoint (one is kept every few seconds)",
+    "reproduce": "; the same command goes on from what is finished",
+}
 
 app = typer.Typer(
     help="Over-the-air mixup machine learning.",
@@ -83,8 +87,7 @@ def main() -> None:
         _close_stdout()
         _fail(f"the output cannot be written ({problem.strerror}); free space or write it elsewhere")
     if code == 130:
-        goes_on = "; the same command goes on from the last checkpoint (one is kept every few seconds)"
-        sys.stderr.write(f"airmix: interrupted{goes_on if sys.argv[1:2] in (['run'], ['reproduce']) else ''}\n")
+        sys.stderr.write(f"airmix: interrupted{_GOES_ON.get(sys.argv[1] if len(sys.argv) > 1 else '', '')}\n")
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -22,6 +22,7 @@ __all__ = ["reproduce_command"]
 
 _DEFAULT_OUT = Path("runs")
 _SHOWN_FAILURES = 5
+_VERDICTS = ("agrees", "trend agrees", "undecided", "does not follow")
 
 
 def reproduce_command(
@@ -88,8 +89,10 @@ def _check_means(engine: str, jobs: int | None) -> Engine:
 
 
 def _print(reproduction: Reproduction) -> None:
+    if reproduction.request.quick:
+        console.print("A small version, with too few slots, epochs and seeds: it says nothing about the paper.")
     verdicts = Table(title="Against print", title_justify="left", title_style="bold")
-    for name in ("", "agrees", "trend agrees", "does not follow"):
+    for name in ("", *_VERDICTS):
         verdicts.add_column(name, justify="left" if not name else "right")
     for (target, dataset), results in reproduction.parts().items():
         for reading, label in ((False, "as printed"), (True, "read otherwise")):
@@ -101,7 +104,7 @@ def _print(reproduction: Reproduction) -> None:
                 if read:
                     verdicts.add_row(
                         f"{target} {dataset}, {label}{which}",
-                        *(str(counts[verdict]) for verdict in ("agrees", "trend agrees", "does not follow")),
+                        *(str(counts[verdict]) for verdict in _VERDICTS),
                     )
     if verdicts.row_count:
         console.print(verdicts)
@@ -122,7 +125,8 @@ def _print_claims(reproduction: Reproduction) -> None:
     decisions = {"holds": "green", "undecided": "yellow", "does not hold": "red"}
     counts: dict[tuple[str, str], Counter[str]] = {}
     for claim in reproduction.claims:
-        counts.setdefault((claim.place, claim.says), Counter())[claim.decision] += 1
+        says = claim.says + (f" ({claim.light})" if claim.light else "")
+        counts.setdefault((claim.place, says), Counter())[claim.decision] += 1
     claims = Table(title="What the text claims, in how many cases", title_justify="left", title_style="bold")
     for name in ("place", "the paper says"):
         claims.add_column(name, overflow="fold")
@@ -141,6 +145,8 @@ def _tell_failures(reproduction: Reproduction) -> None:
     for failure in failures[:_SHOWN_FAILURES]:
         sys.stderr.write(f"airmix: failed: {failure}\n")
     if len(failures) > _SHOWN_FAILURES:
-        sys.stderr.write(f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n")
-    sys.stderr.write("airmix: the other cells are kept; the same command tries again what failed\n")
+        sys.stderr.write(
+            f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n"
+        )
+    sys.stderr.write("airmix: the other cells are kept; the same command tries again what broke\n")
     raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Differences over paired seeds, with confidence, and what they decide."""
+"""Means over seeds with their confidence, and what they decide."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Final, Literal
 import numpy as np
 from scipy import stats
 
-from airmixml.study.reproduction.results import Summary
-
-__all__ = ["Decision", "Interval", "decide", "difference", "gaps", "paired_interval"]
+__all__ = ["Decision", "Interval", "decide", "mean_interval"]
 
 Decision = Literal["holds", "does not hold", "undecided"]
 _CONFIDENCE: Final = 0.95
@@ -39,7 +37,7 @@ class Interval:
         return f"{self.mean:+.1f} {spread} points{what}"
 
 
-def paired_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float]) -> Interval:
     """Return the mean of the values with Student's confidence interval."""
     if not values:
         return Interval(mean=math.nan, low=-math.inf, high=math.inf)
@@ -48,19 +46,6 @@ def paired_interval(values: Sequence[float]) -> Interval:
         return Interval(mean=mean, low=-math.inf, high=math.inf)
     half = float(stats.t.ppf(0.5 + _CONFIDENCE / 2.0, len(values) - 1) * stats.sem(values))
     return Interval(mean=mean, low=mean - half, high=mean + half)
-
-
-def difference(left: Summary | None, right: Summary | None) -> Interval:
-    """Return left minus right over the seeds that both have."""
-    return paired_interval(list(gaps(left, right).values()))
-
-
-def gaps(left: Summary | None, right: Summary | None) -> dict[int, float]:
-    """Return left minus right by seed; nothing where one of them failed."""
-    if left is None or right is None:
-        return {}
-    theirs = dict(zip(right.seeds, right.values, strict=True))
-    return {seed: value - theirs[seed] for seed, value in zip(left.seeds, left.values, strict=True) if seed in theirs}
 
 
 def decide(interval: Interval, *, above: float = -math.inf, below: float = math.inf) -> Decision:

@@ -8,19 +8,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from airmixml.study.reproduction.cells import Cell
+from airmixml.study.reproduction.intervals import mean_interval
 from airmixml.study.sweep import SweepResult
 from airmixml.study.sweep.work import Outcome
 
-__all__ = ["AGREES", "NOT_FOLLOWING", "TREND", "CellResult", "Summary", "Verdict", "judge", "summarise"]
+__all__ = ["AGREES", "NOT_FOLLOWING", "TREND", "UNDECIDED", "CellResult", "Summary", "Verdict", "judge", "summarise"]
 
-Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", ""]
+Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
 AGREES: Final = "agrees"
 TREND: Final = "trend agrees"
 NOT_FOLLOWING: Final = "does not follow from the stated settings"
+UNDECIDED: Final = "undecided"
 
 ACCURACY_TOLERANCE_POINTS: Final = 3.0
 ENERGY_TOLERANCE: Final = 0.05
 _CONCORDANT_SHARE: Final = 0.75
+_FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
 _ENERGY_REACH_FACTOR: Final = 2.0
 
@@ -138,10 +141,11 @@ def summarise(cell: Cell, sweep: SweepResult, seeds: range) -> CellResult:
 def judge(results: Sequence[CellResult]) -> list[CellResult]:
     """Give each result its verdicts.
 
-    *agrees*: the mean over the seeds is within 3 points (accuracy) or 5 % (energy) of print. *trend agrees*: of the
-    cells in the same row (and number of workers) and in the same column whose printed values differ from this one by
-    more than that, at least three quarters lie on the printed side of it, and print is missed by at most 15 points or
-    a factor of 2. Everything else does not follow.
+    *agrees*: the mean over the seeds is within 3 points (accuracy) or 5 % (energy) of print. *undecided*: it is not,
+    but print lies inside the 95 % confidence interval of the mean, so these seeds cannot tell. *trend agrees*: print is
+    missed by at most 15 points or a factor of 2, and of the cells in the same row (and number of workers) and in the
+    same column whose printed values clearly differ from this one, at least three, three quarters lie on the printed
+    side of it. Everything else does not follow from the stated settings.
     """
     judged = []
     for result in results:
@@ -174,6 +178,9 @@ def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> 
         return ""
     if _is_near(summary.mean, printed, result.cell.quantity):
         return AGREES
+    interval = mean_interval(summary.values)
+    if interval.low <= printed <= interval.high:
+        return UNDECIDED
     told = [
         (peer.cell.printed - printed) * (getattr(peer, quantity).mean - summary.mean) > 0.0
         for peer in peers
@@ -181,9 +188,8 @@ def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> 
         and getattr(peer, quantity) is not None
         and not _is_near(peer.cell.printed, printed, result.cell.quantity)
     ]
-    if not _is_in_reach(summary.mean, printed, result.cell.quantity):
-        return NOT_FOLLOWING
-    return TREND if told and sum(told) >= _CONCORDANT_SHARE * len(told) else NOT_FOLLOWING
+    in_order = len(told) >= _FEWEST_PEERS and sum(told) >= _CONCORDANT_SHARE * len(told)
+    return TREND if in_order and _is_in_reach(summary.mean, printed, result.cell.quantity) else NOT_FOLLOWING
 
 
 def _is_near(value: float, printed: float, quantity: str) -> bool:

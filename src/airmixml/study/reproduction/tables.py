@@ -108,8 +108,12 @@ def claims_table(claims: Sequence[Claim]) -> TextTable:
         title="What the text claims",
         note="Differences are means over paired seeds with 95 % confidence intervals.",
         columns=("place", "the paper says", "case", "verdict", "evidence"),
-        rows=tuple((claim.place, claim.says, claim.case, claim.decision, claim.evidence) for claim in claims),
+        rows=tuple((claim.place, claim.says, _case(claim), claim.decision, claim.evidence) for claim in claims),
     )
+
+
+def _case(claim: Claim) -> str:
+    return f"{claim.case}; {claim.light}" if claim.light else claim.case
 
 
 def results_csv(results: Sequence[CellResult]) -> str:

@@ -29,6 +29,10 @@ _DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {
 def write_reproduction(reproduction: Reproduction) -> list[Path]:
     """Write all files and return them: each table as Markdown, CSV and LaTeX, each figure as PNG and SVG."""
     out, files, sections = reproduction.out, [], ["# The paper, run again\n"]
+    for earlier in out.glob("claims.*"):  # claims and report are those of the last request
+        earlier.unlink()
+    if reproduction.request.quick:
+        sections.append("A small version, with too few slots, epochs and seeds: it says nothing about the paper.\n")
     if reproduction.claims:
         claims = claims_table(reproduction.claims)
         texts = {".md": claims.to_markdown(), ".csv": claims.to_csv(), ".tex": claims.to_latex()}

@@ -18,9 +18,9 @@ __all__ = ["Batch", "Kind", "cut_into_batches"]
 Kind = Literal["training", "energy"]
 """Whether a network is trained on the mixtures, or only the energy of sending them is added up."""
 
-# Mixtures are held three times: as simulated, stacked and shuffled.
-_COPIES: Final = 3
-_BYTES_AT_ONCE: Final = {"cpu": 2_000_000_000, "cuda": 40_000_000_000}
+# Mixtures are held twice: as simulated and stacked, then stacked and shuffled.
+_COPIES: Final = 2
+_BYTES_AT_ONCE: Final = {"cpu": 1_500_000_000, "cuda": 26_000_000_000}
 _MOST_AT_ONCE: Final = 64
 
 
@@ -48,6 +48,14 @@ class Batch:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
     @property
+    def work(self) -> int:
+        """How long it takes, roughly, in units that only compare batches."""
+        first = self.scenarios[0]
+        known = CATALOGUE[first.workers.dataset]
+        per_slot = first.radio.scheduled if self.kind == "energy" else first.learner.epochs * known.input_dim
+        return len(self.scenarios) * first.radio.slots * per_slot
+
+    @property
     def bytes_needed(self) -> int:
         """Memory that its mixtures take, roughly; little where none are kept."""
         if self.kind == "energy":
@@ -67,6 +75,7 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
         _check_known(scenario)
         groups.setdefault((scenario.seed, scenario.workers, scenario.learner), []).append(scenario)
     batches = []
+    device = device if kind == "training" else "cpu"  # where energies are computed anyway
     for alike in groups.values():
         size = _scenarios_at_once(alike[0], device) if kind == "training" else len(alike)
         batches += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -31,10 +32,17 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """What became of a batch: the outcomes of its scenarios, or why there are none."""
+    """What became of a batch.
+
+    Attributes:
+        batch: which one.
+        outcomes: what each of its scenarios gave, or why there is nothing.
+        broke: something broke, and may not do so another time; the batch is not finished.
+    """
 
     batch: Batch
     outcomes: list[Outcome]
+    broke: bool = False
 
 
 Share = Callable[[Batch, float], None]
@@ -56,13 +64,13 @@ def attempt(task: Task, report: Share) -> Finished:
         outcomes = run_batch(batch, data_dir=task.data_dir, checkpoints=task.checkpoints, progress=progress)
     except Exception as problem:  # whatever it is, the other batches must not be lost
         name = "" if isinstance(problem, AirMixError) else f"{type(problem).__name__}: "
-        outcomes = failure(batch, one_line(f"{name}{problem}"))
+        return broken(batch, one_line(f"{name}{problem}"))
     return Finished(batch=batch, outcomes=outcomes)
 
 
-def failure(batch: Batch, why: str) -> list[Outcome]:
-    """Return the outcomes of a batch of which nothing came."""
-    return [{"error": why} for _ in batch.scenarios]
+def broken(batch: Batch, why: str) -> Finished:
+    """Return what becomes of a batch of which nothing came."""
+    return Finished(batch=batch, outcomes=[{"error": why} for _ in batch.scenarios], broke=True)
 
 
 def run_here(tasks: Sequence[Task], report: Share) -> Iterator[Finished]:
@@ -134,7 +142,14 @@ def _receive(worker: _Worker) -> Any:
         worker.process.join()
         code = worker.process.exitcode or 0
         why = f"its process ended {_how(code)}"
-        return Finished(batch=worker.task.batch, outcomes=failure(worker.task.batch, why))
+        return broken(worker.task.batch, why)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _how(exit_code: int) -> str:
@@ -144,8 +159,9 @@ def _how(exit_code: int) -> str:
 
 
 def _serve(connection: Connection) -> None:
-    """Run what is sent; end when nobody is at the other end, so that a killed sweep leaves no process behind."""
+    """Run what is sent; end with the process that sends it, so that a killed sweep leaves none behind."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep itself stops its processes
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         while True:
             connection.send(attempt(connection.recv(), lambda _batch, share: connection.send(share)))

@@ -33,17 +33,16 @@ class BatchStore:
         return outcomes
 
     def save(self, batch: Batch, outcomes: list[Outcome]) -> None:
-        """Keep the outcomes of a finished batch, unless one of its scenarios failed: that is tried again next time."""
-        if all("error" not in outcome for outcome in outcomes):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            content = {
-                "kind": batch.kind,
-                "seed": batch.seed,
-                "device": batch.device,
-                "checksum": _checksum(outcomes),
-                "outcomes": outcomes,
-            }
-            write_text(self._file(batch), json.dumps(content) + "\n")
+        """Keep the outcomes of a finished batch."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        content = {
+            "kind": batch.kind,
+            "seed": batch.seed,
+            "device": batch.device,
+            "checksum": _checksum(outcomes),
+            "outcomes": outcomes,
+        }
+        write_text(self._file(batch), json.dumps(content) + "\n")
         self._forget_beginnings(batch)
 
     def _forget_beginnings(self, batch: Batch) -> None:

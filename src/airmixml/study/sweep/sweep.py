@@ -23,7 +23,7 @@ __all__ = ["Engine", "SweepResult", "run_sweep"]
 
 Engine = Literal["local", "ray"]
 
-_PARTS = 100
+_PARTS = 1000
 _BYTES_PER_PROCESS = 800_000_000
 
 
@@ -79,9 +79,8 @@ def run_sweep(
         shares: dict[Batch, float] = dict.fromkeys(results, 1.0)
 
         def tell() -> None:
-            whole = sum(len(each.scenarios) for each in batches)
-            done = sum(len(each.scenarios) * share for each, share in shares.items())
-            progress("sweep", int(_PARTS * done), _PARTS * whole)
+            done = sum(each.work * share for each, share in shares.items()) / max(1, sum(each.work for each in batches))
+            progress("sweep", int(_PARTS * done), _PARTS)
 
         def report(batch: Batch, share: float) -> None:
             shares[batch] = share
@@ -95,7 +94,8 @@ def run_sweep(
         else:
             finishing = run_in_processes(tasks, report, useful)
         for finished in finishing:
-            store.save(finished.batch, finished.outcomes)
+            if not finished.broke:
+                store.save(finished.batch, finished.outcomes)
             results[finished.batch] = finished.outcomes
             report(finished.batch, 1.0)
     return SweepResult(
@@ -110,14 +110,14 @@ def run_sweep(
 
 def _check_means(unfinished: Sequence[Batch], engine: Engine, data_dir: Path | None, progress: Progress) -> None:
     """Refuse a device or data that are not there before anything is made; download once what all processes need."""
-    trainings = [batch.scenarios[0] for batch in unfinished if batch.kind == "training"]
+    trainings = [batch for batch in unfinished if batch.kind == "training"]
     if engine == "ray" or not trainings:
         return  # what the nodes of a cluster have is theirs to say
     from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
     from airmixml.workers import load_dataset
 
-    find_device(unfinished[0].device)
-    for scenario in {scenario.workers.dataset: scenario for scenario in trainings}.values():
+    find_device(trainings[0].device)
+    for scenario in {batch.scenarios[0].workers.dataset: batch.scenarios[0] for batch in trainings}.values():
         load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
 
 

@@ -111,22 +111,25 @@ def _trainings(batch: Batch, data_dir: Path | None, checkpoints: Path | None, pr
     if checkpoints is not None:
         made_with = f"{batch.digest} {batch.device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(checkpoints, made_with=made_with)
+    reports = {number: mixtures.report for number, mixtures in simulated.items()}
+    inputs = torch.stack([mixtures.inputs for mixtures in simulated.values()])
+    labels = torch.stack([mixtures.labels for mixtures in simulated.values()])
+    simulated.clear()  # what is stacked need not be held twice
     histories = train_stack(
         first.learner,
         dataset,
-        torch.stack([mixtures.inputs for mixtures in simulated.values()]),
-        torch.stack([mixtures.labels for mixtures in simulated.values()]),
+        inputs,
+        labels,
         seed=first.seed,
         speed=speed,
         progress=progress,
         checkpoint=checkpoint,
     )
-    for (member, mixtures), history in zip(simulated.items(), histories, strict=True):
+    for (number, report), history in zip(reports.items(), histories, strict=True):
         if not all(map(math.isfinite, history.loss)):
-            outcomes[member] = {"error": "training: the loss stopped being a number; the mixtures are too noisy"}
+            outcomes[number] = {"error": "training: the loss stopped being a number; the mixtures are too noisy"}
             continue
-        report = mixtures.report
-        outcomes[member] = {
+        outcomes[number] = {
             "accuracy": {
                 "final": history.final_accuracy,
                 "best": history.best_accuracy,
