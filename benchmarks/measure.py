@@ -8,7 +8,6 @@ Needs no data set: samples of MNIST's size are made up. Machines differ and are 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import resource
@@ -23,6 +22,7 @@ import torch
 from airmixml import Scenario, Speed, __version__, simulate, simulate_blocks, train
 from airmixml.streams import Streams
 from airmixml.workers import DataSet, deploy
+from results_file import show_and_write
 
 
 def made_up_digits(samples: int) -> DataSet:
@@ -106,11 +106,7 @@ def main() -> None:
         ),
         "peak_memory_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text, encoding="utf-8")
+    show_and_write(result, options.out)
 
 
 if __name__ == "__main__":

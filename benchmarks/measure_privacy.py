@@ -8,7 +8,6 @@ Needs no data set and no torch. Each query is timed once, with nothing cached, a
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
@@ -23,6 +22,7 @@ from airmixml.radio.design import adversary_named, planned_design, private_recei
 from airmixml.radio.draws import AirSetting, draw_ahead
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.study.plan import InputMoments, make_plan
+from results_file import show_and_write
 
 MNIST = Scenario.preset("paper-mnist")
 
@@ -101,11 +101,7 @@ def main() -> None:
             "pld": seconds(lambda: make_plan(MNIST.with_overrides("privacy.accountant=pld"), 784, 10, moments)),
         },
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text, encoding="utf-8")
+    show_and_write(result, options.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Mixtures of the paper's sizes are made up. Compare ratios within one file: machi
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -23,6 +22,7 @@ from airmixml import Scenario, Speed, __version__
 from airmixml.edge import train_model, train_stack
 from airmixml.scenario import Learner
 from airmixml.workers import DataSet
+from results_file import show_and_write
 
 
 def milliseconds_per_step(training: Callable[[Learner], object], learner: Learner, steps: int) -> float:
@@ -80,11 +80,7 @@ def main() -> None:
         "iris_mlp": compare("paper-iris", 36, 300, speed),
         "mnist_cnn": compare("paper-mnist", 30 if on_gpu else 2, 200 if on_gpu else 10, speed),
     }
-    text = json.dumps(result, indent=2) + "\n"
-    print(text, end="")
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text, encoding="utf-8")
+    show_and_write(result, options.out)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ TINY = {
 TABLES = ("table1-iris", "table1-mnist", "table2-iris", "table2-mnist", "fig3", "fig4")
 CELLS = {"table1-iris": 36, "table1-mnist": 60, "table2-iris": 38, "table2-mnist": 60, "fig3": 12, "fig4": 20}
 PART = Request(targets=("table1", "fig2"), dataset="iris", seeds=2)
-VERDICTS = {"agrees", "trend agrees", "does not follow from the stated settings"}
+VERDICTS = {"agrees", "trend agrees", "undecided", "does not follow from the stated settings"}
+SMALL_VERSION = "A small version, with too few slots, epochs and seeds: it says nothing about the paper."
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -191,11 +192,13 @@ def test_csv_holds_the_numbers_of_the_report(whole: Whole, table: str) -> None:
 
 def test_claims_csv_holds_the_claims_of_the_report(whole: Whole) -> None:
     _, folder = whole
-    expected = [
-        [claim[name] for name in ("place", "says", "case", "decision", "evidence")]
-        for claim in report_of(folder)["claims"]
-    ]
+    claims = report_of(folder)["claims"]
+    expected = []
+    for claim in claims:
+        case = f"{claim['case']}; {claim['light']}" if claim["light"] else claim["case"]
+        expected.append([claim["place"], claim["says"], case, claim["decision"], claim["evidence"]])
     assert [list(row.values()) for row in rows_of(folder / "claims.csv")] == expected
+    assert {claim["light"] for claim in claims} == {"", "best epoch", "read otherwise", "read otherwise, best epoch"}
 
 
 # --- Markdown and LaTeX -----------------------------------------------------------------------------------------------
@@ -295,6 +298,23 @@ def test_the_same_request_again_runs_nothing_and_writes_the_same(
         assert (folder / name).read_bytes() == (part[1] / name).read_bytes(), name
 
 
+def test_claims_and_report_are_those_of_the_last_request(tmp_path: Path, no_drawings: None) -> None:
+    claims = {f"claims.{suffix}" for suffix in ("md", "csv", "tex")}
+    table = {f"table2-iris.{suffix}" for suffix in ("md", "csv", "tex")}
+    report = {"report.md", "report.json", "batches"}
+    reproduce(Request(targets=("table2",), dataset="iris", seeds=1, as_printed=True), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == claims | table | report
+    reproduce(Request(targets=("fig2",)), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == table | report
+    assert report_of(tmp_path)["claims"] == []
+
+
+def test_a_small_version_says_that_it_is_one(part: Whole, tmp_path: Path, no_drawings: None) -> None:
+    assert SMALL_VERSION not in (part[1] / "report.md").read_text(encoding="utf-8")
+    reproduce(Request(targets=("fig2",), quick=True), tmp_path)
+    assert f"\n{SMALL_VERSION}\n" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
 # --- Cells that fail --------------------------------------------------------------------------------------------------
 
 
@@ -346,10 +366,33 @@ def test_a_failing_cell_is_shown_as_failed_among_the_others(
     rows = rows_of(tmp_path / "table1-iris.csv")
     assert [row["measured_mean"] == "" for row in rows] == [row["column"] == "8 workers, alpha = 1" for row in rows]
 
-    # The fire is out: the same request tries again what failed, and ends where it would have ended without it.
+    # What was refused would be refused again: it is kept as it is, and nothing is run.
     request.getfixturevalue("no_drawings")
+    report = (tmp_path / "report.json").read_bytes()
     again = reproduce(PART, tmp_path)
-    assert again.failures == []
+    assert again.kept_batches == again.batches == 4
+    assert again.failures == reproduction.failures
+    assert (tmp_path / "report.json").read_bytes() == report
+
+
+def test_what_broke_is_tried_again(
+    part: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_drawings: None
+) -> None:
+    """And ends where it would have ended without it."""
+
+    def broken(scenarios: Sequence[Scenario], **_options: Any) -> Any:
+        if scenarios[0].seed == 1:
+            raise RuntimeError("out of luck")
+        return simulate_family(scenarios, **_options)
+
+    simulate_family = mixtures_module.simulate_family
+    with monkeypatch.context() as patch:
+        patch.setattr(mixtures_module, "simulate_family", broken)
+        reproduction = reproduce(PART, tmp_path)
+    assert len(reproduction.failures) == 36
+    assert all(failure.endswith(": seed 1: RuntimeError: out of luck") for failure in reproduction.failures)
+    again = reproduce(PART, tmp_path)
+    assert (again.failures, again.kept_batches, again.batches) == ([], 2, 4)
     assert (tmp_path / "report.json").read_bytes() == (part[1] / "report.json").read_bytes()
 
 

@@ -61,11 +61,11 @@ class Told:
 
     def assert_from_nothing_to_all(self) -> None:
         assert {stage for stage, _, _ in self.calls} == {"sweep"}
-        assert len({total for _, _, total in self.calls}) == 1
+        assert {total for _, _, total in self.calls} == {1000}
         done = [done for _, done, _ in self.calls]
         assert done == sorted(done)
         assert done[0] >= 0
-        assert done[-1] == self.calls[-1][2] > 0
+        assert done[-1] == 1000
 
 
 def state_of(folder: Path) -> dict[str, tuple[int, int]]:
@@ -141,6 +141,20 @@ def test_progress_of_one_process_goes_from_nothing_to_all(tmp_path: Path) -> Non
     told = Told()
     run_sweep(cut_into_batches(scenarios_of(3), "energy"), tmp_path, progress=told)  # two thirds are there
     told.assert_from_nothing_to_all()
+    assert told.calls[0] == ("sweep", 666, 1000)
+
+
+def test_progress_is_a_share_of_the_work(tmp_path: Path) -> None:
+    """Two batches of two scenarios: three times the slots and twice the workers make one of them six sevenths."""
+    small = [BASE.with_overrides(f"mixing.alpha={alpha}") for alpha in (1, 2)]
+    large = [
+        each.with_overrides("seed=1", "radio.slots=600", f"radio.scheduled={2 * BASE.radio.scheduled}")
+        for each in small
+    ]
+    told = Told()
+    run_sweep(cut_into_batches([*small, *large], "energy"), tmp_path, progress=told)
+    told.assert_from_nothing_to_all()
+    assert {done for _, done, _ in told.calls} == {0, 1000 // 14, 1000 // 7, 4000 // 7, 1000}
 
 
 def test_progress_says_so_when_all_is_there(tmp_path: Path) -> None:
@@ -169,13 +183,14 @@ def test_only_what_is_missing_or_damaged_is_run(two_seeds: SweepResult, tmp_path
 
 @pytest.mark.parametrize("kind", ["training", "energy"])
 def test_a_scenario_that_cannot_be_run_costs_no_other(kind: Any, two_seeds: SweepResult, tmp_path: Path) -> None:
-    """It fails alone, in one line, and is tried again next time, with its batch."""
+    """It is refused alone, in one line; that is its outcome, and it is not tried again."""
     good = scenarios_of(1)
     batches = cut_into_batches([good[0], REFUSED, *good[1:]], kind)
     assert len(batches) == 1
-    for _ in range(2):
+    files: dict[str, tuple[int, int]] = {}
+    for kept in (0, 1):
         result = run_sweep(batches, tmp_path)
-        assert result.kept_batches == 0
+        assert result.kept_batches == kept
         (error,) = result.outcome(kind, REFUSED).values()
         assert error.startswith("privacy.epsilon = 3: paper-loose certifies only epsilon above")
         assert "\n" not in error
@@ -183,7 +198,9 @@ def test_a_scenario_that_cannot_be_run_costs_no_other(kind: Any, two_seeds: Swee
             outcome = result.outcome(kind, scenario)
             assert outcome["energy_joules"] == two_seeds.outcome(kind, scenario)["energy_joules"]
             assert "error" not in outcome
-        assert state_of(tmp_path) == {}
+        files = files or state_of(tmp_path)
+        assert state_of(tmp_path) == files
+    assert len(files) == 1
     assert run_sweep(cut_into_batches(good, kind), tmp_path).outcome(kind, good[0]) == two_seeds.outcome(kind, good[0])
 
 
@@ -225,7 +242,7 @@ def test_a_network_that_goes_astray_costs_no_other(tmp_path: Path, monkeypatch: 
             assert result.outcome("training", scenario) == expected.outcome("training", scenario)
 
 
-def test_a_whole_batch_that_fails_costs_no_other(
+def test_a_batch_that_breaks_costs_no_other_and_is_tried_again(
     two_seeds: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airmixml.study.sweep import processes
@@ -247,7 +264,43 @@ def test_a_whole_batch_that_fails_costs_no_other(
         failed = scenario.seed == 0
         outcome = result.outcome("energy", scenario)
         assert outcome == ({"error": "MemoryError: no room"} if failed else two_seeds.outcome("energy", scenario))
-    assert run_sweep(batches, tmp_path).kept_batches == 1
+    assert len(state_of(tmp_path)) == 1
+    again = run_sweep(batches, tmp_path)
+    assert again.kept_batches == 1
+    assert all(again.outcome("energy", each) == two_seeds.outcome("energy", each) for each in scenarios_of(2))
+
+
+@pytest.mark.parametrize("why", [OSError("disk"), ScenarioError("no MNIST here")], ids=["other", "own"])
+def test_a_training_that_breaks_goes_on_from_its_checkpoint(
+    two_seeds: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: Exception
+) -> None:
+    """Whatever stops a batch as a whole, its beginning stays for the next time, and only until then."""
+    from airmixml.study.sweep import processes
+
+    true_run = processes.run_batch
+
+    def breaks(batch: Batch, *, progress: Any, **options: Any) -> Any:
+        def told(stage: str, done: int, total: int) -> None:
+            progress(stage, done, total)
+            if stage == "training" and 3 * done == 2 * total:
+                raise why
+
+        return true_run(batch, progress=told, **options)
+
+    monkeypatch.setattr("airmixml.study.checkpoint.FileCheckpoint", partial(FileCheckpoint, every_seconds=0))
+    batches = cut_into_batches(scenarios_of(1), "training")
+    partial_folder = tmp_path / f"{batches[0].digest}.partial"
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "run_batch", breaks)
+        result = run_sweep(batches, tmp_path)
+    assert all("error" in result.outcome("training", each) for each in scenarios_of(1))
+    assert state_of(tmp_path) == {}
+    assert list(partial_folder.iterdir())
+    told = Told()
+    again = run_sweep(batches, tmp_path, progress=told)
+    assert [done for _, done, _ in told.calls] == [0, 666, 1000, 1000]
+    assert all(again.outcome("training", each) == two_seeds.outcome("training", each) for each in scenarios_of(1))
+    assert not partial_folder.exists()
 
 
 def test_a_process_that_dies_costs_its_own_batch(tmp_path: Path) -> None:
@@ -309,15 +362,15 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint(
 
     def stop(_stage: str, done: int, _total: int) -> None:
         shares.append(done)
-        if done == 200:  # two of three epochs of three scenarios
+        if done == 666:  # two of three epochs
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_sweep(batches, tmp_path, progress=stop)
-    assert shares == [0, 0, 100, 200]
+    assert shares == [0, 0, 333, 666]
     told = Told()
     result = run_sweep(batches, tmp_path, progress=told)
-    assert [done for _, done, _ in told.calls] == [0, 200, 300, 300]
+    assert [done for _, done, _ in told.calls] == [0, 666, 1000, 1000]
     for scenario in scenarios_of(1):
         assert result.outcome("training", scenario) == two_seeds.outcome("training", scenario)
     assert {path.name for path in tmp_path.iterdir()} == {".lock", f"{batches[0].digest}.json"}

@@ -145,8 +145,6 @@ def _tell_failures(reproduction: Reproduction) -> None:
     for failure in failures[:_SHOWN_FAILURES]:
         sys.stderr.write(f"airmix: failed: {failure}\n")
     if len(failures) > _SHOWN_FAILURES:
-        sys.stderr.write(
-            f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n"
-        )
+        sys.stderr.write(f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n")
     sys.stderr.write("airmix: the other cells are kept; the same command tries again what broke\n")
     raise typer.Exit(1)

@@ -62,27 +62,27 @@ def check_claims(results: Sequence[CellResult]) -> list[Claim]:
     printed = [result for result in results if not result.cell.reading]
     claims = [claim for test in every for claim in test(_Table(printed))]
     of_table1 = [result for result in results if result.cell.target == "table1"]
-    return claims + _in_another_light(claims, [result for result in of_table1 if not result.cell.reading], of_table1)
+    return claims + _in_another_light(of_table1)
 
 
-def _in_another_light(
-    claims: Sequence[Claim], printed: Sequence[CellResult], all_readings: Sequence[CellResult]
-) -> list[Claim]:
-    """Return the claims about alpha again for the best epoch, and where rows are read otherwise."""
-    lights = {
-        "best epoch": _Table(printed, "best_epoch"),
-        "read otherwise": _Table(all_readings),
-        "read otherwise, best epoch": _Table(all_readings, "best_epoch"),
-    }
-    known = {(claim.place, claim.says, claim.evidence) for claim in claims}
-    again = []
-    for light, table in lights.items():
-        for claim in (*_bold_entries(table), *_alpha_guidelines(table)):
-            told = (claim.place, claim.says, claim.evidence)
-            if told not in known:  # a row that is not read otherwise gives the same again
-                again.append(replace(claim, light=light))
-                known.add(told)
-    return again
+def _in_another_light(of_table1: Sequence[CellResult]) -> list[Claim]:
+    """Return the claims about alpha for the best epoch and for rows read otherwise, where that makes a difference."""
+    printed = [result for result in of_table1 if not result.cell.reading]
+
+    def about_alpha(results: Sequence[CellResult], quantity: str, light: str) -> list[Claim]:
+        table = _Table(results, quantity)
+        return [replace(claim, light=light) for claim in (*_bold_entries(table), *_alpha_guidelines(table))]
+
+    best = about_alpha(printed, "best_epoch", "best epoch")
+    final = about_alpha(printed, "measured", "")
+    reread = about_alpha(of_table1, "measured", "read otherwise")
+    reread_best = about_alpha(of_table1, "best_epoch", "read otherwise, best epoch")
+    return [
+        claim
+        for told, *others in ((best, final), (reread, final), (reread_best, best, reread))
+        for claim, *known in zip(told, *others, strict=True)
+        if claim.evidence not in [other.evidence for other in known]
+    ]
 
 
 class _Table:

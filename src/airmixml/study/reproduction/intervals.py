@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Literal
 
 import numpy as np
@@ -44,8 +45,14 @@ def mean_interval(values: Sequence[float]) -> Interval:
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(mean=mean, low=-math.inf, high=math.inf)
-    half = float(stats.t.ppf(0.5 + _CONFIDENCE / 2.0, len(values) - 1) * stats.sem(values))
+    half = _quantile(len(values) - 1) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
     return Interval(mean=mean, low=mean - half, high=mean + half)
+
+
+@cache
+def _quantile(degrees_of_freedom: int) -> float:
+    """Return Student's quantile of the two-sided interval."""
+    return float(stats.t.ppf(0.5 + _CONFIDENCE / 2.0, degrees_of_freedom))
 
 
 def decide(interval: Interval, *, above: float = -math.inf, below: float = math.inf) -> Decision:

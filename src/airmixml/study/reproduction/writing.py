@@ -29,8 +29,8 @@ _DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {
 def write_reproduction(reproduction: Reproduction) -> list[Path]:
     """Write all files and return them: each table as Markdown, CSV and LaTeX, each figure as PNG and SVG."""
     out, files, sections = reproduction.out, [], ["# The paper, run again\n"]
-    for earlier in out.glob("claims.*"):  # claims and report are those of the last request
-        earlier.unlink()
+    for suffix in (".md", ".csv", ".tex"):  # claims and report are those of the last request
+        (out / f"claims{suffix}").unlink(missing_ok=True)
     if reproduction.request.quick:
         sections.append("A small version, with too few slots, epochs and seeds: it says nothing about the paper.\n")
     if reproduction.claims:
