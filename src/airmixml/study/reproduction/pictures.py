@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.study.privacy_figures import save_figure
+from airmixml.study.reproduction.cells import power_of_ten
 from airmixml.study.reproduction.figure_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
 from airmixml.study.reproduction.mixing_ratios import MixingRatios
 from airmixml.study.reproduction.results import CellResult
@@ -40,13 +41,15 @@ def _save(figure: Figure, folder: Path, name: str) -> list[Path]:
 def draw_ratios_figure(drawn: Sequence[MixingRatios], folder: Path, name: str) -> list[Path]:
     """Fig. 2: each bar is one slot, each colour one worker's share."""
     figure = _figure(11, 2.9)
-    figure.suptitle("Fig. 2: who is in a mixture? Each bar is one slot, each colour one of its workers")
+    figure.suptitle("Fig. 2: who is in a mixture? Each bar is one slot, each colour one of its eight workers")
     for axis, each in zip(figure.subplots(1, len(drawn), sharey=True), drawn, strict=True):
         bottom = np.zeros(len(each.ratios))
         for worker, share in enumerate(each.ratios.T):
             axis.bar(range(len(share)), share, bottom=bottom, width=0.9, color=_worker_colour(worker))
             bottom += share
-        axis.set_title(f"α = {each.alpha:g}\nlargest share {each.largest_share:.2f}", fontsize=10)
+        axis.set_title(
+            _pretty(f"α = {power_of_ten(each.alpha)}") + f"\nmean largest share {each.largest_share:.2f}", fontsize=10
+        )
         axis.set(xticks=[], xlabel="slots", ylim=(0, 1))
     figure.axes[0].set_ylabel("mixing ratio q")
     return _save(figure, folder, name)
@@ -62,7 +65,7 @@ def _worker_colour(worker: int) -> tuple[float, ...]:
 def draw_path_loss(results: Sequence[CellResult], folder: Path, name: str, title: str) -> list[Path]:
     """Fig. 3: accuracy against epochs for each policy and path-loss exponent."""
     figure = _figure(10, 4.2)
-    figure.suptitle(f"Fig. 3: path loss and mixing, maximum power, no fading ({title})")
+    figure.suptitle(f"Fig. 3: path loss and mixing, maximum power, no fading ({title}; bands: standard deviation)")
     for axis, scheduled in zip(figure.subplots(1, len(SCHEDULED), sharey=True), SCHEDULED, strict=True):
         for colour, policy in zip(_COLOURS, POLICIES, strict=False):
             for line, exponent in zip(("-", "--"), EXPONENTS, strict=True):
@@ -75,7 +78,7 @@ def draw_path_loss(results: Sequence[CellResult], folder: Path, name: str, title
 def draw_fading(results: Sequence[CellResult], folder: Path, name: str, title: str) -> list[Path]:
     """Fig. 4: accuracy against epochs under fading, random assignment on the left, max-min on the right."""
     figure = _figure(10, 7.6)
-    figure.suptitle(f"Fig. 4: fading, DirMix(5), n = 4, maximum power ({title})")
+    figure.suptitle(f"Fig. 4: fading, DirMix(5), n = 4, maximum power ({title}; bands: standard deviation)")
     axes = figure.subplots(len(SCHEDULED), len(ASSIGNMENTS), sharey=True)
     for row_axes, scheduled in zip(axes, SCHEDULED, strict=True):
         for axis, letter, assignment in zip(row_axes, "ab", ASSIGNMENTS, strict=True):
@@ -94,7 +97,14 @@ def _curve(
     mean, deviation = np.array(result.curve).T
     epochs = np.arange(1, len(mean) + 1)
     axis.plot(epochs, mean, line, color=colour, label=label, linewidth=1.6)
-    axis.fill_between(epochs, mean - deviation, mean + deviation, color=colour, alpha=0.12, linewidth=0)
+    axis.fill_between(
+        epochs,
+        np.maximum(mean - deviation, 0.0),
+        np.minimum(mean + deviation, 100.0),
+        color=colour,
+        alpha=0.12,
+        linewidth=0,
+    )
 
 
 def _finish_curves(axis: Axes, title: str) -> None:
@@ -110,7 +120,7 @@ def draw_accuracies(results: Sequence[CellResult], folder: Path, name: str, titl
     rows = list(dict.fromkeys(result.cell.row for result in results))
     columns = list(dict.fromkeys(result.cell.column for result in results))
     figure = _figure(11, 6.2)
-    figure.suptitle(f"Table I: test accuracy ({title})")
+    figure.suptitle(f"Table I: test accuracy ({title}; bars: standard deviation over seeds)")
     for axis, column in zip(figure.subplots(2, len(columns) // 2, sharex=True, sharey=True).flat, columns, strict=True):
         stated = [each for each in results if each.cell.column == column and not each.cell.reading]
         reread = [each for each in results if each.cell.column == column and each.cell.reading]
@@ -125,7 +135,7 @@ def draw_accuracies(results: Sequence[CellResult], folder: Path, name: str, titl
         axis.set_title(_pretty(column), fontsize=10)
         axis.set_xticks(range(len(rows)), [_pretty(row) for row in rows], rotation=25, fontsize=8)
         axis.grid(alpha=0.25)
-        axis.set_ylim(0, 103)
+        axis.set_ylim(0, 106)
     for axis in figure.axes[:: len(columns) // 2]:
         axis.set_ylabel("test accuracy [%]")
     handles, labels = figure.axes[0].get_legend_handles_labels()
@@ -171,7 +181,7 @@ def draw_energies(results: Sequence[CellResult], folder: Path, name: str, title:
     columns = list(dict.fromkeys(result.cell.column for result in results))
     has_print = any(result.cell.printed is not None for result in results)
     for reread, marker, colour, label in (
-        (False, "o", _FINAL, "as printed"),
+        (False, "o", _FINAL, "as printed" if has_print else "energy"),
         (True, "s", _OTHER, "other reading"),
     ):
         chosen = [each for each in results if bool(each.cell.reading) == reread and each.measured is not None]

@@ -11,7 +11,7 @@ from typing import Any
 from airmixml.scenario import Scenario
 from airmixml.study.reproduction.cells import Cell, Quantity, power_of_ten
 
-__all__ = ["load_printed", "table_cells"]
+__all__ = ["load_printed", "table_cells", "table_notes"]
 
 _QUANTITIES: dict[str, Quantity] = {"table1": "accuracy", "table2": "energy"}
 
@@ -19,6 +19,11 @@ _QUANTITIES: dict[str, Quantity] = {"table1": "accuracy", "table2": "energy"}
 def load_printed(table: str) -> dict[str, Any]:
     """Return a printed table as it stands in its data file."""
     return tomllib.loads(files(__package__).joinpath("printed", f"{table}.toml").read_text(encoding="utf-8"))
+
+
+def table_notes(table: str, dataset: str) -> list[str]:
+    """Return what is known about the differences between print and runs."""
+    return list(load_printed(table)[dataset]["notes"])
 
 
 def table_cells(table: str, dataset: str, base: Scenario, *, printed: bool = True) -> list[Cell]:

@@ -25,7 +25,7 @@ ENERGY_TOLERANCE: Final = 0.05
 _CONCORDANT_SHARE: Final = 0.75
 _FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
-_ENERGY_REACH_FACTOR: Final = 2.0
+_ENERGY_REACH_FACTOR: Final = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +143,10 @@ def judge(results: Sequence[CellResult]) -> list[CellResult]:
 
     *agrees*: the mean over the seeds is within 3 points (accuracy) or 5 % (energy) of print. *undecided*: it is not,
     but print lies inside the 95 % confidence interval of the mean, so these seeds cannot tell. *trend agrees*: print is
-    missed by at most 15 points or a factor of 2, and of the cells in the same row (and number of workers) and in the
-    same column whose printed values clearly differ from this one, at least three, three quarters lie on the printed
-    side of it. Everything else does not follow from the stated settings.
+    missed by at most 15 points or a factor of 1.5, and three quarters of the cells in the same row (and number of
+    workers), and as many of those in the same column, lie on the printed side of it; only those count, and at least
+    three are needed, whose printed values clearly differ from this one. Everything else does not follow from the
+    stated settings.
     """
     judged = []
     for result in results:
@@ -181,15 +182,25 @@ def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> 
     interval = mean_interval(summary.values)
     if interval.low <= printed <= interval.high:
         return UNDECIDED
-    told = [
-        (peer.cell.printed - printed) * (getattr(peer, quantity).mean - summary.mean) > 0.0
+    in_row = [peer for peer in peers if peer.cell.row == result.cell.row]
+    in_column = [peer for peer in peers if peer.cell.row != result.cell.row]
+    orders = [_in_order(result, group, quantity) for group in (in_row, in_column)]
+    enough = sum(len(order) for order in orders) >= _FEWEST_PEERS
+    right = all(sum(order) >= _CONCORDANT_SHARE * len(order) for order in orders)
+    return TREND if enough and right and _is_in_reach(summary.mean, printed, result.cell.quantity) else NOT_FOLLOWING
+
+
+def _in_order(result: CellResult, peers: Sequence[CellResult], quantity: str) -> list[bool]:
+    """Return, for each peer whose printed value clearly differs, whether it was measured on the printed side."""
+    cell, mean = result.cell, getattr(result, quantity).mean
+    return [
+        (peer.cell.printed - cell.printed) * (getattr(peer, quantity).mean - mean) > 0.0
         for peer in peers
         if peer.cell.printed is not None
+        and cell.printed is not None
         and getattr(peer, quantity) is not None
-        and not _is_near(peer.cell.printed, printed, result.cell.quantity)
+        and not _is_near(peer.cell.printed, cell.printed, cell.quantity)
     ]
-    in_order = len(told) >= _FEWEST_PEERS and sum(told) >= _CONCORDANT_SHARE * len(told)
-    return TREND if in_order and _is_in_reach(summary.mean, printed, result.cell.quantity) else NOT_FOLLOWING
 
 
 def _is_near(value: float, printed: float, quantity: str) -> bool:
