@@ -37,7 +37,7 @@ def test_fig2(airmix: Airmix, tmp_path: Path) -> None:
     assert "pictures: runs/reproduce/fig2.png\n" in done.stdout
     out = tmp_path / "runs" / "reproduce"
     files = {path.name for path in out.iterdir() if path.is_file()}
-    assert files == {"fig2.png", "fig2.svg", "report.md", "report.json"}
+    assert files == {"fig2.md", "fig2.csv", "fig2.tex", "fig2.png", "fig2.svg", "report.md", "report.json"}
     cells = json.loads((out / "report.json").read_text(encoding="utf-8"))["cells"]
     assert [cell["alpha"] for cell in cells] == [0.1, 1.0, 10.0, 100.0, 1e5]
     for cell in cells:

@@ -37,6 +37,7 @@ TINY = {
 }
 TABLES = ("table1-iris", "table1-mnist", "table2-iris", "table2-mnist", "fig3", "fig4")
 CELLS = {"table1-iris": 36, "table1-mnist": 60, "table2-iris": 38, "table2-mnist": 60, "fig3": 12, "fig4": 20}
+FIG2 = {f"fig2{suffix}" for suffix in (".md", ".csv", ".tex", ".png", ".svg")}
 PART = Request(targets=("table1", "fig2"), dataset="iris", seeds=2)
 VERDICTS = {"agrees", "trend agrees", "undecided", "does not follow from the stated settings"}
 SMALL_VERSION = "A small version, with too few slots, epochs and seeds: it says nothing about the paper."
@@ -100,7 +101,7 @@ def cells_of(folder: Path, table: str) -> list[dict[str, Any]]:
 def test_all_promised_files_and_no_others(whole: Whole) -> None:
     reproduction, folder = whole
     expected = {f"{table}{suffix}" for table in TABLES for suffix in (".md", ".csv", ".tex", ".png", ".svg")}
-    expected |= {"fig2.png", "fig2.svg", "claims.md", "claims.csv", "claims.tex", "report.md", "report.json"}
+    expected |= {*FIG2, "claims.md", "claims.csv", "claims.tex", "report.md", "report.json"}
     assert {path.name for path in folder.iterdir()} == expected | {"batches"}
     assert sorted(reproduction.files) == sorted(folder / name for name in expected)
     assert (reproduction.failures, reproduction.kept_batches) == ([], 0)
@@ -222,7 +223,7 @@ def count_bars(line: str) -> int:
 def test_every_line_of_a_markdown_table_has_as_many_columns(whole: Whole) -> None:
     _, folder = whole
     found = {path.stem: markdown_tables(path.read_text(encoding="utf-8")) for path in folder.glob("*.md")}
-    assert set(found) == {*TABLES, "claims", "report"}
+    assert set(found) == {*TABLES, "fig2", "claims", "report"}
     for name, tables in found.items():
         for head, rule, *rows in tables:
             assert rows
@@ -231,9 +232,9 @@ def test_every_line_of_a_markdown_table_has_as_many_columns(whole: Whole) -> Non
             assert {count_bars(line) for line in (head, rule, *rows)} == {count_bars(head)}, name
     for table in TABLES:
         assert [len(block) - 2 for block in found[table]] == [CELLS[table]]
-    # The report: claims, then each table in the shape of the paper and entry by entry.
-    assert len(found["report"]) == 1 + 2 * len(TABLES)
-    shaped = [len(block) - 2 for block in found["report"][1::2]]
+    # The report: claims, Fig. 2, then each table in the shape of the paper and entry by entry.
+    assert len(found["report"]) == 2 + 2 * len(TABLES)
+    shaped = [len(block) - 2 for block in found["report"][2::2]]
     assert shaped == [5 + 1, 5 + 5, 5 + 2, 5 + 5, 4, 4]  # rows of the paper, and those read otherwise
 
 
@@ -253,30 +254,33 @@ def test_the_report_shows_each_entry_beside_print_and_every_picture(whole: Whole
 
 def test_latex_rows_are_balanced_and_escaped(whole: Whole) -> None:
     _, folder = whole
-    for name in (*TABLES, "claims"):
-        title, begin, top, head, middle, *body, bottom, end = (
-            (folder / f"{name}.tex").read_text(encoding="utf-8").rstrip("\n").split("\n")
-        )
-        assert title.startswith("% ")
-        assert (top, middle, bottom, end) == (r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}")
-        columns = re.fullmatch(r"\\begin\{tabular\}\{(l+)\}", begin)
-        assert columns is not None
-        assert len(body) == (CELLS[name] if name in CELLS else len(report_of(folder)["claims"]))
-        for line in (head, *body):
-            assert line.endswith(r" \\")
-            assert line.isascii(), line
-            assert len(re.findall(r"(?<!\\)&", line)) == len(columns[1]) - 1, line
-            assert not re.search(r"(?<!\\)[%_#^]", line), line
-            assert line.count("{") == line.count("}")
-            assert line.count("$") % 2 == 0
+    for name in (*TABLES, "fig2", "claims"):
+        tables = (folder / f"{name}.tex").read_text(encoding="utf-8").rstrip("\n").split("\n\n")
+        assert len(tables) == (2 if name in TABLES else 1)  # in the shape of the paper, and entry by entry
+        for table in tables:
+            title, begin, top, head, middle, *body, bottom, end = table.split("\n")
+            assert title.startswith("% ")
+            assert title.endswith(r"needs \usepackage{booktabs}")
+            assert (top, middle, bottom, end) == (r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}")
+            columns = re.fullmatch(r"\\begin\{tabular\}\{(l+)\}", begin)
+            assert columns is not None
+            for line in (head, *body):
+                assert line.endswith(r" \\")
+                assert line.isascii(), line
+                assert len(re.findall(r"(?<!\\)&", line)) == len(columns[1]) - 1, line
+                assert not re.search(r"(?<!\\)[%_#^]", re.sub(r"\$[^$]*\$", "", line)), line
+                assert line.count("{") == line.count("}")
+                assert line.count("$") % 2 == 0
+        if name in CELLS or name == "claims":
+            assert len(body) == (CELLS[name] if name in CELLS else len(report_of(folder)["claims"]))
     energies = (folder / "table2-iris.tex").read_text(encoding="utf-8")
-    assert r"epsilon = 10\^{}4 & 4 workers, alpha = 10\^{}5 & " in energies
+    assert r"$\epsilon$ = $10^{4}$ & 4 workers, $\alpha$ = $10^{5}$ & " in energies
     assert r" \% & " in energies
 
 
 # --- Again ------------------------------------------------------------------------------------------------------------
 
-SAME = {*(f"table1-iris{suffix}" for suffix in (".md", ".csv", ".tex", ".png", ".svg")), "fig2.png", "fig2.svg"}
+SAME = {*(f"table1-iris{suffix}" for suffix in (".md", ".csv", ".tex", ".png", ".svg")), *FIG2}
 PICTURES = (".png", ".svg")
 
 
@@ -305,14 +309,15 @@ def test_claims_and_report_are_those_of_the_last_request(tmp_path: Path, no_draw
     reproduce(Request(targets=("table2",), dataset="iris", seeds=1, as_printed=True), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == claims | table | report
     reproduce(Request(targets=("fig2",)), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == table | report
+    numbers = {f"fig2.{suffix}" for suffix in ("md", "csv", "tex")}
+    assert {path.name for path in tmp_path.iterdir()} == table | report | numbers
     assert report_of(tmp_path)["claims"] == []
 
 
 def test_a_small_version_says_that_it_is_one(part: Whole, tmp_path: Path, no_drawings: None) -> None:
     assert SMALL_VERSION not in (part[1] / "report.md").read_text(encoding="utf-8")
     reproduce(Request(targets=("fig2",), quick=True), tmp_path)
-    assert f"\n{SMALL_VERSION}\n" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert f"\n**{SMALL_VERSION}**\n" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
 # --- Cells that fail --------------------------------------------------------------------------------------------------
