@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,25 @@ class Stopped(Exception):
 def small() -> Scenario:
     """A run of six epochs that takes a fraction of a second."""
     return Scenario.preset("paper-iris").with_overrides(*SMALL)
+
+
+@pytest.fixture
+def disk_full_after() -> Callable[[int], AbstractContextManager[None]]:
+    """Return a context in which the disk is full after so many files."""
+
+    @contextmanager
+    def full_after(writes: int) -> Iterator[None]:
+        left = iter(range(writes))
+
+        def fsync(_descriptor: int) -> None:
+            if next(left, None) is None:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "fsync", fsync)
+            yield
+
+    return full_after
 
 
 @pytest.fixture

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import errno
 import json
-import os
 import re
 import resource
 import shutil
 import subprocess
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -444,22 +443,16 @@ def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int
 
 @pytest.mark.parametrize("writes_before", range(8))
 def test_a_disk_that_fills_up_at_any_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_drawings: None, writes_before: int
+    tmp_path: Path,
+    disk_full_after: Callable[[int], AbstractContextManager[None]],
+    no_drawings: None,
+    writes_before: int,
 ) -> None:
     """Two seeds make two batches; then come claims and a table of three files each, and the report."""
     request = Request(targets=("table2",), dataset="iris", seeds=2, as_printed=True)
-    writes = 0
-
-    def fsync(_descriptor: int) -> None:
-        nonlocal writes
-        writes += 1
-        if writes > writes_before:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fsync)
-        with pytest.raises(RunFolderError, match=r"cannot be written \(No space left on device\)"):
-            reproduce(request, tmp_path / "here")
+    refused = pytest.raises(RunFolderError, match=r"cannot be written \(No space left on device\)")
+    with disk_full_after(writes_before), refused:
+        reproduce(request, tmp_path / "here")
     assert not list(tmp_path.rglob("*.tmp"))
     assert not (tmp_path / "here" / "report.json").exists()
     again = reproduce(request, tmp_path / "here")  # there is room again: the same call goes through

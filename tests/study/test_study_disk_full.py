@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import resource
 import subprocess
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -35,18 +34,9 @@ def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("writes_before", range(6))
 def test_a_disk_that_fills_up_at_any_time(
-    small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes_before: int
+    small: Scenario, tmp_path: Path, disk_full_after: Callable[[int], AbstractContextManager[None]], writes_before: int
 ) -> None:
-    writes = 0
-
-    def fsync(_descriptor: int) -> None:
-        nonlocal writes
-        writes += 1
-        if writes > writes_before:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fsync)
+    with disk_full_after(writes_before):
         try:
             run(small, out=tmp_path / "here")
         except RunFolderError as problem:
