@@ -18,7 +18,7 @@ from airmixml.study.sweep.batches import Batch
 from airmixml.study.sweep.work import Outcome, run_batch
 from airmixml.wording import one_line
 
-__all__ = ["Finished", "Share", "Task", "attempt", "run_here", "run_in_processes"]
+__all__ = ["Finished", "Share", "Task", "attempt", "broken", "run_here", "run_in_processes"]
 
 
 @dataclass(frozen=True, kw_only=True)
