@@ -20,7 +20,16 @@ from airmixml.radio import simulate
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Streams
 from airmixml.wording import shown
-from airmixml.workers import DataSet, Population, declare_bounds, encode, place_workers, scale_to_unit
+from airmixml.workers import (
+    DataSet,
+    Population,
+    declare_bounds,
+    encode,
+    finish_encoding,
+    keeps_pixels,
+    place_workers,
+    scale_to_unit,
+)
 
 __all__ = ["AirMixClassifier", "ReceivedMixtures"]
 
@@ -52,12 +61,23 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
             "pld" or, against the server, "gdp".
         adjacency: "replace-one" or "remove-one".
         sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
-            "encoder" where ``clip_norm`` is given and "paper" elsewhere.
-        clip_norm: largest Euclidean norm of a scaled row that is sent, or None not to clip.
+            "encoder" where the encoder bounds a norm and "paper" elsewhere.
+        clip_norm: largest Euclidean norm of an encoded row that is sent, or None: 1 where an ``encoder`` is named, else
+            rows are not clipped.
+        encoder: "scale", "clip", "dct", "projection" or, with ``image_shape``, "convolution" or "gradients"; None takes
+            "clip" where ``clip_norm`` is given and "scale" elsewhere.
+        features: numbers that a feature encoder makes of a row (0: its own choice).
+        centre: what is subtracted from the features: "none", "own", "public" or "private".
+        norm: "clip" or "unit", all rows brought to ``clip_norm``.
+        constant: share of the amplitude that an appended constant takes; moments need it to know means.
+        sends: "samples", or "moments" for the learners in closed form.
+        label_weight: amplitude of the label's symbols beside that of the input's.
+        bits: bits per symbol (0: analog).
         max_participations: most slots that one worker may send in (0: any number).
         alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
         policy: "dirmix", "nonmix" or "equalmix".
         scheduled: workers per slot (at most all).
+        schedule: "fixed", or "poisson": each worker by its own coin.
         slots: number of mixtures.
         input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared, not
             measured, because measuring them would leak private data; values outside are clipped.
@@ -67,7 +87,9 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         path_loss_exponent: n.
         noise_dbm: receiver noise power.
         max_power_dbm: power limit of each worker.
-        model: "mlp" or, with ``image_shape``, "cnn".
+        model: "mlp", with ``image_shape`` "cnn", or in closed form "ridge" and "lda".
+        loss: of the networks: "cross-entropy", "squared" or "brier".
+        shrinkage: of the learners in closed form: the noise level reckoned with, as a multiple of the known one.
         hidden_units: sizes of the hidden dense layers.
         image_shape: (height, width) of the rows as images, for the cnn.
         filters: filters of each convolution of the cnn.
@@ -101,10 +123,19 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         adjacency: str = "replace-one",
         sensitivity: str | None = None,
         clip_norm: float | None = None,
+        encoder: str | None = None,
+        features: int = 0,
+        centre: str = "none",
+        norm: str = "clip",
+        constant: float = 0.0,
+        sends: str = "samples",
+        label_weight: float = 1.0,
+        bits: int = 0,
         max_participations: int = 0,
         alpha: float = 1e5,
         policy: str = "dirmix",
         scheduled: int = 8,
+        schedule: str = "fixed",
         slots: int = 1000,
         input_bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
         assignment: str = "random",
@@ -114,6 +145,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         noise_dbm: float = -114.0,
         max_power_dbm: float = 23.0,
         model: str = "mlp",
+        loss: str = "cross-entropy",
+        shrinkage: float = 1.0,
         hidden_units: Sequence[int] = (32, 16),
         image_shape: tuple[int, int] | None = None,
         filters: Sequence[int] = (32, 48),
@@ -131,10 +164,19 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         self.adjacency = adjacency
         self.sensitivity = sensitivity
         self.clip_norm = clip_norm
+        self.encoder = encoder
+        self.features = features
+        self.centre = centre
+        self.norm = norm
+        self.constant = constant
+        self.sends = sends
+        self.label_weight = label_weight
+        self.bits = bits
         self.max_participations = max_participations
         self.alpha = alpha
         self.policy = policy
         self.scheduled = scheduled
+        self.schedule = schedule
         self.slots = slots
         self.input_bounds = input_bounds
         self.assignment = assignment
@@ -144,6 +186,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         self.noise_dbm = noise_dbm
         self.max_power_dbm = max_power_dbm
         self.model = model
+        self.loss = loss
+        self.shrinkage = shrinkage
         self.hidden_units = hidden_units
         self.image_shape = image_shape
         self.filters = filters
@@ -164,7 +208,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         scenario = self._scenario(len(labels), seed)
         workers = scenario.workers
-        dataset = self._dataset(inputs, labels.astype(np.int64), workers)
+        dataset = self._dataset(inputs, labels.astype(np.int64), workers, seed)
         population = Population(
             distance_metres=place_workers(
                 workers.count,
@@ -185,8 +229,9 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         self.energy_joules_ = mixtures.report.energy_joules
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
         self.clipped_values_ = dataset.clipped_values
-        self.clipped_samples_ = dataset.clipped_samples
+        self.clipped_samples_ = mixtures.dataset.clipped_samples
         self.encoder_ = workers
+        self._seed, self._private_mean = seed, mixtures.dataset.private_mean
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -194,7 +239,9 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         inputs = validate_data(self, X, reset=False)
         scaled, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
-        unit, _ = encode(self.encoder_, scaled)
+        unit, _ = encode(self.encoder_, scaled, image_shape=self.image_shape, streams=Streams(self._seed))
+        if self._private_mean is not None:
+            unit, _ = finish_encoding(self.encoder_, unit - self._private_mean)
         scores = class_scores(self.model_, torch.from_numpy(unit).double())
         return np.asarray(torch.softmax(scores, dim=1).numpy())
 
@@ -212,6 +259,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
                 slots=self.slots,
                 max_participations=self.max_participations,
                 scheduled=min(self.scheduled, samples),
+                schedule=self.schedule,
                 fading=self.fading,
                 rician_k=self.rician_k,
                 path_loss_exponent=self.path_loss_exponent,
@@ -230,10 +278,12 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
                 adversary=self.adversary,
                 accountant=self.accountant,
                 adjacency=self.adjacency,
-                sensitivity=self.sensitivity or ("paper" if self.clip_norm is None else "encoder"),
+                sensitivity=self.sensitivity or ("paper" if self._encoder() == "scale" else "encoder"),
             ),
             learner=Learner(
                 model=self.model,
+                loss=self.loss,
+                shrinkage=self.shrinkage,
                 hidden_units=_plain(self.hidden_units),
                 filters=_plain(self.filters),
                 kernel_size=self.kernel_size,
@@ -248,17 +298,27 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
             dataset="X",
             count=samples,
             train_samples=samples,
-            encoder="scale" if self.clip_norm is None else "clip",
+            encoder=self._encoder(),
             clip_norm=1.0 if self.clip_norm is None else self.clip_norm,
+            features=self.features,
+            centre=self.centre,
+            norm=self.norm,
+            constant=self.constant,
+            sends=self.sends,
+            label_weight=self.label_weight,
+            bits=self.bits,
         )
 
-    def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64], workers: Workers) -> DataSet:
+    def _encoder(self) -> str:
+        return self.encoder or ("scale" if self.clip_norm is None else "clip")
+
+    def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64], workers: Workers, seed: int) -> DataSet:
         if self.image_shape is not None and math.prod(self.image_shape) != inputs.shape[1]:
             raise ScenarioError(
                 f"image_shape = {shown(self.image_shape)}: must hold the {inputs.shape[1]} features of X"
             )
         scaled, clipped = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
-        unit, shortened = encode(workers, scaled)
+        unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
         return DataSet(
             name="X",
             train_inputs=unit,
@@ -266,7 +326,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
             test_inputs=unit[:0],
             test_labels=labels[:0],
             class_names=tuple(str(name) for name in self.classes_),
-            image_shape=self.image_shape,
+            image_shape=self.image_shape if keeps_pixels(workers) else None,
             clipped_values=clipped,
             clipped_samples=shortened,
         )

@@ -13,7 +13,9 @@ import numpy as np
 
 __all__ = ["SLOTS_PER_CHAPTER", "StreamName", "Streams"]
 
-StreamName = Literal["placement", "data", "schedule", "fading", "phase", "ratios", "assignment", "noise", "training"]
+StreamName = Literal[
+    "placement", "data", "schedule", "fading", "phase", "ratios", "assignment", "noise", "training", "encoder"
+]
 
 # The numbers are part of every published result: never renumber, only append.
 _STREAM_KEYS: Final[dict[StreamName, int]] = {
@@ -26,6 +28,7 @@ _STREAM_KEYS: Final[dict[StreamName, int]] = {
     "assignment": 6,
     "noise": 7,
     "training": 8,
+    "encoder": 9,
 }
 
 SLOTS_PER_CHAPTER: Final = 128

@@ -174,7 +174,8 @@ def _with_flags(message: str) -> str:
 
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
-    """Return d_X and d_Y: given, known of the data set, or counted in the user's file."""
+    """Return d_X as it leaves the encoder and d_Y: given, known of the data set, or counted in the user's file."""
+    from airmixml.workers import encoded_dim
     from airmixml.workers.catalogue import CATALOGUE
 
     if (input_dim is None) != (label_dim is None):
@@ -183,10 +184,10 @@ def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | 
         for name, value, low in (("--input-dim", input_dim, 1), ("--label-dim", label_dim, 2)):
             if not low <= value <= 10**9:
                 raise ScenarioError(f"{name} = {value}: must be a whole number of at least {low} and at most 10^9")
-        return input_dim, label_dim
+        return encoded_dim(scenario.workers, input_dim), label_dim
     known = CATALOGUE.get(scenario.workers.dataset)
     if known is not None:
-        return known.input_dim, known.label_dim
+        return encoded_dim(scenario.workers, known.input_dim), known.label_dim
     from airmixml.streams import Streams
     from airmixml.workers import load_dataset
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from airmixml.scenario import Scenario
+from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.wording import joules
 
 __all__ = ["run_table"]
@@ -27,7 +27,7 @@ def run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
     table.add_column(overflow="fold")
     parts = (
         _what_ran(scenario, metrics),
-        _accuracy(metrics),
+        _accuracy(scenario, metrics),
         _privacy(scenario, metrics),
         _radio(scenario, metrics),
         _folder(metrics),
@@ -40,11 +40,12 @@ def run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
 
 
 def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
-    dataset, mixing, radio = metrics["dataset"], scenario.mixing, scenario.radio
+    dataset, mixing = metrics["dataset"], scenario.mixing
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     rows = [
         ("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes"),
-        ("workers", f"{scenario.workers.count:,}, {radio.scheduled} at a time in {radio.slots:,} slots"),
+        *_what_is_sent(scenario),
+        ("workers", _who_sends(scenario)),
         ("mixing", _POLICY_NAMES[mixing.policy] + alpha),
     ]
     if metrics["clipped_values"]:
@@ -56,13 +57,36 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     return rows
 
 
-def _accuracy(metrics: dict[str, Any]) -> Rows:
+def _what_is_sent(scenario: Scenario) -> Rows:
+    workers = scenario.workers
+    if workers.encoder == "scale":
+        return []
+    centre = "" if workers.centre == "none" else f", centre {workers.centre}"
+    rounded = f", {workers.bits} bits a symbol" if workers.bits else ""
+    said = (
+        f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}, labels x {workers.label_weight:g}"
+    )
+    return [("sent", said + rounded)]
+
+
+def _who_sends(scenario: Scenario) -> str:
+    radio = scenario.radio
+    at_a_time = f"{radio.scheduled} at a time"
+    if radio.schedule == "poisson":
+        at_a_time += " on average"
+    return f"{scenario.workers.count:,}, {at_a_time} in {radio.slots:,} slot{'' if radio.slots == 1 else 's'}"
+
+
+def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     accuracy = metrics["accuracy"]
 
     def percent(name: str) -> str:
         deviation = accuracy.get(f"{name}_deviation")
         return f"{100 * accuracy[name]:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}") + " %"
 
+    if scenario.learner.model in CLOSED_FORM_MODELS:
+        solved = f"{scenario.learner.model}, in closed form"
+        return [("accuracy", f"[bold]{percent('final')}[/bold] on the clean test set ({solved})")]
     best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
     return [
         ("accuracy, final epoch", f"[bold]{percent('final')}[/bold] on the clean test set"),
@@ -91,14 +115,24 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         rows.insert(1, ("", "[bold red]target missed[/bold red]"))
     if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
         rows.insert(1, ("", "an epsilon this large protects nobody"))
-    return rows + _others(metrics)
+    return rows + _other_neighbours(metrics) + _others(metrics)
+
+
+def _other_neighbours(metrics: dict[str, Any]) -> Rows:
+    """Say what the same run is worth for the other kind of neighbours."""
+    own = metrics["privacy"][0]["adjacency"]
+    others = [statement for statement in metrics["privacy"] if statement["adjacency"] != own]
+    said = [f"{other['epsilon']:.4g} ({other['adversary']}, {other['accountant']})" for other in others]
+    return [(f"  {others[0]['adjacency']}", f"epsilon {', '.join(said)}")] if others else []
 
 
 def _others(metrics: dict[str, Any]) -> Rows:
     """Say what the other accountants and adversaries make of the same run."""
     by_adversary: dict[str, list[str]] = {}
+    own = metrics["privacy"][0]["adjacency"]
     for statement in metrics["privacy"][1:]:
-        if (statement["adversary"], statement["accountant"]) != ("server", "gdp"):
+        exact = (statement["adversary"], statement["accountant"]) == ("server", "gdp")
+        if statement["adjacency"] == own and not exact:
             said = f"{statement['accountant']} {statement['epsilon']:.4g}"
             by_adversary.setdefault(statement["adversary"], []).append(said)
     rows = [("others say", "")] if by_adversary else []
@@ -126,7 +160,14 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     how_limited = f"the limit lowered the power of {limited:,} slots of {metrics['slots']:,}"
     if scenario.mixing.power == "max":
         how_limited = "the limit sets the power of every slot"
+    cost = metrics["worker_cost"]
     return [
+        ("on the air", f"{metrics['symbols_per_slot']:,} symbols a slot, {metrics['air_seconds']:.4g} s in all"),
+        (
+            "  worker computes",
+            f"{cost['multiply_accumulates']:,} multiply-accumulates a sample, {cost['constant_bytes']:,} bytes of "
+            f"constants, {cost['working_bytes']:,} of working memory",
+        ),
         ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in all"),
         ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),

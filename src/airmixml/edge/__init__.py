@@ -2,13 +2,22 @@
 
 from airmixml.edge.loss import soft_cross_entropy
 from airmixml.edge.models import build_model
-from airmixml.edge.training import TrainedModel, TrainingHistory, class_scores, train, train_model, train_stack
+from airmixml.edge.training import (
+    TrainedModel,
+    TrainingHistory,
+    class_scores,
+    learn_from_stream,
+    train,
+    train_model,
+    train_stack,
+)
 
 __all__ = [
     "TrainedModel",
     "TrainingHistory",
     "build_model",
     "class_scores",
+    "learn_from_stream",
     "soft_cross_entropy",
     "train",
     "train_model",

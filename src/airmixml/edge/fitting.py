@@ -88,9 +88,8 @@ def fit(
         optimiser = adam(model, learner)
         done = _restore(checkpoint, model, optimiser, fitted)
         loss_sum = torch.zeros(inputs.shape[:-2], device=device)
-        step = make_step(
-            model, optimiser, loss_sum, (inputs[..., : learner.batch_size, :], labels[..., : learner.batch_size, :])
-        )
+        full_batch = (inputs[..., : learner.batch_size, :], labels[..., : learner.batch_size, :])
+        step = make_step(model, optimiser, loss_sum, full_batch, learner.loss)
         for epoch in range(done, learner.epochs):
             progress("training", epoch, learner.epochs)
             loss_sum.zero_()

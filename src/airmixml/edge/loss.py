@@ -1,13 +1,14 @@
-"""Categorical cross-entropy that is defined for soft, noisy and partly negative labels."""
+"""Losses that are defined for soft, noisy and partly negative labels."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import torch
 
-__all__ = ["SMALLEST_PROBABILITY", "soft_cross_entropy"]
+__all__ = ["SMALLEST_PROBABILITY", "brier_loss", "loss_named", "soft_cross_entropy", "squared_loss"]
 
 SMALLEST_PROBABILITY: Final = 1e-7
 
@@ -25,3 +26,31 @@ def soft_cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     """
     log_probability = torch.log_softmax(scores, dim=-1).clamp(min=math.log(SMALLEST_PROBABILITY))
     return -(labels * log_probability).sum(dim=-1).mean(dim=-1)
+
+
+def squared_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return mean_t ||scores_t - y_t||^2, per network where there is an axis of networks.
+
+    Noise of mean zero on the labels adds a constant to it and moves no minimum: what it learns is E[y | x].
+    """
+    return (scores - labels).square().sum(dim=-1).mean(dim=-1)
+
+
+def brier_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return mean_t ||softmax(scores_t) - y_t||^2, per network where there is an axis of networks.
+
+    Unmoved by label noise like the squared loss, and bounded in the scores: no noisy label pulls without end.
+    """
+    return (torch.softmax(scores, dim=-1) - labels).square().sum(dim=-1).mean(dim=-1)
+
+
+_LOSSES: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] = {
+    "cross-entropy": soft_cross_entropy,
+    "squared": squared_loss,
+    "brier": brier_loss,
+}
+
+
+def loss_named(name: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Return the loss that a learner names."""
+    return _LOSSES[name]

@@ -11,7 +11,7 @@ from torch import nn
 
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import ScenarioError
-from airmixml.scenario import Learner
+from airmixml.scenario import CLOSED_FORM_MODELS, Learner
 
 __all__ = ["build_model", "initialise"]
 
@@ -24,6 +24,8 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: t
     with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
         layers: list[nn.Module] = []
         width = input_dim
+        if learner.model in CLOSED_FORM_MODELS:
+            return nn.Sequential(nn.Linear(input_dim, label_dim)).to_empty(device="cpu")
         if learner.model == "cnn":
             layers, width = _convolutions(learner, image_shape)
         for units in learner.hidden_units:

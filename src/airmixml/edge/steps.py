@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from airmixml.edge.loss import soft_cross_entropy
+from airmixml.edge.loss import loss_named
 
 __all__ = ["Step", "make_step"]
 
@@ -20,6 +20,7 @@ def make_step(
     optimiser: torch.optim.Optimizer,
     loss_sum: torch.Tensor,
     full_batch: tuple[torch.Tensor, torch.Tensor],
+    loss_name: str = "cross-entropy",
 ) -> Step:
     """Return a function that trains on one batch and adds the batch's summed loss to ``loss_sum``.
 
@@ -28,11 +29,13 @@ def make_step(
         optimiser: its optimiser, with its state already there.
         loss_sum: one value on the device, or one per network of a stack.
         full_batch: inputs and labels of the size of all batches but the last of an epoch; their values do not matter.
+        loss_name: what is made small.
     """
+    loss_of = loss_named(loss_name)
 
     def plain(inputs: torch.Tensor, labels: torch.Tensor) -> None:
         optimiser.zero_grad(set_to_none=False)
-        loss = soft_cross_entropy(model(inputs), labels)
+        loss = loss_of(model(inputs), labels)
         torch.autograd.backward(loss.sum())
         optimiser.step()
         loss_sum.add_(loss.detach(), alpha=inputs.shape[-2])

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import Final
 
 import torch
 from torch import nn
 
+from airmixml.edge.closed_form import MomentsCollector, linear_model, moments_collector, solve
 from airmixml.edge.fitting import Checkpoint, Fitted, class_scores, fit, start_network
 from airmixml.edge.stack import NetworkStack
 from airmixml.progress import Progress, silent
 from airmixml.radio import Mixtures
-from airmixml.scenario import Learner, Speed
-from airmixml.workers import DataSet
+from airmixml.radio.mixtures import Transmission, transmit_family
+from airmixml.scenario import CLOSED_FORM_MODELS, Learner, Scenario, Speed
+from airmixml.workers import DataSet, Population, Signal
 
 __all__ = [
     "Checkpoint",
     "TrainedModel",
     "TrainingHistory",
     "class_scores",
+    "learn_from_stream",
     "train",
     "train_model",
     "train_stack",
 ]
 
+_SLOTS_AT_ONCE: Final = 4096
+
 
 @dataclass(kw_only=True)
 class TrainingHistory:
-    """Loss on the mixtures and accuracy on the clean test set after each epoch (empty without a test set)."""
+    """Loss on the mixtures and accuracy on the clean test set after each epoch (empty without a test set).
+
+    A learner in closed form has no loss and one accuracy, and that of each class.
+    """
 
     loss: list[float] = field(default_factory=list)
     test_accuracy: list[float] = field(default_factory=list)
+    class_accuracy: list[float] = field(default_factory=list)
 
     @property
     def final_accuracy(self) -> float:
@@ -64,6 +75,12 @@ def train(
     checkpoint: Checkpoint | None = None,
 ) -> TrainedModel:
     """Train the scenario's learner on simulated mixtures (Algorithm 1, lines 15 to 17) and score it on clean data."""
+    if mixtures.scenario.learner.model in CLOSED_FORM_MODELS:
+        collector = collector_for(mixtures.scenario, mixtures.dataset)
+        parts = (torch.split(each, _SLOTS_AT_ONCE) for each in (mixtures.inputs, mixtures.labels))
+        for inputs, labels in zip(*parts, strict=True):
+            collector.add(inputs, labels)
+        return solve_and_score(mixtures, collector)
     return train_model(
         mixtures.scenario.learner,
         mixtures.dataset,
@@ -74,6 +91,60 @@ def train(
         progress=progress,
         checkpoint=checkpoint,
     )
+
+
+def learn_from_stream(
+    scenario: Scenario,
+    *,
+    dataset: DataSet,
+    population: Population | None = None,
+    speed: Speed | None = None,
+    progress: Progress = silent,
+) -> tuple[Transmission, TrainedModel]:
+    """Run all slots and learn in closed form from their sums, in memory that does not grow with the slots.
+
+    Args:
+        scenario: what to run; its learner has a closed form.
+        dataset: what the workers hold.
+        population: who holds which sample where, instead of a random deployment.
+        speed: device, block size and threads.
+        progress: told how many slots are done.
+    """
+    collectors: list[MomentsCollector] = []
+    (transmission,) = transmit_family(
+        [scenario],
+        lambda _, block: collectors[0].add(block.inputs, block.labels),
+        prepare=lambda sent: collectors.append(collector_for(scenario, sent)),
+        dataset=dataset,
+        population=population,
+        speed=speed,
+        progress=progress,
+    )
+    return transmission, solve_and_score(transmission, collectors[0])
+
+
+def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
+    """Return what adds up the scenario's slots for a learner in closed form."""
+    workers = scenario.workers
+    signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    return moments_collector(signal, constant=workers.constant * workers.clip_norm)
+
+
+def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> TrainedModel:
+    """Return the classifier that the collected slots give, and its accuracy on the clean test set."""
+    report, dataset = transmission.report, transmission.dataset
+    moments = collector.moments(report.noise_variance, report.square_share)
+    model = linear_model(*solve(transmission.scenario.learner, moments))
+    history = TrainingHistory()
+    if len(dataset.test_labels):
+        truth = torch.from_numpy(dataset.test_labels)
+        right = class_scores(model, torch.from_numpy(dataset.test_inputs)).argmax(dim=1) == truth
+        history.test_accuracy.append(float(right.double().mean()))
+        history.class_accuracy += [
+            float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
+            for label in range(dataset.label_dim)
+        ]
+    return TrainedModel(model=model, history=history)
 
 
 def train_model(

@@ -86,14 +86,14 @@ class Release:
         own = self.mechanism(design, adjacency)
         if own.sampling == "none" and _schedule_is_told(design, self.colluders):
             return (own,)
-        move = design.sensitivity.squared_move(adjacency, "without-replacement")
+        move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
         return own, _known_to_server(_before_the_draw(design, adjacency), adjacency, move)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden."""
         if _schedule_is_told(design, self.colluders):
             return Server().mechanism(design, adjacency)
-        move = design.sensitivity.squared_move(adjacency, design.sampling)
+        move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
         return _hidden_schedule(design, design.received_watts, design.noise_watts, adjacency, self.colluders, move)
 
 

@@ -85,6 +85,11 @@ class Design:
             )
 
     @property
+    def everybody_sends(self) -> bool:
+        """Whether all workers send in every slot, so that nobody can take the seat of one who is removed."""
+        return self.scheduled == self.workers
+
+    @property
     def round_length(self) -> int:
         """Slots in which no worker sends twice; 1 without a limit on participations."""
         if not self.max_participations:

@@ -31,6 +31,7 @@ class Ledger:
         scheduled_workers: NDArray[np.int64],
         ratios: NDArray[np.float64],
         power_scale_watts: NDArray[np.float64],
+        sending: NDArray[np.bool_] | None = None,
     ) -> None:
         """Take slots into account.
 
@@ -38,10 +39,12 @@ class Ledger:
             scheduled_workers: who sent; slots x scheduled.
             ratios: q; slots x scheduled.
             power_scale_watts: beta; slots.
+            sending: which of them do send, if not all; slots x scheduled.
         """
         workers = scheduled_workers.ravel()
         spent = (ratios**2 * power_scale_watts[:, None]).ravel()
-        self.participations += np.bincount(workers, minlength=len(self.participations))
+        seats = workers if sending is None else scheduled_workers[sending]
+        self.participations += np.bincount(seats, minlength=len(self.participations))
         self.received_watts += np.bincount(workers, spent, len(self.participations))
 
     def losses(self, *, noise_watts: float, sensitivity: float) -> NDArray[np.float64]:

@@ -51,8 +51,3 @@ class Sensitivity:
         """d_X + d_Y for both: all that a sample in [0, 1]^(d_X + d_Y) can move."""
         bound = paper_sensitivity(input_dim, label_dim)
         return cls(removal=bound, replacement=bound)
-
-    @classmethod
-    def with_one_hot_label(cls, *, squared_norm: float, squared_distance: float) -> Self:
-        """Inputs within the given bounds, and a label with a single 1: it adds 1 to a removal, 2 to a replacement."""
-        return cls(removal=squared_norm + 1.0, replacement=squared_distance + 2.0)

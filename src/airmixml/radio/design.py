@@ -25,16 +25,19 @@ from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.channel import path_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
-from airmixml.workers import declared_bounds
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
 
 __all__ = [
     "adversary_named",
     "check_privacy_target",
+    "joules_per_watt",
     "planned_design",
     "power_may_tell_schedule",
     "private_received_watts",
     "round_length_of",
+    "sampling_of",
     "sensitivity_of",
+    "slots_target",
     "weakest_gain",
 ]
 
@@ -44,9 +47,29 @@ _ROUNDING_MARGIN: Final = 1.0 - 1e-12
 def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
     """Return what one worker can move, by the paper's bound or by what its encoder declares."""
     if scenario.privacy.sensitivity == "paper":
-        return Sensitivity.paper(input_dim, label_dim)
+        return Sensitivity.paper(input_dim, label_dim)  # label weights are at most 1
     squared_norm, squared_distance = declared_bounds(scenario.workers, input_dim)
-    return Sensitivity.with_one_hot_label(squared_norm=squared_norm, squared_distance=squared_distance)
+    signal = Signal.of(scenario.workers, input_dim, label_dim)
+    return Sensitivity(
+        removal=signal.largest_squared_norm(squared_norm),
+        replacement=signal.largest_squared_distance(squared_norm, squared_distance),
+    )
+
+
+def sampling_of(scenario: Scenario) -> str:
+    """Return how the workers of a slot are drawn, as accountants name it."""
+    return "poisson" if scenario.radio.schedule == "poisson" else "without-replacement"
+
+
+def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity) -> float:
+    """Return the energy that a worker spends in a slot per watt of P.
+
+    With a given slot length that is tau, the paper's count: as if every symbol had amplitude 1. Where the slot lasts as
+    long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be radiated.
+    """
+    if scenario.radio.slot_seconds:
+        return scenario.radio.slot_seconds
+    return min(sensitivity.removal, float(signal.symbols)) / SYMBOLS_PER_SECOND
 
 
 def adversary_named(name: str, scenario: Scenario) -> Adversary:
@@ -133,9 +156,16 @@ def planned_design(
         max_power_watts=dbm_to_watts(radio.max_power_dbm),
         max_participations=radio.max_participations,
         slots_per_round=round_length_of(scenario),
+        sampling=sampling_of(scenario),
         power_tells_schedule=power_may_tell_schedule(scenario, received_watts, floor),
         ratios_tell_ranks=scenario.mixing.assignment == "max-min",
     )
+
+
+def slots_target(scenario: Scenario) -> tuple[float, float]:
+    """Return epsilon and delta that the slots may spend: all of them, less the share of a private mean."""
+    share = scenario.workers.centre_share if scenario.workers.centre == "private" else 0.0
+    return (1.0 - share) * scenario.privacy.epsilon, (1.0 - share) * scenario.privacy.delta
 
 
 def check_privacy_target(scenario: Scenario) -> None:
@@ -143,10 +173,11 @@ def check_privacy_target(scenario: Scenario) -> None:
     privacy = scenario.privacy
     silent = planned_design(scenario, Sensitivity(removal=1.0, replacement=1.0), received_watts=0.0)
     adversary = adversary_named(privacy.adversary, scenario)
+    epsilon, delta = slots_target(scenario)
     if scenario.mixing.power == "dp":
-        check_target(silent, adversary, privacy.accountant, privacy.adjacency, privacy.epsilon, privacy.delta)
+        check_target(silent, adversary, privacy.accountant, privacy.adjacency, epsilon, delta)
     else:
-        least_epsilon(silent, adversary, privacy.accountant, adjacency=privacy.adjacency, delta=privacy.delta)
+        least_epsilon(silent, adversary, privacy.accountant, adjacency=privacy.adjacency, delta=delta)
 
 
 def private_received_watts(
@@ -169,6 +200,7 @@ def private_received_watts(
     """
     check_privacy_target(scenario)
     privacy, floor = scenario.privacy, weakest_gain(scenario, distance_metres)
+    epsilon, delta = slots_target(scenario)
     unit_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / sensitivity.replacement
     unit = planned_design(scenario, sensitivity, received_watts=unit_watts, floor=floor)
 
@@ -178,8 +210,8 @@ def private_received_watts(
             adversary_named(privacy.adversary, scenario),
             COARSE_PLD if quickly and privacy.accountant == "pld" else privacy.accountant,
             adjacency=privacy.adjacency,
-            epsilon=privacy.epsilon,
-            delta=privacy.delta,
+            epsilon=epsilon,
+            delta=delta,
             **({"tolerance": 0.02} if quickly else {}),
         )
         return factor * unit_watts

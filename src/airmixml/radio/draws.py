@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from airmixml.errors import ScenarioError
 from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
-from airmixml.radio.design import private_received_watts, sensitivity_of
+from airmixml.radio.design import joules_per_watt, private_received_watts, sensitivity_of
 from airmixml.radio.power import control_power
 from airmixml.radio.ratios import draw_ratios
-from airmixml.radio.scheduling import draw_schedule_of
+from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.workers import Signal
 
 __all__ = [
     "AirSetting",
@@ -42,32 +43,38 @@ class AirSetting:
 
     Attributes:
         worker_path_gain: sqrt(beta_U) d^(-n/2) of each worker; shape workers.
-        symbols: d_X + d_Y, real symbols sent per slot.
+        signal: what a worker sends in a slot.
         private_received_watts: beta max q^2 that keeps the privacy target; 0 where the power does not follow from one.
+        joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
     """
 
     scenario: Scenario
     worker_path_gain: NDArray[np.float64]
-    symbols: int
+    signal: Signal
     private_received_watts: float
+    joules_per_watt: float
 
     @property
     def bytes_per_chapter(self) -> int:
         """Memory that the draws of one chapter take, roughly."""
-        return SLOTS_PER_CHAPTER * (5 * 8 * self.scenario.radio.scheduled + 4 * self.symbols)
+        return min(SLOTS_PER_CHAPTER, self.scenario.radio.slots) * (
+            5 * 8 * seats_of(self.scenario) + 4 * self.signal.symbols
+        )
 
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: NDArray[np.float64]) -> Self:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""
         radio = scenario.radio
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+        signal = Signal.of(scenario.workers, input_dim, label_dim)
         return cls(
             scenario=scenario,
             worker_path_gain=path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
-            symbols=input_dim + label_dim,
+            signal=signal,
             private_received_watts=private_received_watts(scenario, sensitivity, distance_metres)
             if scenario.mixing.power == "dp"
             else 0.0,
+            joules_per_watt=joules_per_watt(scenario, signal, sensitivity),
         )
 
 
@@ -157,14 +164,9 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
     channel = generate_channel(
         scenario.radio, setting.worker_path_gain, scheduled_workers, streams.generator("fading", chapter)
     )
-    ratios = assign_ratios(
-        scenario.mixing.assignment,
-        draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, streams.generator("ratios", chapter)),
-        channel.magnitude,
-        streams.generator("assignment", chapter),
-    )
+    ratios = _draw_shares(scenario, streams, chapter, channel.magnitude)
     power = control_power(scenario, setting.private_received_watts, ratios, channel.magnitude)
-    symbols = setting.symbols if noise else 0
+    symbols = setting.signal.symbols if noise else 0
     standard_noise = streams.generator("noise", chapter).standard_normal((slots, symbols), dtype=np.float32)
     return SlotDraws(
         scheduled_workers=scheduled_workers,
@@ -174,6 +176,21 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
         power_watts=power.power_watts,
         limited=power.limited,
         standard_noise=standard_noise,
+    )
+
+
+def _draw_shares(
+    scenario: Scenario, streams: Streams, chapter: int, magnitude: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Draw the mixing ratios of a chapter and deal them to the scheduled workers; slots x scheduled."""
+    slots = len(magnitude)
+    if scenario.radio.schedule == "poisson":
+        return presence_of(scenario, streams, chapter, slots) / scenario.radio.scheduled
+    return assign_ratios(
+        scenario.mixing.assignment,
+        draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, streams.generator("ratios", chapter)),
+        magnitude,
+        streams.generator("assignment", chapter),
     )
 
 

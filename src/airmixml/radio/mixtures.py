@@ -1,8 +1,8 @@
-"""All mixtures of a run, gathered for training."""
+"""All slots of a run: its blocks handed on as they come, or all mixtures gathered for training."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,27 +11,28 @@ import torch
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
+from airmixml.radio.centring import centre_privately
 from airmixml.radio.design import check_privacy_target
 from airmixml.radio.draws import check_family
 from airmixml.radio.report import AirReport
 from airmixml.radio.transmission import MixtureBlock, simulate_family_blocks
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, Population, deploy, load_dataset
+from airmixml.workers import DataSet, Population, Signal, deploy, load_dataset
 
-__all__ = ["Mixtures", "simulate", "simulate_family"]
+__all__ = ["Mixtures", "Transmission", "simulate", "simulate_family", "transmit_family"]
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixtures:
-    """What the edge server holds after the last slot, and what it cost.
+class Transmission:
+    """What was sent over the air and what it cost.
 
     Attributes:
-        inputs: received mixtures; slots x input_dim.
-        labels: received label mixtures; slots x label_dim.
+        dataset: what the workers hold, as they send it.
+        population: who holds which sample, and where.
         report: energy, power, SNR and privacy of the transmission.
         examples: the first few slots with all that went into them.
     """
@@ -39,10 +40,21 @@ class Mixtures:
     scenario: Scenario
     dataset: DataSet
     population: Population
-    inputs: torch.Tensor
-    labels: torch.Tensor
     report: AirReport
     examples: MixtureBlock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixtures(Transmission):
+    """What the edge server holds after the last slot, and what it cost.
+
+    Attributes:
+        inputs: received mixtures; slots x input symbols.
+        labels: received label mixtures; slots x label symbols.
+    """
+
+    inputs: torch.Tensor
+    labels: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -85,49 +97,90 @@ def simulate_family(
 
     Each gets the mixtures that ``simulate`` would give it alone. The arguments are those of ``simulate``.
     """
-    speed, first = speed or Speed(), scenarios[0]
+    speed, slots = speed or Speed(), scenarios[0].radio.slots
     device = find_device(speed.device)
+    received: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def prepare(sent: DataSet) -> None:
+        signal = Signal.of(scenarios[0].workers, sent.input_dim, sent.label_dim)
+        _check_memory(scenarios[0], signal, device, len(scenarios))
+        for _ in scenarios:
+            shapes = ((slots, signal.input_symbols), (slots, signal.label_symbols))
+            received.append((torch.empty(shapes[0], device=device), torch.empty(shapes[1], device=device)))
+
+    def keep(number: int, block: MixtureBlock) -> None:
+        here = slice(block.first_slot, block.first_slot + block.slots)
+        inputs, labels = received[number]
+        inputs[here], labels[here] = block.inputs, block.labels
+
+    transmissions = transmit_family(
+        scenarios,
+        keep,
+        prepare=prepare,
+        dataset=dataset,
+        population=population,
+        speed=speed,
+        data_dir=data_dir,
+        progress=progress,
+    )
+    return [
+        Mixtures(**vars(transmission), inputs=inputs, labels=labels)
+        for transmission, (inputs, labels) in zip(transmissions, received, strict=True)
+    ]
+
+
+def transmit_family(
+    scenarios: Sequence[Scenario],
+    receive: Callable[[int, MixtureBlock], None],
+    *,
+    prepare: Callable[[DataSet], None] = lambda _: None,
+    dataset: DataSet | None = None,
+    population: Population | None = None,
+    speed: Speed | None = None,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> list[Transmission]:
+    """Run all slots of scenarios that share their draws and hand each block to ``receive``; nothing else is kept.
+
+    Args:
+        scenarios: what to run.
+        receive: given the number of the scenario and a block of its slots, in order.
+        prepare: told the data as they are sent, before the first slot.
+        dataset: the data to use instead of the one that the scenario names.
+        population: who holds which sample of ``dataset`` where, instead of a random deployment.
+        speed: device, block size and threads; they do not change the result.
+        data_dir: folder to look for MNIST in.
+        progress: told how many slots are done.
+    """
+    speed, first = speed or Speed(), scenarios[0]
+    find_device(speed.device)
     for scenario in scenarios:
         check_privacy_target(scenario)
     check_family(scenarios)
     streams = Streams(first.seed)
     if dataset is None:
         dataset = load_dataset(first.workers, streams, data_dir=data_dir, progress=progress)
-    slots = first.radio.slots
-    _check_memory(first, dataset, device, len(scenarios))
+    _check_worker_memory(first)
     if population is None:
         population = deploy(first.workers, dataset.train_samples, streams)
     elif population.count != first.workers.count:
         raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
-    received = [
-        (
-            torch.empty((slots, dataset.input_dim), device=device),
-            torch.empty((slots, dataset.label_dim), device=device),
-            AirReport(scenario, dataset, distance_metres=population.distance_metres),
-        )
-        for scenario in scenarios
-    ]
+    dataset = centre_privately(scenarios, dataset, population)
+    prepare(dataset)
+    reports = [AirReport(scenario, dataset, distance_metres=population.distance_metres) for scenario in scenarios]
     examples: list[MixtureBlock] = []
+    slots = first.radio.slots
     progress("over the air", 0, slots)
     for blocks in simulate_family_blocks(scenarios, dataset, population, speed=speed):
-        here = slice(blocks[0].first_slot, blocks[0].first_slot + blocks[0].slots)
-        for block, scenario, (inputs, labels, report) in zip(blocks, scenarios, received, strict=True):
-            inputs[here], labels[here] = block.inputs, block.labels
+        for number, (block, scenario, report) in enumerate(zip(blocks, scenarios, reports, strict=True)):
+            receive(number, block)
             report.add(block)
             _check_finite(scenario, block)
         examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
-        progress("over the air", here.stop, slots)
+        progress("over the air", blocks[0].first_slot + blocks[0].slots, slots)
     return [
-        Mixtures(
-            scenario=scenario,
-            dataset=dataset,
-            population=population,
-            inputs=inputs,
-            labels=labels,
-            report=report,
-            examples=example,
-        )
-        for scenario, example, (inputs, labels, report) in zip(scenarios, examples, received, strict=True)
+        Transmission(scenario=scenario, dataset=dataset, population=population, report=report, examples=example)
+        for scenario, example, report in zip(scenarios, examples, reports, strict=True)
     ]
 
 
@@ -140,17 +193,21 @@ def _check_finite(scenario: Scenario, block: MixtureBlock) -> None:
         )
 
 
-def _check_memory(scenario: Scenario, dataset: DataSet, device: torch.device, members: int) -> None:
-    """Refuse what cannot fit rather than be killed half-way."""
+def _check_worker_memory(scenario: Scenario) -> None:
+    """Refuse more workers than fit rather than be killed half-way."""
     physical = physical_memory_bytes()
     if scenario.workers.count * _BYTES_PER_WORKER > physical:
         raise ScenarioError(
             f"workers.count = {scenario.workers.count}: needs more memory than the {physical / 1e9:.0f} GB of this "
             "machine; deploy fewer workers"
         )
+
+
+def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, members: int) -> None:
+    """Refuse more mixtures than fit rather than be killed half-way."""
     # Twice: training shuffles a copy.
-    needed = 2 * 4 * members * scenario.radio.slots * (dataset.input_dim + dataset.label_dim)
-    available = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else physical
+    needed = 2 * 4 * members * scenario.radio.slots * signal.symbols
+    available = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else physical_memory_bytes()
     if needed > available:
         raise ScenarioError(
             f"radio.slots = {scenario.radio.slots}: the mixtures need {needed / 1e9:.0f} GB of memory and {device} has "

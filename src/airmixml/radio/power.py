@@ -14,6 +14,7 @@ __all__ = [
     "PowerControl",
     "control_power",
     "largest_power_scale",
+    "largest_shares",
     "received_amplitude",
     "transmit_power",
 ]
@@ -53,6 +54,13 @@ def received_amplitude(power_watts: NDArray[np.float64], magnitude: NDArray[np.f
     return np.asarray(np.sum(np.sqrt(power_watts) * magnitude, axis=1))
 
 
+def largest_shares(scenario: Scenario, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return max q of each slot, or what a Poisson schedule gives to whoever sends, were it nobody; shape slots."""
+    if scenario.radio.schedule == "poisson":
+        return np.full(len(ratios), 1.0 / scenario.radio.scheduled)
+    return np.asarray(ratios.max(axis=1))
+
+
 def control_power(
     scenario: Scenario,
     private_received_watts: float,
@@ -74,7 +82,7 @@ def control_power(
     elif scenario.mixing.power == "fixed":
         asked = np.full(len(ratios), scenario.mixing.power_scale_watts)
     else:
-        asked = private_received_watts / ratios.max(axis=1) ** 2
+        asked = private_received_watts / largest_shares(scenario, ratios) ** 2
     beta = np.minimum(asked, largest)
     # Rounding may carry the worker that sets the limit a hair above it.
     power_watts = np.minimum(transmit_power(beta, ratios, magnitude), max_power_watts)

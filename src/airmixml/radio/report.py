@@ -11,7 +11,7 @@ from airmixml.radio.histogram import DecibelHistogram
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import Scenario
-from airmixml.units import ratio_to_db
+from airmixml.units import dbm_to_watts, ratio_to_db
 from airmixml.workers import DataSet
 
 __all__ = ["AirReport"]
@@ -27,15 +27,30 @@ class AirReport(Tally):
         self.snr_db = DecibelHistogram()
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()
-        self._input_share = dataset.input_dim / (dataset.input_dim + dataset.label_dim)
+        self._input_share = self.signal.input_symbols / self.signal.symbols
+        self._noise_variance_sum = 0.0
+        self._square_share_sum = 0.0
 
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
         self.add_draws(block.draws)
+        noise_watts = dbm_to_watts(self.scenario.radio.noise_dbm)
+        self._noise_variance_sum += float((noise_watts / 2.0 / block.draws.power_scale_watts).sum())
+        self._square_share_sum += float(np.square(block.draws.ratios).sum())
         self.input_snr_db.add(ratio_to_db(block.input_snr))
         self.label_snr_db.add(ratio_to_db(block.label_snr))
         share = self._input_share
         self.snr_db.add(ratio_to_db(share * block.input_snr + (1.0 - share) * block.label_snr))
+
+    @property
+    def noise_variance(self) -> float:
+        """Mean over the slots of the variance of the noise on an input symbol, sigma_n^2 / (2 beta); known to all."""
+        return self._noise_variance_sum / self.slots
+
+    @property
+    def square_share(self) -> float:
+        """Mean over the slots of sum_i q_i^2: how much of the samples' variance a mixture keeps."""
+        return self._square_share_sum / self.slots
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""

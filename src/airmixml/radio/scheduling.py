@@ -3,6 +3,9 @@
 With a limit on a worker's participations the slots are cut into rounds. In a round no worker sends twice: the seats of
 all its slots together are one uniform sample without replacement. Rounds are independent of each other, and there are
 no more of them than the limit. A limit of T gives rounds of one slot, the paper's schedule.
+
+A Poisson schedule lets each worker decide by a coin of its own. As many as that would be are drawn, and seats that
+nobody takes stay silent.
 """
 
 from __future__ import annotations
@@ -13,14 +16,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.privacy.design import slots_per_round
+from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 
-__all__ = ["draw_schedule", "draw_schedule_of"]
+__all__ = ["draw_schedule", "draw_schedule_of", "presence_of", "seats_of"]
 
 _SPARE_DRAWS: Final = 4
 _DENSE_CELLS: Final = 4_000_000
+# More workers than there are seats would toss heads in a slot with this probability; it is far below any delta.
+_NO_SEAT_LEFT: Final = 1e-20
 
 
 def draw_schedule(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -30,11 +35,28 @@ def draw_schedule(slots: int, scheduled: int, workers: int, rng: np.random.Gener
     return _by_skipping_repeats(slots, scheduled, workers, rng)
 
 
+@lru_cache(maxsize=64)
+def seats_of(scenario: Scenario) -> int:
+    """Return the most workers that may transmit in a slot: |N_t|, or what chance all but rules out to be exceeded."""
+    scheduled, workers = scenario.radio.scheduled, scenario.workers.count
+    if scenario.radio.schedule == "fixed":
+        return scheduled
+    return max(1, binomial_quantile(_NO_SEAT_LEFT, workers, scheduled / workers))
+
+
+def presence_of(scenario: Scenario, streams: Streams, chapter: int, slots: int) -> NDArray[np.bool_]:
+    """Draw which seats of a Poisson schedule are taken: Binomial(N, |N_t| / N) of them; slots x seats."""
+    taken = streams.generator("ratios", chapter).binomial(
+        scenario.workers.count, scenario.sampling_rate, size=(slots, 1)
+    )
+    return np.asarray(np.arange(seats_of(scenario)) < taken)
+
+
 def draw_schedule_of(scenario: Scenario, streams: Streams, chapter: int, slots: int) -> NDArray[np.int64]:
     """Draw the scheduled workers of a chapter, with the scenario's limit on participations; slots x scheduled."""
     radio, workers = scenario.radio, scenario.workers.count
     if not radio.max_participations:
-        return draw_schedule(slots, radio.scheduled, workers, streams.generator("schedule", chapter))
+        return draw_schedule(slots, seats_of(scenario), workers, streams.generator("schedule", chapter))
     length = slots_per_round(radio.slots, radio.max_participations)
     rounds = max(1, SLOTS_PER_CHAPTER // length)
     first = chapter * SLOTS_PER_CHAPTER

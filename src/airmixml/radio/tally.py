@@ -5,26 +5,42 @@ No symbol is looked at, so a plan can be tallied without data.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy import ACCOUNTANTS, ADVERSARIES, Design, Ledger, PrivacyStatement, Sensitivity, state_privacy
+from airmixml.privacy import (
+    ACCOUNTANTS,
+    ADJACENCIES,
+    ADVERSARIES,
+    Design,
+    Ledger,
+    PrivacyStatement,
+    Sensitivity,
+    state_privacy,
+)
+from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.design import (
     adversary_named,
+    joules_per_watt,
     power_may_tell_schedule,
     private_received_watts,
     round_length_of,
+    sampling_of,
     sensitivity_of,
+    slots_target,
     weakest_gain,
 )
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.histogram import DecibelHistogram
+from airmixml.radio.power import largest_shares
 from airmixml.radio.strengths import SlotStrengths
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
+from airmixml.workers import Signal
 
 __all__ = ["Tally"]
 
@@ -47,6 +63,11 @@ class Tally:
         self.power_dbm = DecibelHistogram()
         self.ledger = Ledger(scenario.workers.count)
         self.sensitivity: Sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+        self.signal = Signal.of(scenario.workers, input_dim, label_dim)
+        self.joules_per_watt = joules_per_watt(scenario, self.signal, self.sensitivity)
+        self.centring = None if distance_metres is None else plan_centring(scenario, input_dim, distance_metres)
+        if self.centring is not None:
+            self.worker_energy_joules += self.centring.energy_joules
         self._strengths = SlotStrengths()
         self._weakest_gain = weakest_gain(scenario, distance_metres)
         asked_watts = (
@@ -58,17 +79,17 @@ class Tally:
 
     def add_draws(self, draws: SlotDraws) -> None:
         """Take consecutive slots into account."""
-        radio = self.scenario.radio
         self.slots += len(draws)
         self.limited_slots += int(draws.limited.sum())
-        spent_joules = radio.slot_seconds * draws.power_watts
+        spent_joules = self.joules_per_watt * draws.power_watts
         self.worker_energy_joules += np.bincount(
             draws.scheduled_workers.ravel(), spent_joules.ravel(), self.scenario.workers.count
         )
         self.largest_power_watts = max(self.largest_power_watts, float(draws.power_watts.max()))
         self.power_dbm.add(watts_to_dbm(draws.power_watts[draws.ratios > 0.0]))
-        self.ledger.add(draws.scheduled_workers, draws.ratios, draws.power_scale_watts)
-        self._strengths.add(draws.power_scale_watts * draws.ratios.max(axis=1) ** 2)
+        sending = draws.ratios > 0.0 if self.scenario.radio.schedule == "poisson" else None
+        self.ledger.add(draws.scheduled_workers, draws.ratios, draws.power_scale_watts, sending)
+        self._strengths.add(draws.power_scale_watts * largest_shares(self.scenario, draws.ratios) ** 2)
 
     @property
     def power_tells_the_schedule(self) -> bool:
@@ -77,8 +98,14 @@ class Tally:
 
     @property
     def energy_joules(self) -> float:
-        """Total energy tau sum P."""
+        """Total energy, tau sum P, or less where symbols are known to be smaller than 1."""
         return float(self.worker_energy_joules.sum())
+
+    @property
+    def air_seconds(self) -> float:
+        """How long all slots take together."""
+        centring = 0.0 if self.centring is None else self.centring.seconds
+        return centring + self.slots * self.signal.slot_seconds(self.scenario.radio)
 
     @property
     def design(self) -> Design:
@@ -96,10 +123,11 @@ class Tally:
             max_power_watts=dbm_to_watts(radio.max_power_dbm),
             max_participations=radio.max_participations,
             slots_per_round=round_length_of(self.scenario),
+            sampling=sampling_of(self.scenario),
             power_tells_schedule=self.power_tells_the_schedule,
             ratios_tell_ranks=self.scenario.mixing.assignment == "max-min",
             worst_received_watts=float(self.ledger.received_watts.max()),
-            worst_sent_watts=float(self.worker_energy_joules.max()) / radio.slot_seconds,
+            worst_sent_watts=float(self.worker_energy_joules.max()) / self.joules_per_watt,
             worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
         )
 
@@ -116,7 +144,10 @@ class Tally:
 
     @property
     def statements(self) -> list[PrivacyStatement]:
-        """The scenario's own statement, the exact one against the server, then what everybody else would say."""
+        """The scenario's own statement, the exact one against the server, then what everybody else would say.
+
+        Last come the first two once more, for the other kind of neighbours.
+        """
         target = self.scenario.privacy
         first = [(target.adversary, target.accountant), ("server", "gdp")]
         every = [(adversary, accountant) for adversary in ADVERSARIES for accountant in ACCOUNTANTS]
@@ -127,34 +158,43 @@ class Tally:
             except PrivacyError:  # an accountant that cannot treat this adversary has nothing to say
                 if (adversary, accountant) == first[0]:
                     raise
+        other = next(adjacency for adjacency in ADJACENCIES if adjacency != target.adjacency)
+        for adversary, accountant in dict.fromkeys(first):
+            with suppress(PrivacyError):
+                stated.append(self._state(adversary, accountant, other))
         return stated
 
     def worker_epsilons(self) -> NDArray[np.float64]:
         """Return what the server can learn of each worker, exactly; shape workers."""
-        target = self.scenario.privacy
-        return self.ledger.epsilons(
+        adjacency = self.scenario.privacy.adjacency
+        for_the_mean = 0.0 if self.centring is None else self.centring.epsilon("server", adjacency)
+        return for_the_mean + self.ledger.epsilons(
             noise_watts=dbm_to_watts(self.scenario.radio.noise_dbm),
-            sensitivity=self.sensitivity.squared_move(target.adjacency, "none"),
-            delta=target.delta,
+            sensitivity=self.sensitivity.squared_move(adjacency, "none"),
+            delta=slots_target(self.scenario)[1],
         )
 
-    def _state(self, adversary: str, accountant: str) -> PrivacyStatement:
+    def _state(self, adversary: str, accountant: str, adjacency: str = "") -> PrivacyStatement:
         scenario, target = self.scenario, self.scenario.privacy
-        asked_for = (adversary, accountant) == (target.adversary, target.accountant)
-        return state_privacy(
+        adjacency = adjacency or target.adjacency
+        asked_for = (adversary, accountant, adjacency) == (target.adversary, target.accountant, target.adjacency)
+        statement = state_privacy(
             self.design,
             adversary_named(adversary, scenario),
             accountant,
-            adjacency=target.adjacency,
-            delta=target.delta,
+            adjacency=adjacency,
+            delta=slots_target(scenario)[1],
             target_epsilon=target.epsilon if scenario.mixing.power == "dp" and asked_for else None,
         )
+        return with_centring(statement, self.centring)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
         energy = self.worker_energy_joules
         return {
             "slots": self.slots,
+            "symbols_per_slot": self.signal.symbols,
+            "air_seconds": self.air_seconds,
             "energy_joules": self.energy_joules,
             "worker_energy_joules": {
                 "mean": float(energy.mean()),

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.devices import find_device, using_threads
-from airmixml.radio.air import mix_samples, receive_mixtures
+from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotDraws, cut_into_blocks, draw_ahead
+from airmixml.radio.senders import Sender, make_sender
 from airmixml.scenario import Scenario, Speed
 from airmixml.units import dbm_to_watts
 from airmixml.workers import DataSet, Population
@@ -26,14 +27,14 @@ class MixtureBlock:
 
     Attributes:
         first_slot: number of the block's first slot.
-        inputs: received mixtures y_I / b; slots x input_dim, on the device.
-        labels: received label mixtures y_L / b; slots x label_dim, on the device.
-        clean_inputs: the same without noise, which no receiver ever sees; slots x input_dim.
-        clean_labels: likewise; slots x label_dim.
+        inputs: received mixtures y_I / b; slots x input symbols, on the device.
+        labels: received label mixtures y_L / b, their weight taken off; slots x label symbols, on the device.
+        clean_inputs: the same without noise, which no receiver ever sees; slots x input symbols.
+        clean_labels: likewise; slots x label symbols.
         draws: schedule, channel, ratios and powers.
         input_snr: beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots.
         label_snr: the same for the labels; slots.
-        energy_joules: tau P of each scheduled worker; slots x scheduled.
+        energy_joules: energy of each scheduled worker; slots x scheduled.
     """
 
     first_slot: int
@@ -103,57 +104,45 @@ def simulate_family_blocks(
         AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
         for scenario in scenarios
     ]
-    sample_table = symbol_table(dataset).to(find_device(speed.device))
+    device = find_device(speed.device)
+    sender = make_sender(scenarios[0], dataset, device)
     first_slot = 0
     for draws in cut_into_blocks(draw_ahead(settings[0], threads=speed.threads), speed.block_slots):
         with using_threads(speed.threads):
-            clean = _mix(population, sample_table, draws)
+            clean = _mix(population, sender, draws, device)
             blocks = [
-                _receive(setting, dataset.input_dim, clean, draws.powered_as(setting) if number else draws, first_slot)
+                _receive(setting, clean, draws.powered_as(setting) if number else draws, first_slot)
                 for number, setting in enumerate(settings)
             ]
         yield blocks
         first_slot += len(draws)
 
 
-def symbol_table(dataset: DataSet) -> torch.Tensor:
-    """Return what a worker would send of each pool sample: input, then one-hot label; samples x symbols."""
-    inputs = torch.from_numpy(dataset.train_inputs)
-    labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim)
-    return torch.cat([inputs, labels.to(inputs.dtype)], dim=1)
-
-
-def _mix(population: Population, sample_table: torch.Tensor, draws: SlotDraws) -> torch.Tensor:
-    """Return the mixtures without noise; slots x symbols, on the device of the table."""
-    device = sample_table.device
-    return mix_samples(
-        sample_table,
+def _mix(population: Population, sender: Sender, draws: SlotDraws, device: torch.device) -> torch.Tensor:
+    """Return the mixtures without noise; slots x symbols, on the device."""
+    return sender.mix(
         torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device),
         torch.from_numpy(draws.ratios).to(device),
     )
 
 
-def _receive(
-    setting: AirSetting, input_dim: int, clean: torch.Tensor, draws: SlotDraws, first_slot: int
-) -> MixtureBlock:
-    device = clean.device
+def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotDraws, first_slot: int) -> MixtureBlock:
+    device, inputs = clean.device, setting.signal.input_symbols
     noise_watts = dbm_to_watts(setting.scenario.radio.noise_dbm)
     power_scale_watts = torch.from_numpy(draws.power_scale_watts).to(device)
     received = receive_mixtures(
         clean, torch.from_numpy(draws.standard_noise).to(device), power_scale_watts, noise_watts
     )
-    squares = torch.stack(
-        [clean[:, :input_dim].square().mean(dim=1), clean[:, input_dim:].square().mean(dim=1)]
-    ).double()
+    squares = torch.stack([clean[:, :inputs].square().mean(dim=1), clean[:, inputs:].square().mean(dim=1)]).double()
     snr = (squares * power_scale_watts / (noise_watts / 2.0)).cpu().numpy()
     return MixtureBlock(
         first_slot=first_slot,
-        inputs=received[:, :input_dim],
-        labels=received[:, input_dim:],
-        clean_inputs=clean[:, :input_dim],
-        clean_labels=clean[:, input_dim:],
+        inputs=received[:, :inputs],
+        labels=received[:, inputs:] / setting.signal.label_weight,
+        clean_inputs=clean[:, :inputs],
+        clean_labels=clean[:, inputs:] / setting.signal.label_weight,
         draws=draws,
         input_snr=snr[0],
         label_snr=snr[1],
-        energy_joules=setting.scenario.radio.slot_seconds * draws.power_watts,
+        energy_joules=setting.joules_per_watt * draws.power_watts,
     )

@@ -2,9 +2,10 @@
 
 from airmixml.scenario.presets import preset_names, preset_summary, preset_text
 from airmixml.scenario.speed import Speed
-from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Scenario, Workers
+from airmixml.scenario.tables import CLOSED_FORM_MODELS, Learner, Mixing, Privacy, Radio, Scenario, Workers
 
 __all__ = [
+    "CLOSED_FORM_MODELS",
     "Learner",
     "Mixing",
     "Privacy",

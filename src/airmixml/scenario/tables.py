@@ -13,7 +13,10 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole, check_fields, key
 from airmixml.wording import shown
 
-__all__ = ["TABLES", "Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
+__all__ = ["CLOSED_FORM_MODELS", "ENCODERS", "TABLES", "Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
+
+ENCODERS = ("scale", "clip", "dct", "projection", "convolution", "gradients")
+CLOSED_FORM_MODELS = ("ridge", "lda")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +34,53 @@ class Workers:
     min_distance_metres: float = key(
         1.0, Real(low=1e-3, high=1e6), "workers nearer than this count as being this far away"
     )
+    holding: str = key(
+        "drawn",
+        Choice(("drawn", "dealt")),
+        "who holds what: each worker draws a sample of the pool, or every sample is dealt to one worker at most",
+    )
     encoder: str = key(
         "scale",
-        Choice(("scale", "clip")),
-        "what a worker does to a sample: scale to [0, 1] by declared bounds, then clip the norm of the input or not",
+        Choice(ENCODERS),
+        "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing more, clip its norm, or features",
+    )
+    features: int = key(
+        0, Whole(low=0, high=10**6), "dct, projection, convolution, gradients: features sent (0: the encoder's own)"
+    )
+    centre: str = key(
+        "none",
+        Choice(("none", "own", "public", "private")),
+        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, one estimated on air",
+    )
+    centre_share: float = key(
+        0.1,
+        Real(low=0, open_low=True, high=1, open_high=True),
+        'centre = "private": share of epsilon and of delta that is spent on the mean',
+    )
+    norm: str = key(
+        "clip", Choice(("clip", "unit")), "all encoders but scale: shorten inputs beyond clip_norm, or bring all to it"
     )
     clip_norm: float = key(
-        1.0, Real(low=0, open_low=True, high=1e6), 'encoder = "clip": largest Euclidean norm of an input that is sent'
+        1.0, Real(low=0, open_low=True, high=1e6), "all encoders but scale: largest Euclidean norm of an input sent"
+    )
+    constant: float = key(
+        0.0,
+        Real(low=0, high=1, open_high=True),
+        "all encoders but scale: share of the amplitude that an appended constant takes (moments need it for means)",
+    )
+    sends: str = key(
+        "samples",
+        Choice(("samples", "moments")),
+        "the encoded input and its label, or their products: second moments and moments with the label",
+    )
+    label_weight: float = key(
+        1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols beside that of the input's"
+    )
+    bits: int = key(0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog)")
+    bits_range: float = key(
+        3.0,
+        Real(low=0, open_low=True, high=1e3),
+        "bits > 0: largest level, in units of the root mean square of a symbol at clip_norm",
     )
     input_lower: tuple[float, ...] = key(
         (),
@@ -60,7 +103,16 @@ class Radio:
 
     slots: int = key(1000, Whole(low=1, high=10**12), "T, number of time slots, each yields one mixture")
     scheduled: int = key(4, Whole(low=1, high=10**9), "|N_t|, workers that transmit at once in a slot")
-    slot_seconds: float = key(1e-3, Real(low=0, open_low=True, high=1e6), "tau, length of a slot")
+    schedule: str = key(
+        "fixed",
+        Choice(("fixed", "poisson")),
+        "exactly |N_t| workers of a slot, or each worker by its own coin, |N_t| on average",
+    )
+    slot_seconds: float = key(
+        1e-3,
+        Real(low=0, high=1e6),
+        "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy by their largest norm)",
+    )
     path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n")
     unit_path_loss_db: float = key(-32.0, Real(low=-300, high=100), "beta_U, channel power gain at one metre")
     fading: str = key("none", Choice(("none", "rayleigh", "rician")), "small-scale fading, new in each slot")
@@ -151,8 +203,8 @@ class Learner:
 
     model: str = key(
         "mlp",
-        Choice(("mlp", "cnn")),
-        "mlp: dense layers; cnn: convolutions with max-pooling, then dense layers",
+        Choice(("mlp", "cnn", *CLOSED_FORM_MODELS)),
+        "mlp: dense layers; cnn: convolutions, then dense layers; ridge, lda: linear, solved from streamed moments",
     )
     hidden_units: tuple[int, ...] = key(
         (32, 16), Items(rule=Whole(low=1, high=10**6)), "sizes of the hidden dense layers"
@@ -162,7 +214,16 @@ class Learner:
     )
     kernel_size: int = key(5, Whole(low=1, high=1000), "cnn: side of each filter")
     pool_size: int = key(2, Whole(low=1, high=1000), "cnn: side and stride of the max-pooling after each convolution")
-    loss: str = key("cross-entropy", Choice(("cross-entropy",)), "categorical cross-entropy for soft, noisy labels")
+    loss: str = key(
+        "cross-entropy",
+        Choice(("cross-entropy", "squared", "brier")),
+        "networks: cross-entropy, or squared distance of the scores, or of the probabilities, to the received labels",
+    )
+    shrinkage: float = key(
+        1.0,
+        Real(low=0, high=1e6),
+        "ridge, lda: the noise level that is reckoned with, as a multiple of the known one",
+    )
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
     batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")
     learning_rate: float = key(1e-3, Real(low=0, open_low=True, high=1e3), "Adam's step size")
@@ -213,10 +274,77 @@ class Scenario:
                 "schedule fewer workers per slot or deploy more"
             )
         self._check_limits()
+        self._check_signal()
         if self.mixing.prior and len(self.mixing.prior) != self.radio.scheduled:
             raise ScenarioError(
                 f"mixing.prior has {len(self.mixing.prior)} shares: must have radio.scheduled = "
                 f"{self.radio.scheduled} of them, or be empty for equal shares"
+            )
+
+    def _check_signal(self) -> None:
+        workers, mixing = self.workers, self.mixing
+        if workers.encoder == "scale":
+            for name, value, default in (
+                ("features", workers.features, 0),
+                ("centre", workers.centre, "none"),
+                ("norm", workers.norm, "clip"),
+                ("constant", workers.constant, 0.0),
+                ("sends", workers.sends, "samples"),
+                ("bits", workers.bits, 0),
+            ):
+                if value != default:
+                    raise ScenarioError(
+                        f"workers.{name} = {shown(value)}: needs an encoder that bounds the norm of what is sent; use "
+                        'workers.encoder = "clip" or a feature encoder'
+                    )
+        may_be_negative = workers.encoder not in ("scale", "clip") or workers.centre != "none"
+        if (may_be_negative or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:
+            raise ScenarioError(
+                f"workers.clip_norm = {workers.clip_norm:g}: must be at most 1 for centred inputs, features, moments "
+                "and quantised symbols, so that no symbol is sent with more than the transmit power"
+            )
+        if workers.sends == "moments" and self.learner.model not in CLOSED_FORM_MODELS:
+            raise ScenarioError(
+                f"learner.model = {shown(self.learner.model)}: must be one of {', '.join(CLOSED_FORM_MODELS)} where "
+                'workers.sends = "moments"; networks learn from samples'
+            )
+        if self.privacy.sensitivity == "paper" and (may_be_negative or workers.sends == "moments"):
+            raise ScenarioError(
+                'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
+                '"encoder" where inputs are centred, or features or moments are sent'
+            )
+        if workers.centre == "private":
+            self._check_private_centre()
+        if self.radio.schedule == "poisson" and (mixing.policy != "equalmix" or mixing.prior):
+            raise ScenarioError(
+                'radio.schedule = "poisson": needs mixing.policy = "equalmix" without a prior; with a number of '
+                "workers that chance decides, each sends with the share 1 / radio.scheduled"
+            )
+        if self.radio.schedule == "poisson" and mixing.power == "max":
+            raise ScenarioError(
+                'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
+                "depend on who sends"
+            )
+        if self.radio.schedule == "poisson" and self.radio.max_participations:
+            raise ScenarioError(
+                f"radio.max_participations = {self.radio.max_participations}: must be 0 for radio.schedule = "
+                '"poisson", which keeps no limit'
+            )
+
+    def _check_private_centre(self) -> None:
+        for name, value, wanted in (
+            ("mixing.power", self.mixing.power, "dp"),
+            ("radio.fading", self.radio.fading, "none"),
+        ):
+            if value != wanted:
+                raise ScenarioError(
+                    f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '
+                    'workers.centre = "own" or "public"'
+                )
+        if self.privacy.adversary == "eavesdropper":
+            raise ScenarioError(
+                'privacy.adversary = "eavesdropper": must be "server" or "release" for workers.centre = "private", '
+                "whose slot is accounted for against those; use another centre"
             )
 
     def _check_limits(self) -> None:

@@ -25,7 +25,14 @@ from airmixml.privacy import (
 from airmixml.privacy.accountants import accountant_named
 from airmixml.privacy.evaluation import least_epsilon, refusal
 from airmixml.progress import Progress, silent
-from airmixml.radio.design import adversary_named, planned_design, private_received_watts, sensitivity_of
+from airmixml.radio.centring import with_centring
+from airmixml.radio.design import (
+    adversary_named,
+    planned_design,
+    private_received_watts,
+    sensitivity_of,
+    slots_target,
+)
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
@@ -113,7 +120,8 @@ def account_scenario(
     is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws.
     """
     privacy, power = scenario.privacy, scenario.mixing.power
-    tally = rehearse(scenario, input_dim, label_dim, progress=progress) if ledger or power != "dp" else None
+    drawn = ledger or power != "dp" or scenario.workers.centre == "private"
+    tally = rehearse(scenario, input_dim, label_dim, progress=progress) if drawn else None
     if tally is not None:
         design = tally.design
     else:
@@ -130,7 +138,7 @@ def account_scenario(
         design=design,
         adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES),
         adjacency=privacy.adjacency,
-        delta=privacy.delta,
+        delta=slots_target(scenario)[1],
         power=in_words[power],
         tally=tally,
         target=(privacy.adversary, privacy.accountant, privacy.epsilon) if power == "dp" else None,
@@ -219,7 +227,8 @@ def _account(
                 if why:
                     refusals[adversary.name, accountant.name] = why
                     continue
-                statements.append(state_privacy(design, adversary, accountant.name, adjacency=adjacency, delta=delta))
+                stated = state_privacy(design, adversary, accountant.name, adjacency=adjacency, delta=delta)
+                statements.append(with_centring(stated, None if tally is None else tally.centring))
             except PrivacyError as problem:
                 refusals[adversary.name, accountant.name] = str(problem)
     return Account(

@@ -21,12 +21,13 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.devices import find_device
-from airmixml.edge import TrainingHistory, build_model, train
+from airmixml.edge import TrainingHistory, build_model, learn_from_stream, train
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.privacy import Ledger
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target, simulate
-from airmixml.scenario import Scenario, Speed
+from airmixml.radio.mixtures import Mixtures, Transmission
+from airmixml.scenario import CLOSED_FORM_MODELS, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.checkpoint import CHECKPOINT, FileCheckpoint
 from airmixml.study.figures import draw_run
@@ -36,7 +37,7 @@ from airmixml.study.privacy_figures import draw_ledger
 from airmixml.study.run_folder import METRICS, SCENARIO, RunFolder, claim_folder, claim_free_folder, load_metrics
 from airmixml.study.seeds import summarise_seeds
 from airmixml.version import __version__
-from airmixml.workers import load_dataset
+from airmixml.workers import load_dataset, worker_cost
 
 __all__ = ["run"]
 
@@ -135,18 +136,25 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
     started = time.perf_counter()
     speed, progress = means.speed, means.progress
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=means.data_dir, progress=progress)
+    held_dim = dataset.held_dim or dataset.input_dim
     # Only to refuse a network that does not fit the data before the slots are run.
     build_model(scenario.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
-    mixtures = simulate(scenario, dataset=dataset, speed=speed, progress=progress)
-    simulated = time.perf_counter()
     checkpoint = FileCheckpoint(folder.work, made_with=f"{speed.device} torch {torch.__version__}")
-    trained = train(mixtures, speed=speed, progress=progress, checkpoint=checkpoint)
+    sent: Transmission | Mixtures
+    if scenario.learner.model in CLOSED_FORM_MODELS:
+        sent, trained = learn_from_stream(scenario, dataset=dataset, speed=speed, progress=progress)
+        simulated = time.perf_counter()
+    else:
+        sent = simulate(scenario, dataset=dataset, speed=speed, progress=progress)
+        simulated = time.perf_counter()
+        trained = train(sent, speed=speed, progress=progress, checkpoint=checkpoint)
     finished = time.perf_counter()
     history = trained.history
     write_text(folder.work / "learning_curve.csv", _curve_table(history))
+    dataset = sent.dataset
     save_model(trained.model, dataset, folder.work)
-    draw_run(mixtures, history, folder.work / "figures")
-    report = mixtures.report
+    draw_run(sent, history, folder.work / "figures")
+    report = sent.report
     epsilons = report.worker_epsilons()
     write_bytes(folder.work / "ledger.npz", _ledger_file(report.ledger, epsilons))
     draw_ledger(epsilons, report.statements, folder.work / "figures" / "privacy.png")
@@ -159,6 +167,7 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
             "best_epoch": history.best_epoch,
         },
         **report.to_dict(),
+        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
         "clipped_values": dataset.clipped_values,
         "clipped_samples": dataset.clipped_samples,
         "dataset": {
@@ -198,7 +207,8 @@ def _curve_table(history: TrainingHistory) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["epoch", "training_loss", "test_accuracy"])
-    writer.writerows(zip(range(1, len(history.loss) + 1), history.loss, history.test_accuracy, strict=True))
+    losses: list[float] | list[str] = history.loss or [""] * len(history.test_accuracy)
+    writer.writerows(zip(range(1, len(losses) + 1), losses, history.test_accuracy, strict=True))
     return text.getvalue()
 
 

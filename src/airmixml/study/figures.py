@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airmixml.edge import TrainingHistory
-from airmixml.radio import AirReport, Mixtures
+from airmixml.radio import AirReport
 from airmixml.radio.histogram import DecibelHistogram
+from airmixml.radio.mixtures import Transmission
+from airmixml.radio.senders import unpack_symmetric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,9 +22,11 @@ __all__ = ["draw_run"]
 
 _SENT, _RECEIVED, _ACCENT = "#3b6ea8", "#d1603d", "#4a8f5d"
 _COLUMNS = 8
+_SYMBOLS_SHOWN = 40
+_MATRIX_SIDE = 60
 
 
-def draw_run(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path:
+def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> Path:
     """Draw all pictures into ``folder`` and return the overview, which holds them all."""
     folder.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
@@ -30,7 +34,7 @@ def draw_run(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path
         return _draw(mixtures, history, folder)
 
 
-def _draw(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path:
+def _draw(mixtures: Transmission, history: TrainingHistory, folder: Path) -> Path:
     from matplotlib.figure import Figure
 
     overview = Figure(figsize=(13, 8), layout="constrained")
@@ -57,7 +61,7 @@ def _draw(mixtures: Mixtures, history: TrainingHistory, folder: Path) -> Path:
     return overview_path
 
 
-def _title(mixtures: Mixtures, history: TrainingHistory) -> str:
+def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
     name = scenario.name.replace("$", r"\$")  # not the beginning of a formula
     return (
@@ -67,14 +71,16 @@ def _title(mixtures: Mixtures, history: TrainingHistory) -> str:
     )
 
 
-def _mixtures(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
-    if mixtures.dataset.image_shape is not None:
+def _mixtures(figure: Figure | SubFigure, mixtures: Transmission) -> None:
+    if mixtures.report.signal.moments:
+        _moment_grid(figure, mixtures)
+    elif mixtures.dataset.image_shape is not None:
         _image_grid(figure, mixtures)
     else:
         _symbol_grid(figure, mixtures)
 
 
-def _image_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
+def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     """Rows: the sample with the largest ratio, the mixture without noise, the mixture as received."""
     examples, dataset, shape = mixtures.examples, mixtures.dataset, mixtures.dataset.image_shape
     assert shape is not None
@@ -97,11 +103,44 @@ def _image_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
         axis.set_title(f"slot {slot + 1}: top share {examples.ratios[slot].max():.0%}", fontsize=9)
 
 
-def _symbol_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
+def _moment_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
+    """The first slot as matrices: products of inputs, and of inputs with labels, as sent and as received."""
+    import torch
+
+    examples, signal = mixtures.examples, mixtures.report.signal
+    axes = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1))
+    for place, (title, inputs, labels) in enumerate(
+        (
+            ("sent: sum of all", examples.clean_inputs, examples.clean_labels),
+            ("received", examples.inputs, examples.labels),
+        )
+    ):
+        products = unpack_symmetric(inputs[:1].cpu(), signal.features)[0]
+        shown = min(signal.features, _MATRIX_SIDE)
+        part = products[:shown, :shown].clone()
+        limit = float(torch.quantile(part.abs().flatten()[: shown * shown], 0.98)) or 1.0
+        axes[place].imshow(part, cmap="coolwarm", vmin=-limit, vmax=limit)
+        axes[place].set_title(f"inputs x inputs, {title}", fontsize=9)
+        with_labels = labels[0].cpu().reshape(signal.features, signal.classes)[:shown]
+        limit = float(torch.quantile(with_labels.abs().flatten(), 0.98)) or 1.0
+        axes[2 + place].imshow(with_labels, cmap="coolwarm", vmin=-limit, vmax=limit, aspect="auto")
+        axes[2 + place].set_title(f"inputs x labels, {title}", fontsize=9)
+    for axis in axes:
+        axis.set(xticks=[], yticks=[])
+    axes[0].set_ylabel(f"first {min(signal.features, _MATRIX_SIDE)} of {signal.features} inputs", fontsize=9)
+
+
+def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     """One panel a slot: every symbol as sent (without noise) and as received."""
     examples, dataset = mixtures.examples, mixtures.dataset
-    clean = np.hstack([examples.clean_inputs.cpu().numpy(), examples.clean_labels.cpu().numpy()])
-    received = np.hstack([examples.inputs.cpu().numpy(), examples.labels.cpu().numpy()])
+    inputs = min(dataset.input_dim, _SYMBOLS_SHOWN)
+    clean, received = (
+        np.hstack([values.cpu().numpy()[:, :inputs], labels.cpu().numpy()])
+        for values, labels in (
+            (examples.clean_inputs, examples.clean_labels),
+            (examples.inputs, examples.labels),
+        )
+    )
     columns = min(_COLUMNS, examples.slots)
     axes = figure.subplots(1, columns, squeeze=False, sharey=True)[0]
     places = np.arange(clean.shape[1])
@@ -109,9 +148,11 @@ def _symbol_grid(figure: Figure | SubFigure, mixtures: Mixtures) -> None:
         axis.vlines(places, clean[slot], received[slot], color="0.8", linewidth=1.5)
         axis.plot(places, clean[slot], "o", color=_SENT, label="sent: sum of all")
         axis.plot(places, received[slot], "x", color=_RECEIVED, label="received", markeredgewidth=2)
-        axis.axvline(dataset.input_dim - 0.5, color="0.6", linewidth=0.8, linestyle=":")
+        axis.axvline(inputs - 0.5, color="0.6", linewidth=0.8, linestyle=":")
         axis.set_title(f"slot {slot + 1}: top share {examples.ratios[slot].max():.0%}", fontsize=9)
-        axis.set_xlabel("inputs ⋮ labels", fontsize=9)
+        axis.set_xlabel(
+            ("inputs" if inputs == dataset.input_dim else f"first {inputs} inputs") + " ⋮ labels", fontsize=9
+        )
         axis.set_xticks([])
     axes[0].set_ylabel("value of symbol")
     axes[0].legend(fontsize=8)
@@ -124,7 +165,22 @@ def _curve_and_histograms(figure: Figure | SubFigure, report: AirReport, history
     _snr(snr, report)
 
 
+def _class_bars(axis: Axes, history: TrainingHistory) -> None:
+    """What a learner without epochs has instead of a curve: how well it tells each class."""
+    percent = 100 * np.asarray(history.class_accuracy)
+    axis.bar(np.arange(len(percent)), percent, color=_SENT)
+    final = 100 * history.final_accuracy
+    axis.axhline(final, color=_RECEIVED, label=f"all classes {final:.1f} %")
+    low = max(0.0, 5.0 * np.floor(np.nanmin(percent) / 5.0) - 5.0)
+    axis.set(xlabel="class", ylabel="accuracy on clean test set (%)", ylim=(low, 100.5), title="Accuracy of each class")
+    axis.set_xticks(np.arange(len(percent)))
+    axis.legend(loc="lower right", fontsize=8)
+
+
 def _learning_curve(axis: Axes, history: TrainingHistory) -> None:
+    if history.class_accuracy:
+        _class_bars(axis, history)
+        return
     from matplotlib.ticker import MaxNLocator
 
     epochs = np.arange(1, len(history.test_accuracy) + 1)

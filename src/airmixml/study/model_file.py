@@ -29,6 +29,7 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path) -> None:
             "label_dim": dataset.label_dim,
             "image_shape": list(dataset.image_shape) if dataset.image_shape else None,
             "class_names": list(dataset.class_names),
+            "private_mean": None if dataset.private_mean is None else torch.from_numpy(dataset.private_mean),
         },
         buffer,
     )
@@ -38,7 +39,8 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path) -> None:
 def load_model(folder: Path | str) -> torch.nn.Sequential:
     """Return the trained model of a finished run folder of one seed, on the CPU.
 
-    It takes inputs as the workers send them: scaled to [0, 1] and, with ``encoder = "clip"``, clipped to the norm.
+    It takes inputs as they leave the workers' encoder (``airmixml.workers.encode`` with the run's seed), which by
+    default scales them to [0, 1].
     """
     folder = Path(folder)
     runs = load_metrics(folder).get("runs")

@@ -32,6 +32,9 @@ def summarise_seeds(scenario: Scenario, runs: list[dict[str, Any]]) -> dict[str,
             "best_deviation": deviation("accuracy", "best"),
         },
         "slots": scenario.radio.slots,
+        "symbols_per_slot": runs[0]["symbols_per_slot"],
+        "air_seconds": runs[0]["air_seconds"],
+        "worker_cost": runs[0]["worker_cost"],
         "energy_joules": mean("energy_joules"),
         "worker_energy_joules": {
             "mean": mean("worker_energy_joules", "mean"),
@@ -60,11 +63,11 @@ def summarise_seeds(scenario: Scenario, runs: list[dict[str, Any]]) -> dict[str,
 
 
 def _worst_statements(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return, for each adversary and accountant, the statement of the seed with the largest epsilon."""
-    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    """Return the statement of the seed with the largest epsilon, of each adversary, accountant and adjacency."""
+    worst: dict[tuple[str, str, str], dict[str, Any]] = {}
     for each in runs:
         for statement in each["privacy"]:
-            name = (statement["adversary"], statement["accountant"])
+            name = (statement["adversary"], statement["accountant"], statement["adjacency"])
             if name not in worst or statement["epsilon"] > worst[name]["epsilon"]:
                 worst[name] = statement
     return list(worst.values())

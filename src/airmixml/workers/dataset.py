@@ -23,6 +23,8 @@ class DataSet:
         image_shape: height and width where an input is an image, else None.
         clipped_values: how many input values lay outside the declared bounds and were clipped.
         clipped_samples: how many samples of the pool the encoder shortened to its norm.
+        held_dim: numbers in an input before it was encoded; 0 where that is not known.
+        private_mean: what was subtracted from the inputs, where that was estimated over the air.
     """
 
     name: str
@@ -34,6 +36,8 @@ class DataSet:
     image_shape: tuple[int, int] | None
     clipped_values: int
     clipped_samples: int = 0
+    held_dim: int = 0
+    private_mean: NDArray[np.float32] | None = None
 
     @property
     def input_dim(self) -> int:

@@ -19,7 +19,7 @@ from airmixml.workers.catalogue import CATALOGUE
 from airmixml.workers.csv_file import load_csv
 from airmixml.workers.dataset import DataSet
 from airmixml.workers.embedded import load_digits, load_iris
-from airmixml.workers.encoders import encode
+from airmixml.workers.encoders import encode, keeps_pixels
 from airmixml.workers.mnist import load_mnist
 from airmixml.workers.npz_file import load_npz
 from airmixml.workers.raw import RawData
@@ -51,8 +51,9 @@ def load_dataset(
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
     scaled_train_inputs, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
     scaled_test_inputs, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
-    encoded_train_inputs, shortened = encode(workers, scaled_train_inputs)
-    encoded_test_inputs, _ = encode(workers, scaled_test_inputs)
+    shape = raw.image_shape
+    encoded_train_inputs, shortened = encode(workers, scaled_train_inputs, image_shape=shape, streams=streams)
+    encoded_test_inputs, _ = encode(workers, scaled_test_inputs, image_shape=shape, streams=streams)
     return DataSet(
         name=raw.name,
         train_inputs=encoded_train_inputs,
@@ -60,9 +61,10 @@ def load_dataset(
         test_inputs=encoded_test_inputs,
         test_labels=test_labels,
         class_names=raw.class_names,
-        image_shape=raw.image_shape,
+        image_shape=shape if keeps_pixels(workers) else None,
         clipped_values=clipped_in_train + clipped_in_test,
         clipped_samples=shortened,
+        held_dim=int(raw.inputs.shape[1]),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import DataError
+from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers.placement import place_workers
@@ -36,12 +36,23 @@ class Population:
 
 
 def deploy(workers: Workers, train_samples: int, streams: Streams) -> Population:
-    """Place the workers and give each one sample, drawn uniformly with replacement from the pool."""
+    """Place the workers and give each one sample of the pool.
+
+    Samples are drawn uniformly with replacement, or dealt in random order so that nobody's sample is on two workers.
+    """
     if train_samples < 1:
         raise DataError(f"the training pool has {train_samples} samples: must have at least 1 for workers to hold")
     distance_metres = place_workers(
         workers.count, workers.side_metres, workers.min_distance_metres, streams.generator("placement")
     )
     holdings = streams.generator("data", _HOLDINGS_CHAPTER)
-    sample_index = holdings.integers(0, train_samples, size=workers.count, dtype=np.int64)
+    if workers.holding == "dealt":
+        if workers.count > train_samples:
+            raise ScenarioError(
+                f"workers.count = {workers.count}: must be at most the {train_samples} samples of the pool for "
+                'workers.holding = "dealt"; deploy fewer or use workers.holding = "drawn"'
+            )
+        sample_index = holdings.permutation(train_samples)[: workers.count].astype(np.int64)
+    else:
+        sample_index = holdings.integers(0, train_samples, size=workers.count, dtype=np.int64)
     return Population(distance_metres=distance_metres, sample_index=sample_index)

@@ -1,0 +1,203 @@
+"""Linear learners in closed form that know the noise: from sums over all slots to a classifier, without epochs.
+
+A server that sees only noisy sums can still have first and second moments of what the workers hold. Samples give them
+through the covariance of the mixtures, less the noise's known variance; moments are received as such. The noise that is
+left in the second moments is symmetric, with a known deviation. It would blow up what is solved for along directions in
+which the data hardly vary; what it does to the eigenvalues is known too, and is undone. Nothing is tuned.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import torch
+from torch import nn
+
+from airmixml.errors import ScenarioError
+from airmixml.radio.senders import unpack_symmetric
+from airmixml.scenario import Learner
+from airmixml.workers import Signal
+
+__all__ = ["MomentsCollector", "ReceivedMoments", "linear_model", "moments_collector", "solve"]
+
+_RAREST_CLASS: Final = 1e-3
+_ROUNDING_FLOOR: Final = 1e-10
+_SMALLEST: Final = 1e-300
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceivedMoments:
+    """What is known of the workers' inputs x and one-hot labels l, per worker, with its noise.
+
+    Attributes:
+        second: E[x x^T], or of what differs between samples the covariance; d x d, float64.
+        cross: E[x l^T], or the covariance; d x classes.
+        input_mean: E[x], to be subtracted before ``second`` and ``cross`` apply; d (0 where they hold as they are).
+        label_mean: E[l], likewise; classes.
+        noise_edge: how large an eigenvalue the noise in ``second`` can make by itself.
+        constant: the value of the last input where that is the same for all; 0 where there is none.
+    """
+
+    second: torch.Tensor
+    cross: torch.Tensor
+    input_mean: torch.Tensor
+    label_mean: torch.Tensor
+    noise_edge: float
+    constant: float = 0.0
+
+
+class MomentsCollector(Protocol):
+    """Adds up blocks of slots in memory that does not grow with them."""
+
+    def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
+        """Take received slots into account; slots x input symbols and slots x label symbols."""
+
+    def moments(self, noise_variance: float, square_share: float) -> ReceivedMoments:
+        """Return the moments, given the variance of the noise on an input symbol and the mean of sum_i q_i^2."""
+
+
+def moments_collector(signal: Signal, *, constant: float = 0.0) -> MomentsCollector:
+    """Return what adds up slots of such a signal.
+
+    Args:
+        signal: what the workers send.
+        constant: value of the constant that they append to their input, if they do.
+    """
+    return SumOfMoments(signal, constant) if signal.moments else MixtureMoments(signal)
+
+
+class SumOfMoments:
+    """Slots that carry moments: their mean is what is wanted."""
+
+    def __init__(self, signal: Signal, constant: float) -> None:
+        self._signal, self._constant = signal, constant
+        self._slots = 0
+        self._inputs: torch.Tensor | float = 0.0
+        self._labels: torch.Tensor | float = 0.0
+
+    def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
+        """Take received slots into account; slots x input symbols and slots x label symbols."""
+        self._slots += len(inputs)
+        self._inputs = self._inputs + inputs.sum(dim=0, dtype=torch.float64)
+        self._labels = self._labels + labels.sum(dim=0, dtype=torch.float64)
+
+    def moments(self, noise_variance: float, square_share: float) -> ReceivedMoments:
+        """Return the moments; the noise on them is symmetric Gaussian, whose largest eigenvalue is known.
+
+        Off the diagonal the noise has variance s^2 / 2, so its eigenvalues fill a half circle of radius s sqrt(2 d).
+        """
+        size, classes = self._signal.features, self._signal.classes
+        inputs, labels = torch.as_tensor(self._inputs), torch.as_tensor(self._labels)
+        deviation = math.sqrt(noise_variance / self._slots)
+        return ReceivedMoments(
+            second=unpack_symmetric(inputs / self._slots, size),
+            cross=(labels / self._slots).reshape(size, classes),
+            input_mean=inputs.new_zeros(size),
+            label_mean=inputs.new_zeros(classes),
+            noise_edge=deviation * math.sqrt(2.0 * size),
+            constant=self._constant,
+        )
+
+
+class MixtureMoments:
+    """Slots that carry mixtures of samples: their covariance, less that of the noise, is the samples' own, shared."""
+
+    def __init__(self, signal: Signal) -> None:
+        self._signal = signal
+        self._slots = 0
+        self._sums: torch.Tensor | None = None
+        self._products: torch.Tensor | None = None
+
+    def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
+        """Take received slots into account; slots x input symbols and slots x label symbols."""
+        both = torch.cat([inputs, labels], dim=1)
+        sums, products = both.sum(dim=0, dtype=torch.float64), (inputs.T @ both).double()
+        self._sums = sums if self._sums is None else self._sums + sums
+        self._products = products if self._products is None else self._products + products
+        self._slots += len(inputs)
+
+    def moments(self, noise_variance: float, square_share: float) -> ReceivedMoments:
+        """Return the covariances of the samples: those of the mixtures less the noise, over sum_i q_i^2.
+
+        The covariance of T independent slots with eigenvalues near v errs by up to 2 v sqrt(d / T), where v is that of
+        the noise and, on average, of the mixtures themselves.
+        """
+        assert self._sums is not None
+        assert self._products is not None
+        size = self._signal.features
+        mean = self._sums / self._slots
+        covariance = self._products / self._slots - torch.outer(mean[:size], mean)
+        second = covariance[:, :size]
+        level = max(float(second.diagonal().mean()), noise_variance)
+        return ReceivedMoments(
+            second=(second - noise_variance * torch.eye(size).to(second)) / square_share,
+            cross=covariance[:, size:] / square_share,
+            input_mean=mean[:size],
+            label_mean=mean[size:],
+            noise_edge=2.0 * level * math.sqrt(size / self._slots) / square_share,
+        )
+
+
+def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return weights (d x classes) and biases (classes) of the linear classifier, in float64."""
+    return _lda(learner, moments) if learner.model == "lda" else _ridge(learner, moments)
+
+
+def _ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
+    """Least squares from inputs to labels."""
+    cross = moments.cross - moments.cross.mean(dim=1, keepdim=True)
+    weights = _solve_denoised(learner, moments.second, moments.noise_edge, cross)
+    return weights, moments.label_mean - moments.input_mean @ weights
+
+
+def _lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
+    """Linear discriminants: classes as Gaussian clouds of one shape around their own means.
+
+    Class shares come from the moment of the labels with the constant where workers append one, and from the label
+    mixtures where samples are sent; else classes count as equally frequent.
+    """
+    classes = moments.cross.shape[1]
+    if moments.constant:
+        shares = (moments.cross[-1] / moments.constant).clamp(min=_RAREST_CLASS / classes)
+    elif moments.label_mean.any():
+        shares = moments.label_mean.clamp(min=_RAREST_CLASS / classes)
+    else:
+        shares = torch.full((classes,), 1.0 / classes, dtype=moments.cross.dtype, device=moments.cross.device)
+    kept = len(moments.cross) - (1 if moments.constant else 0)
+    means = moments.cross[:kept] / shares
+    within = moments.second[:kept, :kept] - (means * shares) @ means.T
+    weights = _solve_denoised(learner, within, moments.noise_edge, means)
+    biases = shares.log() - 0.5 * (means * weights).sum(dim=0) - moments.input_mean[:kept] @ weights
+    if not moments.constant:
+        return weights, biases
+    # The constant is an input like any other: its weight takes the bias.
+    return torch.vstack([weights, (biases / moments.constant)[None]]), torch.zeros_like(biases)
+
+
+def _solve_denoised(learner: Learner, second: torch.Tensor, noise_edge: float, right: torch.Tensor) -> torch.Tensor:
+    """Solve second W = right, with the eigenvalues that ``second`` had before the noise.
+
+    Symmetric noise whose own eigenvalues fill a half circle of radius R moves an eigenvalue v > R / 2 to
+    v + R^2 / (4 v) (Benaych-Georges and Nadakuditi 2011). So an observed l > R stood for (l + sqrt(l^2 - R^2)) / 2, and
+    of those below nothing is known but that they were at most R / 2.
+    """
+    edge = learner.shrinkage * noise_edge
+    observed, vectors = torch.linalg.eigh(second)
+    above = observed.clamp(min=edge)
+    values = (above + (above.square() - edge**2).sqrt()) / 2.0
+    # Where nothing regularises, directions in which nothing varies stay unused rather than divide by rounding.
+    values = values.clamp(min=max(float(observed.abs().max()) * _ROUNDING_FLOOR, _SMALLEST))
+    return torch.matmul(vectors, (vectors.T @ right) / values[:, None])
+
+
+def linear_model(weights: torch.Tensor, biases: torch.Tensor) -> nn.Sequential:
+    """Return the classifier as a network of one layer, so that it is saved, loaded and scored like any other."""
+    layer = nn.Linear(weights.shape[0], weights.shape[1], dtype=torch.float32)
+    with torch.no_grad():
+        layer.weight.copy_(weights.T)
+        layer.bias.copy_(biases)
+    if not all(torch.isfinite(parameter).all() for parameter in layer.parameters()):
+        raise ScenarioError("learner.shrinkage: leaves nothing that can be solved; raise it, or the power")
+    return nn.Sequential(layer)

@@ -1,0 +1,123 @@
+"""A mean estimated over the air: one slot before all others in which every worker sends its input once, unlabelled.
+
+The server broadcasts the noisy mean, and each worker subtracts it before it bounds the norm of what it sends from then
+on. The slot has a share of epsilon and of delta to itself; the rest is what the other slots may spend (basic
+composition, which holds for every accountant).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.privacy import PrivacyStatement
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.radio.channel import path_gain
+from airmixml.scenario import Scenario
+from airmixml.streams import Streams
+from airmixml.units import dbm_to_watts
+from airmixml.workers import SYMBOLS_PER_SECOND, DataSet, Population, declared_bounds, finish_encoding
+
+__all__ = ["CentringSlot", "centre_privately", "plan_centring", "with_centring"]
+
+_MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw features and rounding
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CentringSlot:
+    """The slot that estimates the mean.
+
+    Attributes:
+        received_watts: how strongly each worker is received, for an input of norm 1.
+        power_watts: transmit power of each worker; shape workers.
+        noise_deviation: deviation of the noise on each number of the mean.
+        removal_mu: mu of the Gaussian mechanism when a worker falls silent.
+        replacement_mu: the same when another input takes the place of the worker's own.
+        delta: share of delta that it may spend.
+        seconds: how long it lasts.
+        energy_joules: what each worker spends; shape workers.
+    """
+
+    received_watts: float
+    power_watts: NDArray[np.float64]
+    noise_deviation: float
+    removal_mu: float
+    replacement_mu: float
+    delta: float
+    seconds: float
+    energy_joules: NDArray[np.float64]
+
+    def epsilon(self, adversary: str, adjacency: str) -> float:
+        """Return what it costs a worker; everybody sends, so nobody's ignorance of the schedule helps."""
+        if adversary == "eavesdropper":
+            raise PrivacyError(
+                'workers.centre = "private": what an eavesdropper hears of the slot that estimates the mean is not '
+                'accounted for; use workers.centre = "public" or "own"'
+            )
+        return gaussian_epsilon(self.removal_mu if adjacency == "remove-one" else self.replacement_mu, self.delta)
+
+
+def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> PrivacyStatement:
+    """Return what holds for the slots and the one that estimated the mean together; basic composition."""
+    if slot is None:
+        return statement
+    return replace(
+        statement,
+        epsilon=statement.epsilon + slot.epsilon(statement.adversary, statement.adjacency),
+        delta=statement.delta + slot.delta,
+        why=f"{statement.why}; with the slot that estimated the mean (basic composition)",
+    )
+
+
+def plan_centring(scenario: Scenario, features: int, distance_metres: NDArray[np.float64]) -> CentringSlot | None:
+    """Return the slot that estimates the mean with the scenario's budget for it; None where it has none.
+
+    Args:
+        scenario: holds the target and the share of it.
+        features: numbers that are averaged.
+        distance_metres: where the workers stand; shape workers.
+    """
+    workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
+    if workers.centre != "private":
+        return None
+    squared_norm, squared_distance = declared_bounds(replace(workers, centre="none"), features)
+    move = squared_norm if privacy.adjacency == "remove-one" else squared_distance
+    half_noise_watts = dbm_to_watts(radio.noise_dbm) / 2.0
+    mu = gaussian_mu(workers.centre_share * privacy.epsilon, workers.centre_share * privacy.delta)
+    gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
+    limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
+    received_watts = min(mu**2 * half_noise_watts / move, limit_watts)
+    power_watts = received_watts / gain
+    return CentringSlot(
+        received_watts=received_watts,
+        power_watts=power_watts,
+        noise_deviation=math.sqrt(half_noise_watts / received_watts) / len(gain),
+        removal_mu=math.sqrt(received_watts * squared_norm / half_noise_watts),
+        replacement_mu=math.sqrt(received_watts * squared_distance / half_noise_watts),
+        delta=workers.centre_share * privacy.delta,
+        seconds=radio.slot_seconds or features / SYMBOLS_PER_SECOND,
+        energy_joules=power_watts * (radio.slot_seconds or squared_norm / SYMBOLS_PER_SECOND),
+    )
+
+
+def centre_privately(scenarios: Sequence[Scenario], dataset: DataSet, population: Population) -> DataSet:
+    """Return the data less the mean that the workers of the scenario estimate over the air, if it asks for that."""
+    scenario = scenarios[0]
+    slot = plan_centring(scenario, dataset.input_dim, population.distance_metres)
+    if slot is None:
+        return dataset
+    if len(scenarios) > 1:
+        raise ScenarioError('workers.centre = "private": the mean depends on the target; simulate each scenario apart')
+    noise = Streams(scenario.seed).generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
+    held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
+    mean = (held @ dataset.train_inputs + slot.noise_deviation * noise).astype(np.float32)
+    train_inputs, shortened = finish_encoding(scenario.workers, dataset.train_inputs - mean)
+    test_inputs, _ = finish_encoding(scenario.workers, dataset.test_inputs - mean)
+    return replace(
+        dataset, train_inputs=train_inputs, test_inputs=test_inputs, clipped_samples=shortened, private_mean=mean
+    )

@@ -1,0 +1,147 @@
+"""What the scheduled workers send, added up with their shares: samples, or products of their numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Protocol
+
+import torch
+
+from airmixml.radio.air import mix_samples
+from airmixml.radio.quantiser import quantise, shorten
+from airmixml.scenario import Scenario
+from airmixml.streams import Streams
+from airmixml.workers import DataSet, Signal, declared_bounds
+
+__all__ = ["MomentSender", "SampleSender", "Sender", "make_sender", "pack_symmetric", "unpack_symmetric"]
+
+_NUMBERS_AT_ONCE: Final = 1 << 25
+
+
+class Sender(Protocol):
+    """Turns who sends with which share into the sum on the air."""
+
+    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
+        """Return sum_i q_i v_i without noise; slots x symbols.
+
+        Args:
+            sample_index: which sample of the pool each scheduled worker holds; slots x scheduled.
+            ratios: q; slots x scheduled.
+        """
+
+
+def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device) -> Sender:
+    """Return what the scenario's workers send of the samples of the pool."""
+    workers = scenario.workers
+    signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    inputs = torch.from_numpy(dataset.train_inputs).to(device)
+    labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim).to(inputs)
+    norm = math.sqrt(declared_bounds(workers, dataset.input_dim)[0])
+    dither = torch.Generator(device=device)
+    dither.manual_seed(int(Streams(scenario.seed).generator("encoder", 1).integers(2**63 - 1)))
+    kind = MomentSender if signal.moments else SampleSender
+    return kind(signal, inputs, labels, norm=norm, bits_range=workers.bits_range, dither=dither)
+
+
+class SampleSender:
+    """Each worker sends (x, w l): its encoded input and its weighted one-hot label."""
+
+    def __init__(
+        self,
+        signal: Signal,
+        inputs: torch.Tensor,
+        labels: torch.Tensor,
+        *,
+        norm: float,
+        bits_range: float,
+        dither: torch.Generator,
+    ) -> None:
+        weighted = signal.label_weight * labels
+        if signal.bits:
+            largest = _largest_level(norm, signal.input_symbols, bits_range)
+            inputs = quantise(inputs, largest=largest, bits=signal.bits, generator=dither)
+            bound = math.sqrt(signal.largest_squared_norm(norm**2))
+            self.table = shorten(torch.cat([inputs, weighted], dim=1), bound)
+        else:
+            self.table = torch.cat([inputs, weighted], dim=1)
+
+    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
+        """Return sum_i q_i (x_i, w l_i); slots x symbols."""
+        return mix_samples(self.table, sample_index, ratios)
+
+
+class MomentSender:
+    """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
+
+    def __init__(
+        self,
+        signal: Signal,
+        inputs: torch.Tensor,
+        labels: torch.Tensor,
+        *,
+        norm: float,
+        bits_range: float,
+        dither: torch.Generator,
+    ) -> None:
+        self._signal, self._inputs, self._labels = signal, inputs, labels
+        self._bound = math.sqrt(signal.largest_squared_norm(norm**2))
+        self._largest_product = _largest_level(norm**2, signal.input_symbols, bits_range)
+        self._largest_label = _largest_level(signal.label_weight * norm, signal.features, bits_range)
+        self._dither = dither
+
+    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
+        """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T); slots x symbols."""
+        mixed = torch.zeros((len(sample_index), self._signal.symbols), device=self._inputs.device)
+        add_up = self._add_rounded if self._signal.bits else self._add_exact
+        width = self._signal.symbols if self._signal.bits else self._signal.features
+        slots_at_once = max(1, _NUMBERS_AT_ONCE // (sample_index.shape[1] * width))
+        workers_at_once = max(1, _NUMBERS_AT_ONCE // width)
+        for first_slot in range(0, len(sample_index), slots_at_once):
+            here = slice(first_slot, first_slot + slots_at_once)
+            for first in range(0, sample_index.shape[1], workers_at_once):
+                some = slice(first, first + workers_at_once)
+                mixed[here] += add_up(sample_index[here, some], ratios[here, some].float())
+        return mixed
+
+    def _add_exact(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
+        """Add up products by matrix products, without forming any worker's own; slots x symbols."""
+        inputs, labels = self._inputs[sample_index], self._labels[sample_index]
+        weighted = (inputs * ratios[..., None]).transpose(1, 2)
+        products = pack_symmetric(weighted @ inputs)
+        with_labels = self._signal.label_weight * (weighted @ labels)
+        return torch.cat([products, with_labels.flatten(1)], dim=1)
+
+    def _add_rounded(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
+        """Round every worker's own symbols, then add them up; slots x symbols."""
+        inputs, labels = self._inputs[sample_index.flatten()], self._labels[sample_index.flatten()]
+        products = pack_symmetric(inputs[:, :, None] * inputs[:, None, :])
+        with_labels = self._signal.label_weight * (inputs[:, :, None] * labels[:, None, :]).flatten(1)
+        rounded = [
+            quantise(part, largest=largest, bits=self._signal.bits, generator=self._dither)
+            for part, largest in ((products, self._largest_product), (with_labels, self._largest_label))
+        ]
+        sent = shorten(torch.cat(rounded, dim=1), self._bound)
+        return torch.einsum("ts,tsd->td", ratios, sent.reshape(*sample_index.shape, -1))
+
+
+def pack_symmetric(matrices: torch.Tensor) -> torch.Tensor:
+    """Return svec of symmetric matrices: the upper triangle, off the diagonal times sqrt(2); ... x d (d + 1) / 2."""
+    size = matrices.shape[-1]
+    rows, columns = torch.triu_indices(size, size, device=matrices.device)
+    weight = torch.where(rows == columns, 1.0, math.sqrt(2.0)).to(matrices)
+    return matrices[..., rows, columns] * weight
+
+
+def unpack_symmetric(packed: torch.Tensor, size: int) -> torch.Tensor:
+    """Return the symmetric matrices of which ``pack_symmetric`` made these; ... x d x d."""
+    rows, columns = torch.triu_indices(size, size, device=packed.device)
+    weight = torch.where(rows == columns, 1.0, math.sqrt(0.5)).to(packed)
+    matrices = torch.zeros((*packed.shape[:-1], size, size), dtype=packed.dtype, device=packed.device)
+    matrices[..., rows, columns] = packed * weight
+    matrices[..., columns, rows] = packed * weight
+    return matrices
+
+
+def _largest_level(norm: float, symbols: int, bits_range: float) -> float:
+    """Return the outermost level: so many times the root mean square of that many symbols of that norm."""
+    return min(bits_range * norm / math.sqrt(symbols), norm)

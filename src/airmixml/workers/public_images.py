@@ -1,0 +1,28 @@
+"""Images that are nobody's secret, from which constants are taken: scikit-learn's 1797 handwritten digits.
+
+They come with a dependency of this package, were written by other people than any private data set, and are used for
+averages of features alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["public_images"]
+
+
+def public_images(shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Return the digits drawn large in the middle 5/7 of images of that shape; images x (height width)."""
+    import torch
+    from torch.nn import functional
+
+    from airmixml.workers.embedded import load_digits
+
+    raw = load_digits()
+    small = torch.from_numpy(raw.inputs.astype(np.float32)).reshape(-1, 1, 8, 8) / 16.0
+    inner = [max(1, round(side * 5 / 7)) for side in shape]
+    large = functional.interpolate(small, size=inner, mode="bilinear", align_corners=False)
+    before = [(side - part) // 2 for side, part in zip(shape, inner, strict=True)]
+    padding = (before[1], shape[1] - inner[1] - before[1], before[0], shape[0] - inner[0] - before[0])
+    return np.asarray(functional.pad(large, padding).flatten(1).numpy())

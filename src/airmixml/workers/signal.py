@@ -1,0 +1,95 @@
+"""The symbols that a worker sends in a slot: how many there are, and how large they can be together.
+
+A worker sends its encoded input x (d numbers) beside its one-hot label l, weighted by w: the vector (x, w l). Or it
+sends their products, from which a server that sees only sums can learn: (svec(x x^T), w x l^T). The matrix x x^T is
+symmetric, so every product of two different numbers is sent once, times sqrt(2): then ||svec(x x^T)|| = ||x||^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from airmixml.scenario import Radio, Workers
+
+__all__ = ["SYMBOLS_PER_SECOND", "Signal"]
+
+# The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols.
+SYMBOLS_PER_SECOND: Final = 794_000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """Layout and bounds of what one worker sends.
+
+    Attributes:
+        features: d, numbers in an encoded input.
+        classes: d_Y, numbers in a one-hot label.
+        moments: whether products are sent instead of the sample.
+        label_weight: w.
+        bits: bits per symbol; 0 where symbols are not rounded.
+    """
+
+    features: int
+    classes: int
+    moments: bool = False
+    label_weight: float = 1.0
+    bits: int = 0
+
+    @classmethod
+    def of(cls, workers: Workers, features: int, classes: int) -> Self:
+        """Return the signal of a scenario's workers whose encoded inputs have ``features`` numbers."""
+        return cls(
+            features=features,
+            classes=classes,
+            moments=workers.sends == "moments",
+            label_weight=workers.label_weight,
+            bits=workers.bits,
+        )
+
+    @property
+    def input_symbols(self) -> int:
+        """Symbols that carry the input: d, or the d (d + 1) / 2 different products of two of its numbers."""
+        return self.features * (self.features + 1) // 2 if self.moments else self.features
+
+    @property
+    def label_symbols(self) -> int:
+        """Symbols that carry the label: one per class, or one per class and number of the input."""
+        return self.features * self.classes if self.moments else self.classes
+
+    @property
+    def symbols(self) -> int:
+        """All symbols of a slot."""
+        return self.input_symbols + self.label_symbols
+
+    def largest_squared_norm(self, squared_norm: float) -> float:
+        """Return the bound on ||v||^2 of what is sent, for inputs with ||x||^2 <= ``squared_norm``.
+
+        One-hot labels give ||(x, w l)||^2 = ||x||^2 + w^2 and ||(svec(x x^T), w x l^T)||^2 = ||x||^4 + w^2 ||x||^2.
+        """
+        label = self.label_weight**2
+        return squared_norm**2 + label * squared_norm if self.moments else squared_norm + label
+
+    def largest_squared_distance(self, squared_norm: float, squared_distance: float) -> float:
+        """Return the bound on ||v - v'||^2 of what two samples send.
+
+        Of samples: ||x - x'||^2 + 2 w^2, the labels being different at worst. Of moments: with s = x . x' the product
+        v . v' is s^2, for equal labels s^2 + w^2 s, which is least at s = -w^2 / 2 or as near to it as two inputs can
+        point apart. Rounded symbols keep the norm alone, so two of them may point anywhere.
+
+        Args:
+            squared_norm: bound on ||x||^2.
+            squared_distance: bound on ||x - x'||^2.
+        """
+        label = self.label_weight**2
+        if self.bits:
+            return 4.0 * self.largest_squared_norm(squared_norm)
+        if not self.moments:
+            return squared_distance + 2.0 * label
+        lowest_product = max(-label / 2.0, squared_norm - max(squared_distance, squared_norm * 2.0) / 2.0)
+        overlap = lowest_product**2 + label * lowest_product
+        return 2.0 * self.largest_squared_norm(squared_norm) - 2.0 * overlap
+
+    def slot_seconds(self, radio: Radio) -> float:
+        """Return tau, or the time that the symbols need at the paper's rate where the scenario leaves it to them."""
+        return radio.slot_seconds or self.symbols / SYMBOLS_PER_SECOND
