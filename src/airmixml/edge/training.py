@@ -12,6 +12,7 @@ from torch import nn
 from airmixml.edge.closed_form import MomentsCollector, linear_model, moments_collector, solve
 from airmixml.edge.fitting import Checkpoint, Fitted, class_scores, fit, start_network
 from airmixml.edge.stack import NetworkStack
+from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import Mixtures
 from airmixml.radio.mixtures import Transmission, transmit_family
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _SLOTS_AT_ONCE: Final = 4096
+_NOTHING_VARIES: Final = 1e-12
 
 
 @dataclass(kw_only=True)
@@ -127,13 +129,20 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     """Return what adds up the scenario's slots for a learner in closed form."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
-    return moments_collector(signal, constant=workers.constant * workers.clip_norm)
+    return moments_collector(
+        signal, constant=workers.constant * workers.clip_norm, centred=scenario.radio.schedule == "fixed"
+    )
 
 
 def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> TrainedModel:
     """Return the classifier that the collected slots give, and its accuracy on the clean test set."""
     report, dataset = transmission.report, transmission.dataset
-    moments = collector.moments(report.noise_variance, report.square_share)
+    if not report.signal.moments and report.covariance_share < _NOTHING_VARIES:
+        raise ScenarioError(
+            f"radio.scheduled = {transmission.scenario.radio.scheduled}: every slot is the same sum of all samples, "
+            'from which nothing can be learned; schedule fewer workers, or use workers.sends = "moments"'
+        )
+    moments = collector.moments(report.noise_variance, report.covariance_share)
     model = linear_model(*solve(transmission.scenario.learner, moments))
     history = TrainingHistory()
     if len(dataset.test_labels):

@@ -48,9 +48,17 @@ class AirReport(Tally):
         return self._noise_variance_sum / self.slots
 
     @property
-    def square_share(self) -> float:
-        """Mean over the slots of sum_i q_i^2: how much of the samples' variance a mixture keeps."""
-        return self._square_share_sum / self.slots
+    def covariance_share(self) -> float:
+        """How much of the samples' second moments is in the covariance of the mixtures.
+
+        A fixed number of workers drawn without replacement gives sum_i q_i^2 - (1 - sum_i q_i^2) / (N - 1) times the
+        covariance of the samples. Workers who decide for themselves give (1 - r) sum_i q_i^2 times E[x x^T], mean and
+        all.
+        """
+        squares, workers = self._square_share_sum / self.slots, self.scenario.workers.count
+        if self.scenario.radio.schedule == "poisson":
+            return (1.0 - self.scenario.sampling_rate) * squares
+        return squares - (1.0 - squares) / max(1, workers - 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""

@@ -8,11 +8,12 @@ formed one symbol at a time while sending, so they need no memory of their own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from airmixml.scenario import Workers
-from airmixml.workers.features import feature_count, filter_count
+from airmixml.workers.features import HISTOGRAM_FEATURES, feature_count, filter_count
 from airmixml.workers.signal import Signal
 
 __all__ = ["WorkerCost", "worker_cost"]
@@ -20,9 +21,11 @@ __all__ = ["WorkerCost", "worker_cost"]
 _HARD_OPERATION: Final = 10
 _FLOAT_BYTES: Final = 4
 _CELLS_PER_PIXEL: Final = 4
-_DIRECTIONS_PER_PIXEL: Final = 2
-_HISTOGRAM_FEATURES: Final = 300
 _FILTER_PIXELS: Final = 25
+# Adding up the moments of an image, and interpolating each pixel between two.
+_STRAIGHTENING_PER_PIXEL: Final = 5 + 3
+# Two differences, their magnitudes compared, and two directions into four cells each.
+_GRADIENT_PER_PIXEL: Final = 2 + 3 + 2 * _CELLS_PER_PIXEL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
     return WorkerCost(
         multiply_accumulates=2 * input_dim + operations,  # two to scale each input
         constant_bytes=constant_bytes,
-        working_bytes=_FLOAT_BYTES * (input_dim + features + (_HISTOGRAM_FEATURES if _is_mixed(workers) else 0)),
+        working_bytes=_FLOAT_BYTES * (input_dim + features + (HISTOGRAM_FEATURES if _is_mixed(workers) else 0)),
         symbols=signal.symbols,
     )
 
@@ -85,13 +88,14 @@ def _features_cost(workers: Workers, input_dim: int, features: int) -> tuple[int
             pooled = _CELLS_PER_PIXEL * input_dim * filters
             return filters * _FILTER_PIXELS * input_dim + pooled, _FLOAT_BYTES * filters * _FILTER_PIXELS
         case "gradients":
-            straightened = (5 + 2 + 4) * input_dim  # moments, places, four neighbours of each place
-            gradients = (2 + 2 * _HARD_OPERATION + _DIRECTIONS_PER_PIXEL * _CELLS_PER_PIXEL) * input_dim
-            roots = _HARD_OPERATION * _HISTOGRAM_FEATURES
-            operations = straightened + gradients + roots
+            operations = (_STRAIGHTENING_PER_PIXEL + _GRADIENT_PER_PIXEL) * input_dim
+            operations += _HARD_OPERATION * HISTOGRAM_FEATURES
             if not _is_mixed(workers):
                 return operations, 0
-            signs = _HISTOGRAM_FEATURES * features
-            return operations + signs + 4 * _HISTOGRAM_FEATURES, -(-signs // 8)
+            blocks = math.ceil(features / HISTOGRAM_FEATURES)
+            # Per block: signs and log2(size) rounds of additions, twice; before, centring and norm of the histograms.
+            transform = HISTOGRAM_FEATURES * (1 + int(math.log2(HISTOGRAM_FEATURES)))
+            operations += 4 * HISTOGRAM_FEATURES + 2 * blocks * transform
+            return operations, 2 * blocks * HISTOGRAM_FEATURES // 8
         case _:
             return 0, 0

@@ -12,13 +12,13 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers.public_images import public_images
+from airmixml.workers.random_mixing import draw_signs, rectified_mixtures
 
-__all__ = ["extract_features", "feature_count", "filter_count", "needs_images"]
+__all__ = ["HISTOGRAM_FEATURES", "extract_features", "feature_count", "filter_count", "needs_images"]
 
 _SMALL_FEATURES: Final = 64
-_CELLS: Final = 25
-_DIRECTIONS: Final = 12
-_HISTOGRAM_FEATURES: Final = _CELLS * _DIRECTIONS
+_CELLS: Final = 16
+HISTOGRAM_FEATURES: Final = _CELLS * 8
 _DEFAULT_FILTERS: Final = 32
 _ROWS_AT_ONCE: Final = 8192
 
@@ -29,7 +29,7 @@ def needs_images(workers: Workers) -> bool:
 
 
 def filter_count(workers: Workers) -> int:
-    """Return how many filters the convolution encoder needs: each gives 25 features."""
+    """Return how many filters the convolution encoder needs: each gives 16 features."""
     return math.ceil(workers.features / _CELLS) if workers.features else _DEFAULT_FILTERS
 
 
@@ -43,7 +43,7 @@ def feature_count(workers: Workers, input_dim: int) -> int:
         case "convolution":
             return workers.features or _DEFAULT_FILTERS * _CELLS
         case "gradients":
-            return workers.features or _HISTOGRAM_FEATURES
+            return workers.features or HISTOGRAM_FEATURES
         case _:
             return input_dim
 
@@ -72,11 +72,9 @@ def extract_features(
     assert features is not None
     if workers.encoder == "gradients" and workers.features:
         # Mixed at random only after they are centred and of one length: then all directions count alike.
-        signs = streams.generator("encoder").choice(
-            np.array([-1.0, 1.0], dtype=np.float32), size=(_HISTOGRAM_FEATURES, workers.features)
-        )
+        signs = draw_signs(workers.features, HISTOGRAM_FEATURES, streams.generator("encoder"))
         features, public_features = (
-            None if part is None else _rectified(_unit(part), signs)
+            None if part is None else rectified_mixtures(_unit(part), signs, workers.features)
             for part in _centred(features, public_features, own=workers.centre in ("own", "private"))
         )
         assert features is not None
@@ -98,11 +96,6 @@ def _centred(
 def _unit(features: NDArray[np.float32]) -> NDArray[np.float32]:
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     return np.asarray(features / np.maximum(lengths, np.float32(1e-12)))
-
-
-def _rectified(features: NDArray[np.float32], signs: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the positive parts of random sums: every feature added or subtracted; samples x columns of signs."""
-    return np.asarray(np.maximum(features @ signs, np.float32(0.0)))
 
 
 def _public_inputs(workers: Workers, input_dim: int, image_shape: tuple[int, int] | None) -> NDArray[np.float32] | None:
