@@ -1,0 +1,208 @@
+"""Measure what docs/beyond.md tells: the private presets on the test set, other choices on held-out training images.
+
+    python benchmarks/measure_beyond.py --jobs 14 --device cuda --out benchmarks/results/beyond.json
+
+Rows of the part "targets" are runs of the presets, scored on the test set. All other parts compare choices; they train
+on the first 50,000 training images and are scored on the last 10,000, so that no choice has seen the test set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from airmixml import Scenario, Speed, __version__
+from airmixml.edge import learn_from_stream, train
+from airmixml.radio import simulate
+from airmixml.scenario import CLOSED_FORM_MODELS
+from airmixml.streams import Streams
+from airmixml.workers import DataSet, load_dataset, worker_cost
+from results_file import show_and_write
+
+HELD_OUT = 10_000
+PAPER = ("privacy.accountant=paper-loose", "privacy.delta=0.01", "radio.scheduled=64", "radio.schedule=fixed")
+RELEASE_1 = ("privacy.epsilon=1", "radio.scheduled=32")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run."""
+
+    part: str
+    name: str
+    preset: str
+    changes: tuple[str, ...]
+    seed: int
+    on_gpu: bool = False
+
+
+def entries(seeds: int, parts: set[str]) -> list[Entry]:
+    found: list[Entry] = []
+
+    def add(part: str, name: str, preset: str, *changes: str, gpu: bool = False, runs: int = seeds) -> None:
+        found.extend(Entry(part, name, preset, changes, seed, gpu) for seed in range(runs))
+
+    for epsilon in ("10", "1", "0.5", "0.1"):
+        add("targets", f"private-mnist, epsilon {epsilon}", "private-mnist", f"privacy.epsilon={epsilon}")
+    add("targets", "private-mnist-release, epsilon 10", "private-mnist-release")
+    add("targets", "private-mnist-release, epsilon 1", "private-mnist-release", *RELEASE_1)
+    add("targets", "paper's accounting, epsilon 10, delta 0.01", "private-mnist-release", *PAPER)
+    add("targets", "private-iris", "private-iris", runs=20)
+    for epsilon in ("10", "1"):
+        target = f"privacy.epsilon={epsilon}"
+
+        def moments(part: str, name: str, *changes: str, target: str = target) -> None:
+            add(part, name, "private-mnist", target, *changes)
+
+        for name, *changes in (
+            ("pixels, clipped", "workers.encoder=clip", "workers.features=0"),
+            ("8x8 lowest frequencies", "workers.encoder=dct", "workers.features=64"),
+            ("256 lowest frequencies", "workers.encoder=dct", "workers.features=256"),
+            ("256 random projections", "workers.encoder=projection", "workers.features=256"),
+            ("32 random filters", "workers.encoder=convolution", "workers.features=512"),
+            ("64 random filters", "workers.encoder=convolution", "workers.features=1024"),
+            ("edges, 128", "workers.features=0"),
+            ("edges, mixed to 640", "workers.features=640"),
+            ("edges, mixed to 1024", "workers.features=1024"),
+            ("edges, mixed to 1536", "workers.features=1536"),
+        ):
+            moments("encoders", name, *changes)
+        for centre in ("none", "own", "public", "private"):
+            moments("centres", centre, f"workers.centre={centre}")
+        for weight in ("0.1", "0.25", "0.5", "0.84", "1"):
+            moments("label weights", weight, f"workers.label_weight={weight}")
+        for name, *changes in (
+            ("ridge, noise undone", "learner.model=ridge"),
+            ("ridge, half the noise undone", "learner.shrinkage=0.5"),
+            ("ridge, twice the noise undone", "learner.shrinkage=2"),
+            ("lda, noise undone", "learner.model=lda"),
+        ):
+            moments("learners", name, *changes)
+        for slots in ("1", "4", "16"):
+            moments("slots", slots, f"radio.slots={slots}")
+    for bits in range(9):
+        add("bits", str(bits), "private-mnist", f"workers.bits={bits}", gpu=True)
+        add("bits, samples", str(bits), "private-mnist-release", f"workers.bits={bits}", gpu=True, runs=1)
+    for epsilon in ("10", "100"):
+        for loss in ("cross-entropy", "squared", "brier"):
+            changes = (f"privacy.epsilon={epsilon}", f"learner.loss={loss}")
+            add("networks", f"paper's mixtures, {loss}, epsilon {epsilon}", "paper-mnist", *changes, gpu=True, runs=2)
+    small = ("learner.model=mlp", "learner.hidden_units=[128]", "learner.epochs=10", "learner.batch_size=64")
+    for loss in ("cross-entropy", "squared", "brier"):
+        name = f"mixtures of edges, {loss}, epsilon 10"
+        add("networks", name, "private-mnist-release", f"learner.loss={loss}", *small, gpu=True, runs=2)
+    return [entry for entry in found if not parts or entry.part in parts]
+
+
+def held_out(dataset: DataSet) -> DataSet:
+    """Score on the last training samples instead of the test set."""
+    return replace(
+        dataset,
+        train_inputs=dataset.train_inputs[:-HELD_OUT],
+        train_labels=dataset.train_labels[:-HELD_OUT],
+        test_inputs=dataset.train_inputs[-HELD_OUT:],
+        test_labels=dataset.train_labels[-HELD_OUT:],
+    )
+
+
+def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
+    scenario = Scenario.preset(entry.preset).with_overrides(*entry.changes).with_seed(entry.seed)
+    started = time.perf_counter()
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
+    if entry.part != "targets":
+        dataset = held_out(dataset)
+        share = dataset.train_samples / scenario.workers.count
+        everybody = scenario.radio.scheduled == scenario.workers.count
+        scheduled = dataset.train_samples if everybody else round(scenario.radio.scheduled * share)
+        scenario = replace(
+            scenario,
+            workers=replace(scenario.workers, count=dataset.train_samples, train_samples=dataset.train_samples),
+            radio=replace(scenario.radio, scheduled=scheduled),
+        )
+    speed = Speed(device=device if entry.on_gpu else "cpu", threads=1)
+    if scenario.learner.model in CLOSED_FORM_MODELS:
+        sent, trained = learn_from_stream(scenario, dataset=dataset, speed=speed)
+    else:
+        sent = simulate(scenario, dataset=dataset, speed=speed)
+        trained = train(sent, speed=speed)
+    report = sent.report
+    stated = [report.privacy, report.privacy_against_server]
+    stated += [each for each in report.statements if each.adjacency != scenario.privacy.adjacency]
+    return {
+        "accuracy": trained.history.final_accuracy,
+        "privacy": [
+            {name: getattr(each, name) for name in ("epsilon", "delta", "adversary", "accountant", "adjacency")}
+            for each in stated
+        ],
+        "energy_joules": report.energy_joules,
+        "air_seconds": report.air_seconds,
+        "worker_cost": worker_cost(scenario.workers, dataset.held_dim, report.signal).to_dict(),
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def rows_of(results: dict[Entry, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row per part, name and changes, the seeds together."""
+    rows: dict[tuple[str, str, tuple[str, ...]], dict[str, Any]] = {}
+    for entry, result in sorted(results.items(), key=lambda pair: pair[0].seed):
+        row = rows.setdefault(
+            (entry.part, entry.name, entry.changes),
+            {
+                "part": entry.part,
+                "name": entry.name,
+                "command": " ".join(
+                    ["airmix run", f"--preset {entry.preset}", *(f"--set {change}" for change in entry.changes)]
+                ),
+                "accuracies": [],
+                **{key: value for key, value in result.items() if key != "accuracy"},
+            },
+        )
+        row["accuracies"].append(result["accuracy"])
+    for row in rows.values():
+        row["mean"] = float(np.mean(row["accuracies"]))
+        row["deviation"] = float(np.std(row["accuracies"], ddof=1)) if len(row["accuracies"]) > 1 else None
+    return list(rows.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--parts", default="", help="parts to run, with commas between them; all if empty")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    chosen = entries(arguments.seeds, set(filter(None, arguments.parts.split(","))))
+    chosen.sort(key=lambda entry: not entry.on_gpu)  # the long ones first
+    results: dict[Entry, dict[str, Any]] = {}
+    failures: list[str] = []
+    with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(measure, entry, arguments.device, arguments.data_dir): entry for entry in chosen}
+        for done in as_completed(waiting):
+            entry = waiting[done]
+            try:
+                results[entry] = done.result()
+            except Exception as problem:  # one that cannot run must not lose the others
+                failures.append(f"{entry.part}, {entry.name}, seed {entry.seed}: {problem}")
+            if len(results) % 20 == 0:
+                print(f"{len(results)} of {len(chosen)}", file=sys.stderr)
+                write(arguments, results, failures)
+    write(arguments, results, failures)
+
+
+def write(arguments: argparse.Namespace, results: dict[Entry, dict[str, Any]], failures: list[str]) -> None:
+    result = {"airmixml": __version__, "device": arguments.device, "rows": rows_of(results), "failures": failures}
+    show_and_write(result, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
