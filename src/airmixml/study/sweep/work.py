@@ -66,9 +66,9 @@ def _family_by_family(
 
     A family with a member that cannot be run is run one by one: the others lose nothing but time.
     """
-    from airmixml.radio.draws import draws_key
+    from airmixml.radio.draws import DrawsKey, draws_key
 
-    families: dict[Scenario, list[int]] = {}
+    families: dict[DrawsKey, list[int]] = {}
     for number, scenario in enumerate(batch.scenarios):
         families.setdefault(draws_key(scenario), []).append(number)
     results: dict[int, Result] = {}
