@@ -94,7 +94,8 @@ class MomentSender:
         mixed = torch.zeros((len(sample_index), self._signal.symbols), device=self._inputs.device)
         add_up = self._add_rounded if self._signal.bits else self._add_exact
         width = self._signal.symbols if self._signal.bits else self._signal.features
-        slots_at_once = max(1, _NUMBERS_AT_ONCE // (sample_index.shape[1] * width))
+        # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
+        slots_at_once = 1 if self._signal.bits else max(1, _NUMBERS_AT_ONCE // (sample_index.shape[1] * width))
         workers_at_once = max(1, _NUMBERS_AT_ONCE // width)
         for first_slot in range(0, len(sample_index), slots_at_once):
             here = slice(first_slot, first_slot + slots_at_once)
