@@ -56,7 +56,10 @@ class SampleSender:
         bits_range: float,
         dither: torch.Generator,
     ) -> None:
-        weighted = signal.label_weight * labels
+        weight = torch.tensor(signal.label_weight, dtype=labels.dtype)
+        if float(weight) > signal.label_weight:  # rounded to the side that moves less
+            weight = torch.nextafter(weight, torch.zeros_like(weight))
+        weighted = float(weight) * labels
         if signal.bits:
             largest = _largest_level(norm, signal.input_symbols, bits_range)
             inputs = quantise(inputs, largest=largest, bits=signal.bits, generator=dither)
