@@ -132,14 +132,14 @@ def pack_symmetric(matrices: torch.Tensor) -> torch.Tensor:
     """Return svec of symmetric matrices: the upper triangle, off the diagonal times sqrt(2); ... x d (d + 1) / 2."""
     size = matrices.shape[-1]
     rows, columns = torch.triu_indices(size, size, device=matrices.device)
-    weight = torch.where(rows == columns, 1.0, math.sqrt(2.0)).to(matrices)
+    weight = matrices.new_full((len(rows),), math.sqrt(2.0)).masked_fill_(rows == columns, 1.0)
     return matrices[..., rows, columns] * weight
 
 
 def unpack_symmetric(packed: torch.Tensor, size: int) -> torch.Tensor:
     """Return the symmetric matrices of which ``pack_symmetric`` made these; ... x d x d."""
     rows, columns = torch.triu_indices(size, size, device=packed.device)
-    weight = torch.where(rows == columns, 1.0, math.sqrt(0.5)).to(packed)
+    weight = packed.new_full((len(rows),), math.sqrt(0.5)).masked_fill_(rows == columns, 1.0)
     matrices = torch.zeros((*packed.shape[:-1], size, size), dtype=packed.dtype, device=packed.device)
     matrices[..., rows, columns] = packed * weight
     matrices[..., columns, rows] = packed * weight
