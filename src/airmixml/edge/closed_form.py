@@ -54,8 +54,14 @@ class MomentsCollector(Protocol):
     def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
         """Take received slots into account; slots x input symbols and slots x label symbols."""
 
-    def moments(self, noise_variance: float, square_share: float) -> ReceivedMoments:
-        """Return the moments, given the variance of the noise on an input symbol and the mean of sum_i q_i^2."""
+    def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
+        """Return the moments.
+
+        Args:
+            noise_variance: of the noise on an input symbol.
+            variance_share: how much of the samples' variance that of mixtures is.
+            about_zero: whether that is the variance about zero, as where every worker sends by its own coin.
+        """
 
 
 def moments_collector(signal: Signal, *, constant: float = 0.0) -> MomentsCollector:
@@ -83,7 +89,7 @@ class SumOfMoments:
         self._inputs = self._inputs + inputs.sum(dim=0, dtype=torch.float64)
         self._labels = self._labels + labels.sum(dim=0, dtype=torch.float64)
 
-    def moments(self, noise_variance: float, square_share: float) -> ReceivedMoments:
+    def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
         """Return the moments; the noise on them is symmetric Gaussian, whose largest eigenvalue is known.
 
         Off the diagonal the noise has variance s^2 / 2, so its eigenvalues fill a half circle of radius s sqrt(2 d).
@@ -118,8 +124,8 @@ class MixtureMoments:
         self._products = products if self._products is None else self._products + products
         self._slots += len(inputs)
 
-    def moments(self, noise_variance: float, square_share: float) -> ReceivedMoments:
-        """Return the covariances of the samples: those of the mixtures less the noise, over sum_i q_i^2.
+    def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
+        """Return the covariances of the samples: those of the mixtures less the noise, over the share that is kept.
 
         The covariance of T independent slots with eigenvalues near v errs by up to 2 v sqrt(d / T), where v is that of
         the noise and, on average, of the mixtures themselves.
@@ -131,12 +137,13 @@ class MixtureMoments:
         covariance = self._products / self._slots - torch.outer(mean[:size], mean)
         second = covariance[:, :size]
         level = max(float(second.diagonal().mean()), noise_variance)
+        moved = torch.outer(mean[:size], mean) if about_zero else torch.zeros_like(covariance)
         return ReceivedMoments(
-            second=(second - noise_variance * torch.eye(size).to(second)) / square_share,
-            cross=covariance[:, size:] / square_share,
+            second=(second - noise_variance * torch.eye(size).to(second)) / variance_share - moved[:, :size],
+            cross=covariance[:, size:] / variance_share - moved[:, size:],
             input_mean=mean[:size],
             label_mean=mean[size:],
-            noise_edge=2.0 * level * math.sqrt(size / self._slots) / square_share,
+            noise_edge=2.0 * level * math.sqrt(size / self._slots) / variance_share,
         )
 
 

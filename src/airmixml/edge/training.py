@@ -133,7 +133,8 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
 def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> TrainedModel:
     """Return the classifier that the collected slots give, and its accuracy on the clean test set."""
     report, dataset = transmission.report, transmission.dataset
-    moments = collector.moments(report.noise_variance, report.square_share)
+    by_coin = transmission.scenario.radio.schedule == "poisson"
+    moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
     model = linear_model(*solve(transmission.scenario.learner, moments))
     history = TrainingHistory()
     if len(dataset.test_labels):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from airmixml.units import dbm_to_watts, ratio_to_db
 from airmixml.workers import DataSet
 
 __all__ = ["AirReport"]
+
+_NOTHING: Final = 1e-9
 
 
 class AirReport(Tally):
@@ -49,8 +51,23 @@ class AirReport(Tally):
 
     @property
     def square_share(self) -> float:
-        """Mean over the slots of sum_i q_i^2: how much of the samples' variance a mixture keeps."""
+        """Mean over the slots of sum_i q_i^2."""
         return self._square_share_sum / self.slots
+
+    @property
+    def variance_share(self) -> float:
+        """How much of the variance of the N workers' samples the mixtures' own variance is.
+
+        Of shares that sum to 1, drawn for some of the N without replacement, (N S - 1) / (N - 1) with S = E sum q^2. Of
+        coins with heads at the rate r, (1 - r) S of the samples' second moments, which know no mean. Where everybody
+        sends alike in every slot no mixture differs from another, and S stands for nothing.
+        """
+        share, workers = self.square_share, self.scenario.workers.count
+        if self.scenario.radio.schedule == "poisson":
+            kept = (1.0 - self.scenario.sampling_rate) * share
+        else:
+            kept = (workers * share - 1.0) / max(workers - 1, 1)
+        return kept if kept > _NOTHING * share else share
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""
