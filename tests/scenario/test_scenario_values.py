@@ -190,6 +190,44 @@ def test_keys_that_contradict_each_other_are_refused(refused: Any) -> None:
     assert "must sum to 1" in refused(Mixing, prior=(1e308, 1e308))
 
 
+@pytest.mark.parametrize(
+    ("changes", "start"),
+    [
+        (("workers.features=3",), "workers.features = 3: needs an encoder"),
+        (("workers.centre=own",), "workers.centre = 'own': needs an encoder"),
+        (("workers.norm=unit",), "workers.norm = 'unit': needs an encoder"),
+        (("workers.constant=0.5",), "workers.constant = 0.5: needs an encoder"),
+        (("workers.sends=moments", "learner.model=lda"), "workers.sends = 'moments': needs an encoder"),
+        (("workers.bits=4",), "workers.bits = 4: needs an encoder"),
+        (
+            ("workers.encoder=clip", "workers.clip_norm=2", "workers.norm=unit"),
+            "workers.clip_norm = 2: must be at most",
+        ),
+        (
+            ("workers.encoder=clip", "workers.clip_norm=2", "workers.constant=0.1"),
+            "workers.clip_norm = 2: must be at most",
+        ),
+        (("workers.encoder=clip", "workers.clip_norm=1.01", "workers.bits=1"), "workers.clip_norm = 1.01: must be at"),
+        (
+            ("workers.encoder=clip", "workers.clip_norm=1.01", "workers.centre=own"),
+            "workers.clip_norm = 1.01: must be at",
+        ),
+        (("workers.encoder=dct", "workers.clip_norm=1.01"), "workers.clip_norm = 1.01: must be at most 1"),
+        (("workers.encoder=clip", "workers.bits=1"), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
+        (("workers.encoder=clip", "workers.centre=own"), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
+        (("workers.encoder=projection",), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
+        (("workers.encoder=clip", "workers.sends=moments"), "learner.model = 'mlp': must be one of ridge, lda"),
+    ],
+)
+def test_what_is_sent_must_fit_together(refused: Any, changes: tuple[str, ...], start: str) -> None:
+    assert refused(Scenario().with_overrides, *changes).startswith(start)
+
+
+def test_a_plain_clip_may_still_have_any_norm_and_the_paper_s_sensitivity() -> None:
+    scenario = Scenario().with_overrides("workers.encoder=clip", "workers.clip_norm=2", "workers.label_weight=0.5")
+    assert (scenario.workers.clip_norm, scenario.privacy.sensitivity) == (2.0, "paper")
+
+
 def test_a_table_must_be_a_table(refused: Any) -> None:
     for name, kind in TABLES.items():
         for bad in (None, {}, "x", kind):
