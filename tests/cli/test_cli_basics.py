@@ -27,7 +27,14 @@ def test_presets_as_a_table_and_as_json(airmix: Airmix) -> None:
     assert all(name in table.stdout for name in ("paper-iris", "paper-mnist", "digits", "60,000 workers"))
     done = airmix("presets", "--json")
     presets = json.loads(done.stdout)["presets"]
-    assert [preset["name"] for preset in presets] == ["digits", "paper-iris", "paper-mnist"]
+    assert [preset["name"] for preset in presets] == [
+        "digits",
+        "paper-iris",
+        "paper-mnist",
+        "private-iris",
+        "private-mnist",
+        "private-mnist-release",
+    ]
     assert all(preset["summary"] for preset in presets)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,6 +146,8 @@ SHARED_DRAWS = (
     "learner.filters=4",
     "learner.kernel_size=3",
     "learner.pool_size=3",
+    "learner.loss=brier",
+    "learner.shrinkage=2",
     "learner.epochs=7",
     "learner.batch_size=16",
     "learner.learning_rate=0.01",
@@ -158,8 +161,12 @@ OTHER_DRAWS = (
     "workers.train_samples=50",
     "workers.side_metres=100",
     "workers.min_distance_metres=2",
+    "workers.holding=dealt",
     "workers.encoder=clip",
     "workers.clip_norm=2",
+    "workers.centre_share=0.2",
+    "workers.label_weight=0.5",
+    "workers.bits_range=2",
     "workers.input_lower=0",
     "workers.input_upper=10",
     "workers.feature_columns=a,b",
@@ -181,10 +188,22 @@ OTHER_DRAWS = (
 )
 
 
-def test_every_key_is_on_one_of_the_two_lists() -> None:
-    """Only one loss exists, so it has no other value."""
-    named = [change.partition("=")[0] for change in (*SHARED_DRAWS, *OTHER_DRAWS)]
-    assert sorted(named) == sorted(set(all_keys()) - {"learner.loss"})
+# These are nothing without an encoder that bounds a norm, or need another policy.
+CLIPPING = ("workers.encoder=clip", "workers.clip_norm=0.5", "privacy.sensitivity=encoder", "learner.model=ridge")
+OTHER_DRAWS_OF_AN_ENCODER = (
+    "workers.features=3",
+    "workers.centre=own",
+    "workers.norm=unit",
+    "workers.constant=0.5",
+    "workers.sends=moments",
+    "workers.bits=4",
+    "radio.schedule=poisson",
+)
+
+
+def test_every_key_is_on_one_of_the_three_lists() -> None:
+    named = [change.partition("=")[0] for change in (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER)]
+    assert sorted(named) == sorted(all_keys())
 
 
 @pytest.mark.parametrize("change", SHARED_DRAWS)
@@ -194,6 +213,38 @@ def test_power_privacy_learner_and_name_leave_the_draws_alone(change: str) -> No
     assert changed != base
     assert draws_key(changed) == draws_key(base)
     check_family([base, changed])
+
+
+@pytest.mark.parametrize("change", OTHER_DRAWS_OF_AN_ENCODER)
+def test_what_an_encoder_does_makes_a_family_of_its_own(change: str) -> None:
+    (base,) = family_of(*CLIPPING, "mixing.policy=equalmix", powers=[()])
+    odd = base.with_overrides(change)
+    assert draws_key(odd) != draws_key(base)
+    with pytest.raises(ScenarioError, match="differs from airmix in more than power, privacy and learner"):
+        check_family([base, odd])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("workers.sends=moments", "workers.constant=0.5"),
+        ("workers.centre=own", "workers.norm=unit"),
+        ("workers.sends=moments", "workers.bits=4"),
+        ("radio.schedule=poisson", "mixing.policy=equalmix", "privacy.adjacency=remove-one", "privacy.accountant=pld"),
+    ],
+    ids=["moments", "centred", "rounded", "poisson"],
+)
+def test_a_family_with_an_encoder_gets_what_each_would_get_alone(
+    change: tuple[str, ...], small_dataset: DataSet, small_population: Population
+) -> None:
+    """Also where the default learner and sensitivity would be refused."""
+    base = Scenario().with_overrides("workers.count=12", "radio.scheduled=3", "radio.slots=150", *CLIPPING, *change)
+    half = replace(small_dataset, train_inputs=small_dataset.train_inputs / 4)
+    scenarios = [base.with_overrides(*power) for power in (("privacy.epsilon=30",), ("privacy.epsilon=300",))]
+    speed = Speed(block_slots=40, threads=1)
+    family = simulate_family(scenarios, dataset=half, population=small_population, speed=speed)
+    for scenario, mixtures in zip(scenarios, family, strict=True):
+        assert_equal_mixtures(mixtures, simulate(scenario, dataset=half, population=small_population, speed=speed))
 
 
 @pytest.mark.parametrize("change", OTHER_DRAWS)

@@ -72,8 +72,37 @@ def test_the_paper_never_uses_keys_that_its_presets_leave_alone() -> None:
         assert scenario.workers.min_distance_metres == 1.0
 
 
+# Beyond the paper: what each promises, to whom, and for how many workers.
+PRIVATE = [
+    ("private-mnist", 10, 1e-5, "server", 60000, "fixed", 1),
+    ("private-mnist-release", 10, 1e-5, "release", 60000, "poisson", 100000),
+    ("private-iris", 5, 0.01, "server", 2000, "fixed", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "epsilon", "delta", "adversary", "workers", "schedule", "slots"), PRIVATE)
+def test_private_presets_promise_what_they_say(
+    name: str, epsilon: float, delta: float, adversary: str, workers: int, schedule: str, slots: int
+) -> None:
+    scenario, text = Scenario.preset(name), tomllib.loads(preset_text(name))
+    assert (scenario.privacy.epsilon, scenario.privacy.delta) == (epsilon, delta)
+    assert (scenario.privacy.adversary, scenario.privacy.adjacency) == (adversary, "remove-one")
+    assert (scenario.workers.count, scenario.radio.schedule, scenario.radio.slots) == (workers, schedule, slots)
+    assert scenario.mixing.power == "dp"
+    assert scenario.privacy.sensitivity == "encoder"
+    assert f"epsilon = {epsilon}" in preset_summary(name)
+    # Spelled out in the file, so that a change of a default cannot change the promise.
+    assert {"epsilon", "delta", "adversary", "accountant", "adjacency", "sensitivity"} <= set(text["privacy"])
+    assert {"encoder", "centre", "clip_norm", "label_weight"} <= set(text["workers"])
+    if "mnist" in name:
+        assert scenario.workers.holding == "dealt"  # so that a worker's guarantee is a sample's
+        assert delta < 1 / workers
+    if slots == 1:
+        assert scenario.radio.scheduled == workers
+
+
 def test_every_preset_is_a_scenario_named_after_itself() -> None:
-    assert {"paper-iris", "paper-mnist", "digits"} <= set(preset_names())
+    assert set(preset_names()) == {"paper-iris", "paper-mnist", "digits", *(name for name, *_ in PRIVATE)}
     for name in preset_names():
         scenario = Scenario.preset(name)
         assert (scenario.name, scenario.seed) == (name, 0)

@@ -29,8 +29,26 @@ ODD_TEXT = TEXT | st.sampled_from(
 ).filter(str.isprintable)
 NAME = ODD_TEXT.filter(lambda text: not set(text) & set('/\\:*?"<>|') and text.strip(" .") == text)
 
+# What bounds a norm may have all the rest with it; sending moments needs a learner of its own.
+ENCODING = st.just({}) | st.fixed_dictionaries(
+    {
+        "encoder": st.sampled_from(["clip", "dct", "projection", "convolution", "gradients"]),
+        "features": st.integers(0, 10**6),
+        "centre": st.sampled_from(["none", "own", "public"]),
+        "norm": st.sampled_from(["clip", "unit"]),
+        "clip_norm": real(0, 1, exclude_min=True),
+        "constant": real(0, 1, exclude_max=True),
+        "bits": st.integers(0, 16),
+    }
+)
 WORKERS = st.builds(
-    Workers,
+    lambda encoding, **others: Workers(**encoding, **others),
+    encoding=ENCODING,
+    holding=st.sampled_from(["drawn", "dealt"]),
+    centre_share=real(0, 1, exclude_min=True, exclude_max=True),
+    sends=st.just("samples"),
+    label_weight=real(0, 1, exclude_min=True),
+    bits_range=real(0, 1e3, exclude_min=True),
     dataset=ODD_TEXT,
     count=st.integers(8, 10**9),
     train_samples=st.integers(0, 2**63 - 1),
@@ -45,7 +63,7 @@ RADIO = st.builds(
     Radio,
     slots=st.integers(1, 10**12),
     scheduled=st.just(4),
-    slot_seconds=real(0, 1e6, exclude_min=True),
+    slot_seconds=real(0, 1e6),
     path_loss_exponent=real(0, 10),
     unit_path_loss_db=real(-300, 100),
     fading=st.sampled_from(["none", "rayleigh", "rician"]),
@@ -62,10 +80,17 @@ MIXING = st.builds(
     power=st.sampled_from(["max", "dp", "fixed"]),
     power_scale_watts=real(1e-60, 1e10),
 )
-PRIVACY = st.builds(Privacy, epsilon=real(0, 1e15, exclude_min=True), delta=real(1e-300, 1, exclude_max=True))
+PRIVACY = st.builds(
+    Privacy,
+    epsilon=real(0, 1e15, exclude_min=True),
+    delta=real(1e-300, 1, exclude_max=True),
+    sensitivity=st.just("encoder"),
+)
 LEARNER = st.builds(
     Learner,
-    model=st.sampled_from(["mlp", "cnn"]),
+    model=st.sampled_from(["mlp", "cnn", "ridge", "lda"]),
+    loss=st.sampled_from(["cross-entropy", "squared", "brier"]),
+    shrinkage=real(0, 1e6),
     hidden_units=st.lists(st.integers(1, 10**6), max_size=4),
     filters=st.lists(st.integers(1, 10**5), min_size=1, max_size=4),
     kernel_size=st.integers(1, 1000),
@@ -126,7 +151,7 @@ def test_plain_tables_hold_plain_values(scenario: Scenario) -> None:
 
 def test_comments_say_what_each_key_means() -> None:
     lines = [line for line in Scenario().to_toml(comments=True).splitlines() if " = " in line.partition("#")[0]]
-    assert len(lines) == 2 + 11 + 10 + 6 + 10 + 11
+    assert len(lines) == 2 + 21 + 11 + 6 + 10 + 12
     assert all(len(line.partition(" # ")[2]) > 0 for line in lines)
 
 

@@ -21,6 +21,8 @@ WHOLE_NUMBERS: dict[str, tuple[Any, ...]] = {
     "seed": (-1, 2**63),
     "workers.count": (0, -1, 10**9 + 1),
     "workers.train_samples": (-1, 2**63),
+    "workers.features": (-1, 10**6 + 1),
+    "workers.bits": (-1, 17),
     "radio.slots": (0, -5, 10**12 + 1),
     "radio.scheduled": (0, 10**9 + 1),
     "radio.max_participations": (-1, 10**12 + 1),
@@ -35,7 +37,11 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "workers.side_metres": (0, 0.0, -1, 1.1e6),
     "workers.min_distance_metres": (0, 9.9e-4, 1.1e6),
     "workers.clip_norm": (0, -1.0, 1.1e6),
-    "radio.slot_seconds": (0, -1e-3, 1.1e6),
+    "workers.centre_share": (0, 1, -0.1, 1.1),
+    "workers.constant": (-0.1, 1, 1.0, 1.5),
+    "workers.label_weight": (0, -0.5, 1.1),
+    "workers.bits_range": (0, -1.0, 1000.1),
+    "radio.slot_seconds": (-1e-3, 1.1e6),
     "radio.path_loss_exponent": (-0.1, 10.1),
     "radio.unit_path_loss_db": (-300.1, 100.1),
     "radio.rician_k": (-1e-9, -math.inf),
@@ -47,12 +53,18 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "privacy.delta": (0, 1, 1.5, -0.01),
     "privacy.eavesdropper_noise_dbm": (-300.1, 100.1),
     "privacy.eavesdropper_distance_metres": (0, 9.9e-4, 1.1e6),
+    "learner.shrinkage": (-0.1, 1.1e6),
     "learner.learning_rate": (0, -1e-3, 1000.1),
     "learner.adam_beta1": (-0.1, 1),
     "learner.adam_beta2": (-0.1, 1.0),
 }
 WORDS = {
-    "workers.encoder": ("scale", "clip"),
+    "workers.holding": ("drawn", "dealt"),
+    "workers.encoder": ("scale", "clip", "dct", "projection", "convolution", "gradients"),
+    "workers.centre": ("none", "own", "public", "private"),
+    "workers.norm": ("clip", "unit"),
+    "workers.sends": ("samples", "moments"),
+    "radio.schedule": ("fixed", "poisson"),
     "radio.fading": ("none", "rayleigh", "rician"),
     "mixing.policy": ("dirmix", "nonmix", "equalmix"),
     "mixing.assignment": ("random", "max-min"),
@@ -61,8 +73,8 @@ WORDS = {
     "privacy.accountant": ("paper-loose", "paper-tight", "rdp", "pld", "gdp"),
     "privacy.adjacency": ("replace-one", "remove-one"),
     "privacy.sensitivity": ("paper", "encoder"),
-    "learner.model": ("mlp", "cnn"),
-    "learner.loss": ("cross-entropy",),
+    "learner.model": ("mlp", "cnn", "ridge", "lda"),
+    "learner.loss": ("cross-entropy", "squared", "brier"),
 }
 TEXTS = ("name", "workers.dataset", "workers.label_column")
 LISTS = {
@@ -139,6 +151,13 @@ def test_values_that_python_cannot_print_are_refused_like_others(refused: Any, b
         ("workers.count", (1, 10**9, 2e3)),
         ("radio.rician_k", (0, math.inf, 1e308)),
         ("radio.noise_dbm", (-300, 100, -114)),
+        ("workers.bits", (0, 1, 16)),
+        ("workers.features", (0, 10**6)),
+        ("workers.constant", (0, 0.0, math.nextafter(1.0, 0.0))),
+        ("workers.label_weight", (1, 1e-300)),
+        ("workers.centre_share", (1e-300, math.nextafter(1.0, 0.0))),
+        ("radio.slot_seconds", (0, 0.0, 1e6)),
+        ("learner.shrinkage", (0, 1e6)),
         ("privacy.delta", (1e-300, math.nextafter(1.0, 0.0))),
         ("learner.adam_beta1", (0, math.nextafter(1.0, 0.0))),
         ("learner.hidden_units", ([], (1,), [10**6, 2.0])),
@@ -153,6 +172,11 @@ def test_the_ends_of_each_range_are_taken(key: str, values: tuple[object, ...]) 
         assert stored == (tuple(value) if isinstance(value, list) else value)
 
 
+def test_every_word_of_every_choice_is_taken() -> None:
+    for key, words in WORDS.items():
+        assert [getattr(made_with(key, word), key.rpartition(".")[2]) for word in words] == list(words)
+
+
 @pytest.mark.parametrize("name", [".", "..", " a", "a ", "a.", ".a", "a/b", "a:b", 'a"b', "a*b"])
 def test_names_that_no_folder_can_have_are_refused(refused: Any, name: str) -> None:
     assert refused(Scenario, name=name).startswith("name = ")
@@ -164,6 +188,44 @@ def test_keys_that_contradict_each_other_are_refused(refused: Any) -> None:
     assert "mixing.prior has 2 shares" in refused(Scenario, mixing=Mixing(prior=(0.5, 0.5)))
     assert refused(Mixing, prior=(0.5, 0.4)).startswith("mixing.prior sums to 0.9: must sum to 1")
     assert "must sum to 1" in refused(Mixing, prior=(1e308, 1e308))
+
+
+@pytest.mark.parametrize(
+    ("changes", "start"),
+    [
+        (("workers.features=3",), "workers.features = 3: needs an encoder"),
+        (("workers.centre=own",), "workers.centre = 'own': needs an encoder"),
+        (("workers.norm=unit",), "workers.norm = 'unit': needs an encoder"),
+        (("workers.constant=0.5",), "workers.constant = 0.5: needs an encoder"),
+        (("workers.sends=moments", "learner.model=lda"), "workers.sends = 'moments': needs an encoder"),
+        (("workers.bits=4",), "workers.bits = 4: needs an encoder"),
+        (
+            ("workers.encoder=clip", "workers.clip_norm=2", "workers.norm=unit"),
+            "workers.clip_norm = 2: must be at most",
+        ),
+        (
+            ("workers.encoder=clip", "workers.clip_norm=2", "workers.constant=0.1"),
+            "workers.clip_norm = 2: must be at most",
+        ),
+        (("workers.encoder=clip", "workers.clip_norm=1.01", "workers.bits=1"), "workers.clip_norm = 1.01: must be at"),
+        (
+            ("workers.encoder=clip", "workers.clip_norm=1.01", "workers.centre=own"),
+            "workers.clip_norm = 1.01: must be at",
+        ),
+        (("workers.encoder=dct", "workers.clip_norm=1.01"), "workers.clip_norm = 1.01: must be at most 1"),
+        (("workers.encoder=clip", "workers.bits=1"), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
+        (("workers.encoder=clip", "workers.centre=own"), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
+        (("workers.encoder=projection",), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
+        (("workers.encoder=clip", "workers.sends=moments"), "learner.model = 'mlp': must be one of ridge, lda"),
+    ],
+)
+def test_what_is_sent_must_fit_together(refused: Any, changes: tuple[str, ...], start: str) -> None:
+    assert refused(Scenario().with_overrides, *changes).startswith(start)
+
+
+def test_a_plain_clip_may_still_have_any_norm_and_the_paper_s_sensitivity() -> None:
+    scenario = Scenario().with_overrides("workers.encoder=clip", "workers.clip_norm=2", "workers.label_weight=0.5")
+    assert (scenario.workers.clip_norm, scenario.privacy.sensitivity) == (2.0, "paper")
 
 
 def test_a_table_must_be_a_table(refused: Any) -> None:

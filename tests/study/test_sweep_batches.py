@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from airmixml import Scenario, ScenarioError
+from airmixml import Scenario, ScenarioError, simulate
 from airmixml.study.sweep import Batch, cut_into_batches
 from airmixml.study.sweep.store import BatchStore
+from airmixml.study.sweep.work import run_batch
 
 IRIS = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3")
 MNIST = Scenario.preset("paper-mnist")
@@ -257,3 +258,30 @@ def test_a_file_gets_its_name_when_it_is_whole(
     assert store.load(TWO) is None
     store.save(TWO, OUTCOMES)
     assert store.load(TWO) == OUTCOMES
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (("learner.model=ridge",), "learner.model"),
+        (
+            ("workers.encoder=clip", "workers.centre=private", "privacy.sensitivity=encoder", "privacy.delta=0.1"),
+            "workers.centre",
+        ),
+    ],
+)
+def test_a_sweep_refuses_to_train_what_is_no_network_on_the_loaded_data(changes: tuple[str, ...], key: str) -> None:
+    """A learner in closed form would have been trained by Adam, and a private centre left off the test set."""
+    scenario = IRIS.with_overrides(*changes)
+    with pytest.raises(ScenarioError, match=rf"{key} = .*: .*; run each scenario by itself"):
+        cut_into_batches([scenario], "training")
+    assert len(cut_into_batches([scenario], "energy")) == 1
+
+
+def test_energies_of_a_sweep_are_those_of_the_encoded_samples() -> None:
+    """A constant makes five numbers of Iris's four, so that d_X + d_Y is 8 and the power 7/8 of what it was."""
+    with_constant = IRIS.with_overrides("workers.encoder=clip", "workers.constant=0.5")
+    (batch,) = cut_into_batches([with_constant], "energy")
+    (outcome,) = run_batch(batch)
+    assert outcome["energy_joules"] == pytest.approx(simulate(with_constant).report.energy_joules, rel=1e-9)
+    assert outcome["energy_joules"] == pytest.approx(7 / 8 * simulate(IRIS).report.energy_joules, rel=1e-6)

@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from airmixml.errors import DataError
+from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import deploy, place_workers
@@ -84,3 +84,27 @@ def test_a_million_workers_need_tens_of_megabytes() -> None:
 def test_an_empty_pool_is_refused() -> None:
     with pytest.raises(DataError, match="has 0 samples"):
         deploy(Workers(), 0, Streams(0))
+
+
+def test_dealt_samples_are_on_one_worker_each() -> None:
+    population = deploy(Workers(count=300, holding="dealt"), 1000, Streams(6))
+    assert len(set(population.sample_index.tolist())) == 300
+    assert population.sample_index.dtype == np.int64
+    whole = deploy(Workers(count=1000, holding="dealt"), 1000, Streams(6))
+    assert sorted(whole.sample_index.tolist()) == list(range(1000))
+    assert whole.sample_index.tolist() != list(range(1000))
+    drawn = deploy(Workers(count=300), 1000, Streams(6))
+    assert len(set(drawn.sample_index.tolist())) < 300
+    np.testing.assert_array_equal(drawn.distance_metres, population.distance_metres)
+
+
+def test_every_sample_is_dealt_equally_often() -> None:
+    """4 of 10 samples, 5000 times: each 2000 times, with a deviation of sqrt(5000 x 0.4 x 0.6)."""
+    workers = Workers(count=4, holding="dealt")
+    held = np.bincount(np.concatenate([deploy(workers, 10, Streams(seed)).sample_index for seed in range(5000)]))
+    assert np.abs(held - 2000).max() < STANDARD_ERRORS * math.sqrt(5000 * 0.24)
+
+
+def test_more_workers_than_samples_cannot_be_dealt_to() -> None:
+    with pytest.raises(ScenarioError, match=r"^workers\.count = 11: must be at most the 10 samples of the pool"):
+        deploy(Workers(count=11, holding="dealt"), 10, Streams(0))

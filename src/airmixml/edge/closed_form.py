@@ -32,11 +32,10 @@ class ReceivedMoments:
     """What is known of the workers' inputs x and one-hot labels l, per worker, with its noise.
 
     Attributes:
-        second: E[x x^T], or the covariance of x; d x d, float64.
-        cross: E[x l^T], or the covariance of x and l; d x classes.
-        input_mean: E[x] where ``second`` and ``cross`` are covariances, else 0; d.
+        second: E[x x^T], or of what differs between samples the covariance; d x d, float64.
+        cross: E[x l^T], or the covariance; d x classes.
+        input_mean: E[x], to be subtracted before ``second`` and ``cross`` apply; d (0 where they hold as they are).
         label_mean: E[l], likewise; classes.
-        shares: how frequent each class is; classes.
         noise_edge: how large an eigenvalue the noise in ``second`` can make by itself.
         constant: the value of the last input where that is the same for all; 0 where there is none.
     """
@@ -45,7 +44,6 @@ class ReceivedMoments:
     cross: torch.Tensor
     input_mean: torch.Tensor
     label_mean: torch.Tensor
-    shares: torch.Tensor
     noise_edge: float
     constant: float = 0.0
 
@@ -56,25 +54,24 @@ class MomentsCollector(Protocol):
     def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
         """Take received slots into account; slots x input symbols and slots x label symbols."""
 
-    def moments(self, noise_variance: float, covariance_share: float) -> ReceivedMoments:
+    def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
         """Return the moments.
 
         Args:
             noise_variance: of the noise on an input symbol.
-            covariance_share: how much of the samples' second moments is in the covariance of mixtures of them.
+            variance_share: how much of the samples' variance that of mixtures is.
+            about_zero: whether that is the variance about zero, as where every worker sends by its own coin.
         """
 
 
-def moments_collector(signal: Signal, *, constant: float = 0.0, centred: bool = True) -> MomentsCollector:
+def moments_collector(signal: Signal, *, constant: float = 0.0) -> MomentsCollector:
     """Return what adds up slots of such a signal.
 
     Args:
         signal: what the workers send.
         constant: value of the constant that they append to their input, if they do.
-        centred: whether mixtures of a fixed number of workers are sent, whose covariance is that of the samples; else
-            it is their second moment.
     """
-    return SumOfMoments(signal, constant) if signal.moments else MixtureMoments(signal, centred=centred)
+    return SumOfMoments(signal, constant) if signal.moments else MixtureMoments(signal)
 
 
 class SumOfMoments:
@@ -92,7 +89,7 @@ class SumOfMoments:
         self._inputs = self._inputs + inputs.sum(dim=0, dtype=torch.float64)
         self._labels = self._labels + labels.sum(dim=0, dtype=torch.float64)
 
-    def moments(self, noise_variance: float, covariance_share: float) -> ReceivedMoments:
+    def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
         """Return the moments; the noise on them is symmetric Gaussian, whose largest eigenvalue is known.
 
         Off the diagonal the noise has variance s^2 / 2, so its eigenvalues fill a half circle of radius s sqrt(2 d).
@@ -100,13 +97,11 @@ class SumOfMoments:
         size, classes = self._signal.features, self._signal.classes
         inputs, labels = torch.as_tensor(self._inputs), torch.as_tensor(self._labels)
         deviation = math.sqrt(noise_variance / self._slots)
-        cross = (labels / self._slots).reshape(size, classes)
         return ReceivedMoments(
             second=unpack_symmetric(inputs / self._slots, size),
-            cross=cross,
+            cross=(labels / self._slots).reshape(size, classes),
             input_mean=inputs.new_zeros(size),
             label_mean=inputs.new_zeros(classes),
-            shares=_shares(cross[-1] / self._constant if self._constant else torch.ones_like(cross[-1])),
             noise_edge=deviation * math.sqrt(2.0 * size),
             constant=self._constant,
         )
@@ -115,8 +110,8 @@ class SumOfMoments:
 class MixtureMoments:
     """Slots that carry mixtures of samples: their covariance, less that of the noise, is the samples' own, shared."""
 
-    def __init__(self, signal: Signal, *, centred: bool) -> None:
-        self._signal, self._centred = signal, centred
+    def __init__(self, signal: Signal) -> None:
+        self._signal = signal
         self._slots = 0
         self._sums: torch.Tensor | None = None
         self._products: torch.Tensor | None = None
@@ -129,8 +124,8 @@ class MixtureMoments:
         self._products = products if self._products is None else self._products + products
         self._slots += len(inputs)
 
-    def moments(self, noise_variance: float, covariance_share: float) -> ReceivedMoments:
-        """Return the covariances of the samples: those of the mixtures less the noise, over sum_i q_i^2.
+    def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
+        """Return the covariances of the samples: those of the mixtures less the noise, over the share that is kept.
 
         The covariance of T independent slots with eigenvalues near v errs by up to 2 v sqrt(d / T), where v is that of
         the noise and, on average, of the mixtures themselves.
@@ -142,20 +137,14 @@ class MixtureMoments:
         covariance = self._products / self._slots - torch.outer(mean[:size], mean)
         second = covariance[:, :size]
         level = max(float(second.diagonal().mean()), noise_variance)
+        moved = torch.outer(mean[:size], mean) if about_zero else torch.zeros_like(covariance)
         return ReceivedMoments(
-            second=(second - noise_variance * torch.eye(size).to(second)) / covariance_share,
-            cross=covariance[:, size:] / covariance_share,
-            input_mean=mean[:size] * self._centred,
-            label_mean=mean[size:] * self._centred,
-            shares=_shares(mean[size:]),
-            noise_edge=2.0 * level * math.sqrt(size / self._slots) / covariance_share,
+            second=(second - noise_variance * torch.eye(size).to(second)) / variance_share - moved[:, :size],
+            cross=covariance[:, size:] / variance_share - moved[:, size:],
+            input_mean=mean[:size],
+            label_mean=mean[size:],
+            noise_edge=2.0 * level * math.sqrt(size / self._slots) / variance_share,
         )
-
-
-def _shares(received: torch.Tensor) -> torch.Tensor:
-    """Return received class shares as positive numbers that sum to 1; classes."""
-    positive = received.clamp(min=_RAREST_CLASS * float(received.abs().max()))
-    return positive / positive.sum()
 
 
 def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
@@ -171,8 +160,18 @@ def _ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, to
 
 
 def _lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
-    """Linear discriminants: classes as Gaussian clouds of one shape around their own means."""
-    shares = moments.shares
+    """Linear discriminants: classes as Gaussian clouds of one shape around their own means.
+
+    Class shares come from the moment of the labels with the constant where workers append one, and from the label
+    mixtures where samples are sent; else classes count as equally frequent.
+    """
+    classes = moments.cross.shape[1]
+    if moments.constant:
+        shares = (moments.cross[-1] / moments.constant).clamp(min=_RAREST_CLASS / classes)
+    elif moments.label_mean.any():
+        shares = moments.label_mean.clamp(min=_RAREST_CLASS / classes)
+    else:
+        shares = torch.full((classes,), 1.0 / classes, dtype=moments.cross.dtype, device=moments.cross.device)
     kept = len(moments.cross) - (1 if moments.constant else 0)
     means = moments.cross[:kept] / shares
     within = moments.second[:kept, :kept] - (means * shares) @ means.T

@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 _SLOTS_AT_ONCE: Final = 4096
-_NOTHING_VARIES: Final = 1e-12
 
 
 @dataclass(kw_only=True)
@@ -129,20 +128,19 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     """Return what adds up the scenario's slots for a learner in closed form."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
-    return moments_collector(
-        signal, constant=workers.constant * workers.clip_norm, centred=scenario.radio.schedule == "fixed"
-    )
+    return moments_collector(signal, constant=workers.constant * workers.clip_norm)
 
 
 def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> TrainedModel:
     """Return the classifier that the collected slots give, and its accuracy on the clean test set."""
     report, dataset = transmission.report, transmission.dataset
-    if not report.signal.moments and report.covariance_share < _NOTHING_VARIES:
+    if not report.signal.moments and report.variance_share == 0.0:
         raise ScenarioError(
             f"radio.scheduled = {transmission.scenario.radio.scheduled}: every slot is the same sum of all samples, "
             'from which nothing can be learned; schedule fewer workers, or use workers.sends = "moments"'
         )
-    moments = collector.moments(report.noise_variance, report.covariance_share)
+    by_coin = transmission.scenario.radio.schedule == "poisson"
+    moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
     model = linear_model(*solve(transmission.scenario.learner, moments))
     history = TrainingHistory()
     if len(dataset.test_labels):

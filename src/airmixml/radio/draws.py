@@ -19,12 +19,13 @@ from airmixml.radio.design import joules_per_watt, private_received_watts, sensi
 from airmixml.radio.power import control_power
 from airmixml.radio.ratios import draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
-from airmixml.scenario import Scenario
+from airmixml.scenario import Mixing, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.workers import Signal
 
 __all__ = [
     "AirSetting",
+    "DrawsKey",
     "SlotDraws",
     "chapter_count",
     "check_family",
@@ -130,11 +131,15 @@ class SlotDraws:
         )
 
 
-def draws_key(scenario: Scenario) -> Scenario:
+DrawsKey = tuple[int, Workers, Radio, Mixing]
+"""What decides all draws of a scenario."""
+
+
+def draws_key(scenario: Scenario) -> DrawsKey:
     """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner."""
-    blank = Scenario()
-    mixing = replace(scenario.mixing, power=blank.mixing.power, power_scale_watts=blank.mixing.power_scale_watts)
-    return replace(scenario, name=blank.name, mixing=mixing, privacy=blank.privacy, learner=blank.learner)
+    blank = Mixing()
+    mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
+    return scenario.seed, scenario.workers, scenario.radio, mixing
 
 
 def check_family(scenarios: Sequence[Scenario]) -> None:

@@ -38,8 +38,12 @@ class PowerControl:
 def largest_power_scale(
     ratios: NDArray[np.float64], magnitude: NDArray[np.float64], max_power_watts: float
 ) -> NDArray[np.float64]:
-    """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that no worker's power limit forbids; shape slots."""
-    return np.asarray(max_power_watts / np.max((ratios / magnitude) ** 2, axis=1))
+    """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that no worker's power limit forbids; shape slots.
+
+    Infinite where nobody sends, as may happen in a Poisson schedule.
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(max_power_watts / np.max((ratios / magnitude) ** 2, axis=1))
 
 
 def transmit_power(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from airmixml.units import dbm_to_watts, ratio_to_db
 from airmixml.workers import DataSet
 
 __all__ = ["AirReport"]
+
+_NOTHING: Final = 1e-9
 
 
 class AirReport(Tally):
@@ -48,17 +50,24 @@ class AirReport(Tally):
         return self._noise_variance_sum / self.slots
 
     @property
-    def covariance_share(self) -> float:
-        """How much of the samples' second moments is in the covariance of the mixtures.
+    def square_share(self) -> float:
+        """Mean over the slots of sum_i q_i^2."""
+        return self._square_share_sum / self.slots
 
-        A fixed number of workers drawn without replacement gives sum_i q_i^2 - (1 - sum_i q_i^2) / (N - 1) times the
-        covariance of the samples. Workers who decide for themselves give (1 - r) sum_i q_i^2 times E[x x^T], mean and
-        all.
+    @property
+    def variance_share(self) -> float:
+        """How much of the variance of the N workers' samples the mixtures' own variance is.
+
+        Of shares that sum to 1, drawn for some of the N without replacement, (N S - 1) / (N - 1) with S = E sum q^2. Of
+        coins with heads at the rate r, (1 - r) S of the samples' second moments, which know no mean. 0 where everybody
+        sends alike in every slot, so that no mixture differs from another.
         """
-        squares, workers = self._square_share_sum / self.slots, self.scenario.workers.count
+        share, workers = self.square_share, self.scenario.workers.count
         if self.scenario.radio.schedule == "poisson":
-            return (1.0 - self.scenario.sampling_rate) * squares
-        return squares - (1.0 - squares) / max(1, workers - 1)
+            kept = (1.0 - self.scenario.sampling_rate) * share
+        else:
+            kept = (workers * share - 1.0) / max(workers - 1, 1)
+        return kept if kept > _NOTHING * share else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""

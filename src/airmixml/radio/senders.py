@@ -16,6 +16,9 @@ from airmixml.workers import DataSet, Signal, declared_bounds
 __all__ = ["MomentSender", "SampleSender", "Sender", "make_sender", "pack_symmetric", "unpack_symmetric"]
 
 _NUMBERS_AT_ONCE: Final = 1 << 25
+_SHORT_RANGE: Final = 3.0
+_RANGE_OF_TWO_BITS: Final = 10.0
+_LONG_RANGE: Final = 20.0
 
 
 class Sender(Protocol):
@@ -40,7 +43,7 @@ def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device) -> S
     dither = torch.Generator(device=device)
     dither.manual_seed(int(Streams(scenario.seed).generator("encoder", 1).integers(2**63 - 1)))
     kind = MomentSender if signal.moments else SampleSender
-    return kind(signal, inputs, labels, norm=norm, bits_range=workers.bits_range, dither=dither)
+    return kind(signal, inputs, labels, norm=norm, bits_range=_range_of(signal, workers.bits_range), dither=dither)
 
 
 class SampleSender:
@@ -56,7 +59,10 @@ class SampleSender:
         bits_range: float,
         dither: torch.Generator,
     ) -> None:
-        weighted = signal.label_weight * labels
+        weight = torch.tensor(signal.label_weight, dtype=labels.dtype)
+        if float(weight) > signal.label_weight:  # rounded to the side that moves less
+            weight = torch.nextafter(weight, torch.zeros_like(weight))
+        weighted = float(weight) * labels
         if signal.bits:
             largest = _largest_level(norm, signal.input_symbols, bits_range)
             inputs = quantise(inputs, largest=largest, bits=signal.bits, generator=dither)
@@ -94,7 +100,8 @@ class MomentSender:
         mixed = torch.zeros((len(sample_index), self._signal.symbols), device=self._inputs.device)
         add_up = self._add_rounded if self._signal.bits else self._add_exact
         width = self._signal.symbols if self._signal.bits else self._signal.features
-        slots_at_once = max(1, _NUMBERS_AT_ONCE // (sample_index.shape[1] * width))
+        # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
+        slots_at_once = 1 if self._signal.bits else max(1, _NUMBERS_AT_ONCE // (sample_index.shape[1] * width))
         workers_at_once = max(1, _NUMBERS_AT_ONCE // width)
         for first_slot in range(0, len(sample_index), slots_at_once):
             here = slice(first_slot, first_slot + slots_at_once)
@@ -128,18 +135,31 @@ def pack_symmetric(matrices: torch.Tensor) -> torch.Tensor:
     """Return svec of symmetric matrices: the upper triangle, off the diagonal times sqrt(2); ... x d (d + 1) / 2."""
     size = matrices.shape[-1]
     rows, columns = torch.triu_indices(size, size, device=matrices.device)
-    weight = torch.where(rows == columns, 1.0, math.sqrt(2.0)).to(matrices)
+    weight = matrices.new_full((len(rows),), math.sqrt(2.0)).masked_fill_(rows == columns, 1.0)
     return matrices[..., rows, columns] * weight
 
 
 def unpack_symmetric(packed: torch.Tensor, size: int) -> torch.Tensor:
     """Return the symmetric matrices of which ``pack_symmetric`` made these; ... x d x d."""
     rows, columns = torch.triu_indices(size, size, device=packed.device)
-    weight = torch.where(rows == columns, 1.0, math.sqrt(0.5)).to(packed)
+    weight = packed.new_full((len(rows),), math.sqrt(0.5)).masked_fill_(rows == columns, 1.0)
     matrices = torch.zeros((*packed.shape[:-1], size, size), dtype=packed.dtype, device=packed.device)
     matrices[..., rows, columns] = packed * weight
     matrices[..., columns, rows] = packed * weight
     return matrices
+
+
+def _range_of(signal: Signal, bits_range: float) -> float:
+    """Return the outermost level over the root mean square of a symbol: what is asked for, or what suits the bits.
+
+    Products have long tails, which must not be cut off unless the levels would lie too far apart; docs/beyond.md has
+    the accuracies that this was chosen by.
+    """
+    if bits_range:
+        return bits_range
+    if not signal.moments or signal.bits == 1:
+        return _SHORT_RANGE
+    return _RANGE_OF_TWO_BITS if signal.bits == 2 else _LONG_RANGE
 
 
 def _largest_level(norm: float, symbols: int, bits_range: float) -> float:

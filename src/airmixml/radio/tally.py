@@ -65,7 +65,8 @@ class Tally:
         self.sensitivity: Sensitivity = sensitivity_of(scenario, input_dim, label_dim)
         self.signal = Signal.of(scenario.workers, input_dim, label_dim)
         self.joules_per_watt = joules_per_watt(scenario, self.signal, self.sensitivity)
-        self.centring = None if distance_metres is None else plan_centring(scenario, input_dim, distance_metres)
+        averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
+        self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)
         if self.centring is not None:
             self.worker_energy_joules += self.centring.energy_joules
         self._strengths = SlotStrengths()

@@ -78,9 +78,9 @@ class Workers:
     )
     bits: int = key(0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog)")
     bits_range: float = key(
-        3.0,
-        Real(low=0, open_low=True, high=1e3),
-        "bits > 0: largest level, in units of the root mean square of a symbol at clip_norm",
+        0.0,
+        Real(low=0, high=1e3),
+        "bits > 0: largest level, in units of the root mean square of a symbol (0: by the number of bits)",
     )
     input_lower: tuple[float, ...] = key(
         (),
@@ -298,20 +298,22 @@ class Scenario:
                         'workers.encoder = "clip" or a feature encoder'
                     )
         may_be_negative = workers.encoder not in ("scale", "clip") or workers.centre != "none"
-        if (may_be_negative or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:
+        grown = workers.norm == "unit" or workers.constant > 0.0
+        if (may_be_negative or grown or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:
             raise ScenarioError(
-                f"workers.clip_norm = {workers.clip_norm:g}: must be at most 1 for centred inputs, features, moments "
-                "and quantised symbols, so that no symbol is sent with more than the transmit power"
+                f"workers.clip_norm = {workers.clip_norm:g}: must be at most 1 for centred inputs, features, inputs "
+                "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
+                "with more than the transmit power"
             )
         if workers.sends == "moments" and self.learner.model not in CLOSED_FORM_MODELS:
             raise ScenarioError(
                 f"learner.model = {shown(self.learner.model)}: must be one of {', '.join(CLOSED_FORM_MODELS)} where "
                 'workers.sends = "moments"; networks learn from samples'
             )
-        if self.privacy.sensitivity == "paper" and (may_be_negative or workers.sends == "moments"):
+        if self.privacy.sensitivity == "paper" and (may_be_negative or workers.sends == "moments" or workers.bits):
             raise ScenarioError(
                 'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
-                '"encoder" where inputs are centred, or features or moments are sent'
+                '"encoder" where inputs are centred or quantised, or features or moments are sent'
             )
         if workers.centre == "private":
             self._check_private_centre()

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario import Scenario
+from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.version import __version__
+from airmixml.workers import encoded_dim
 from airmixml.workers.catalogue import CATALOGUE
 
 __all__ = ["Batch", "Kind", "cut_into_batches"]
@@ -73,6 +74,8 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     groups: dict[object, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
         _check_known(scenario)
+        if kind == "training":
+            _check_trainable(scenario)
         groups.setdefault((scenario.seed, scenario.workers, scenario.learner), []).append(scenario)
     batches = []
     device = device if kind == "training" else "cpu"  # where energies are computed anyway
@@ -97,6 +100,17 @@ def _check_known(scenario: Scenario) -> None:
         )
 
 
+def _check_trainable(scenario: Scenario) -> None:
+    """Refuse what is not a network trained on the data as they were loaded."""
+    if scenario.learner.model in CLOSED_FORM_MODELS:
+        raise ScenarioError(
+            f"learner.model = {scenario.learner.model!r}: a sweep trains networks; run each scenario by itself"
+        )
+    if scenario.workers.centre == "private":
+        raise ScenarioError('workers.centre = "private": each target has data of its own; run each scenario by itself')
+
+
 def _mixture_bytes(scenario: Scenario) -> int:
     known = CATALOGUE[scenario.workers.dataset]
-    return 4 * _COPIES * scenario.radio.slots * (known.input_dim + known.label_dim)
+    inputs = encoded_dim(scenario.workers, known.input_dim)
+    return 4 * _COPIES * scenario.radio.slots * (inputs + known.label_dim)

@@ -46,12 +46,13 @@ def run_batch(
 def _energies(batch: Batch, progress: Progress) -> list[Outcome]:
     from airmixml.radio.rehearsal import rehearse_family
     from airmixml.radio.tally import Tally
+    from airmixml.workers import encoded_dim
     from airmixml.workers.catalogue import CATALOGUE
 
     known = CATALOGUE[batch.scenarios[0].workers.dataset]
 
     def rehearse(family: list[Scenario]) -> list[Tally]:
-        return rehearse_family(family, known.input_dim, known.label_dim)
+        return rehearse_family(family, encoded_dim(family[0].workers, known.input_dim), known.label_dim)
 
     tallies, outcomes = _family_by_family(batch, rehearse, lambda done: progress("energy", done, len(batch.scenarios)))
     for number, tally in tallies.items():
@@ -66,9 +67,9 @@ def _family_by_family(
 
     A family with a member that cannot be run is run one by one: the others lose nothing but time.
     """
-    from airmixml.radio.draws import draws_key
+    from airmixml.radio.draws import DrawsKey, draws_key
 
-    families: dict[Scenario, list[int]] = {}
+    families: dict[DrawsKey, list[int]] = {}
     for number, scenario in enumerate(batch.scenarios):
         families.setdefault(draws_key(scenario), []).append(number)
     results: dict[int, Result] = {}

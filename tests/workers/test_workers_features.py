@@ -1,0 +1,246 @@
+"""What the feature encoders compute, against SciPy, hand-made images and the geometry that they claim."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import fft
+
+from airmixml import ScenarioError
+from airmixml.scenario import Workers
+from airmixml.streams import Streams
+from airmixml.workers import encode, encoded_dim, load_dataset
+from airmixml.workers.encoders import finish_encoding
+from airmixml.workers.image_features import convolution_features, gradient_histograms, random_filters, straighten
+from airmixml.workers.public_images import public_images
+
+FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients")
+
+
+def images(count: int, side: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).random((count, side * side)).astype(np.float32)
+
+
+def unbounded(encoder: str, **more: object) -> Workers:
+    """Features as they are: a norm that nothing reaches."""
+    return Workers(encoder=encoder, clip_norm=1e6, **more)
+
+
+def test_the_cosine_features_are_the_lowest_frequencies() -> None:
+    """4 x 4: frequencies (row + column) / 4 in order, rows first among equals: 00, 01, 10, 02, 11, 20, 03."""
+    raw = images(5, 4)
+    by_scipy = fft.dctn(raw.reshape(5, 4, 4).astype(np.float64), axes=(1, 2), norm="ortho")
+    chosen = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (2, 0), (0, 3)]
+    found, _ = encode(unbounded("dct", features=7), raw, image_shape=(4, 4))
+    assert found == pytest.approx(np.array([[each[place] for place in chosen] for each in by_scipy]), abs=1e-6)
+    plain, _ = encode(unbounded("dct", features=3), raw)
+    assert plain == pytest.approx(fft.dct(raw.astype(np.float64), norm="ortho")[:, :3], abs=1e-6)
+
+
+def test_all_cosine_features_keep_every_norm() -> None:
+    raw = images(20, 4)
+    found, _ = encode(unbounded("dct", features=10**6), raw, image_shape=(4, 4))
+    assert found.shape == raw.shape
+    assert np.linalg.norm(found, axis=1) == pytest.approx(np.linalg.norm(raw, axis=1), rel=1e-5)
+
+
+def test_projections_keep_squared_norms_on_average() -> None:
+    """E ||S x||^2 = ||x||^2, with a deviation of at most sqrt(2 / 4000) of it; five of them are 11 %."""
+    raw = images(6, 5)
+    found, _ = encode(unbounded("projection", features=4000), raw, streams=Streams(3))
+    assert np.square(found).sum(axis=1) / np.square(raw).sum(axis=1) == pytest.approx(np.ones(6), abs=0.11)
+    zero, _ = encode(unbounded("projection", features=8), np.zeros((1, 25), dtype=np.float32))
+    assert not zero.any()
+    single = np.eye(25, dtype=np.float32)[:1]
+    assert np.abs(encode(unbounded("projection", features=16), single)[0]) == pytest.approx(np.full((1, 16), 0.25))
+
+
+def test_projections_are_linear() -> None:
+    raw = images(2, 5) / 2.0
+    both = np.vstack([raw, raw.sum(axis=0, keepdims=True)]).astype(np.float32)
+    one, two, together = encode(unbounded("projection"), both)[0]
+    assert one + two == pytest.approx(together, abs=1e-5)
+
+
+@pytest.mark.parametrize(("turn", "direction"), [(0, 0), (1, 9), (2, 6), (3, 3)])
+def test_an_edge_puts_its_strength_into_its_direction(turn: int, direction: int) -> None:
+    """Dark on the left, bright on the right: gradients point right, direction 0 of 12; turned, a quarter or a half.
+
+    rot90 turns against the clock, rows grow downwards: the bright side comes up, and up is direction 9 (down is 3). The
+    bar in the middle of the image has its two sides as far apart as its breadth, both of the same strength.
+    """
+    image = np.zeros((28, 28), dtype=np.float32)
+    image[:, 12:16] = np.linspace(0.1, 0.9, 4)  # rises over four columns, falls at once
+    turned = torch.from_numpy(np.rot90(image, turn).copy())[None]
+    histogram = gradient_histograms(turned).reshape(12, 5, 5).square().sum(dim=(1, 2)).numpy()
+    opposite = (direction + 6) % 12
+    assert histogram[direction] + histogram[opposite] > 0.85 * histogram.sum()
+    assert min(histogram[direction], histogram[opposite]) > 0.3 * histogram.sum()
+
+
+def test_rising_and_falling_edges_are_told_apart() -> None:
+    """A ramp rises to the right everywhere and falls at the rim only; its mirror image does the opposite."""
+    ramp = torch.linspace(0.0, 1.0, 28).expand(28, 28)
+    rising, falling = (
+        gradient_histograms(each[None].contiguous()).reshape(12, 25).square() for each in (ramp, ramp.flip(1))
+    )
+    assert float(rising[0, 12]) > 20.0 * float(rising[6, 12])  # the middle cell
+    assert float(falling[6, 12]) > 20.0 * float(falling[0, 12])
+    assert torch.allclose(rising[0].reshape(5, 5), falling[6].reshape(5, 5).flip(1), rtol=0.2, atol=0.05)
+
+
+def test_strength_counts_by_its_square_root() -> None:
+    """An image a quarter as bright has histograms half as large."""
+    image = torch.from_numpy(images(3, 12).reshape(3, 12, 12))
+    assert torch.allclose(gradient_histograms(image / 4.0), gradient_histograms(image) / 2.0, atol=2e-3)
+    assert not gradient_histograms(torch.zeros(2, 12, 12)).any()
+
+
+def moments_of(image: np.ndarray) -> tuple[float, float, float]:
+    """Centre row, centre column and the mixed moment about them, from the middle of the image."""
+    rows, columns = np.indices(image.shape) - (np.array(image.shape) - 1)[:, None, None] / 2
+    mass = image.sum()
+    row, column = (image * rows).sum() / mass, (image * columns).sum() / mass
+    return row, column, (image * (rows - row) * (columns - column)).sum() / mass
+
+
+@pytest.mark.parametrize("slant", [-0.4, 0.0, 0.3])
+def test_straightened_images_stand_upright_in_the_middle(slant: float) -> None:
+    """A slanted bar of Gaussian breadth, moved off the middle; within a tenth of a pixel, and a tenth of its moment."""
+    rows, columns = np.indices((28, 28)) - 13.5
+    bar = np.exp(-(((columns - 3 - slant * rows) / 1.5) ** 2)) * np.exp(-(((rows + 2) / 4) ** 4))
+    before = moments_of(bar)
+    assert abs(before[1]) > 2
+    row, column, mixed = moments_of(straighten(torch.from_numpy(bar)[None])[0].numpy())
+    assert abs(row) < 0.1
+    assert abs(column) < 0.1
+    assert abs(mixed) < 0.1 * max(abs(before[2]), 1.0)
+    if slant:
+        assert abs(before[2]) > 1.0
+
+
+def test_an_empty_image_is_straightened_to_an_empty_one() -> None:
+    assert not straighten(torch.zeros(1, 9, 9)).any()
+
+
+def test_filters_give_nothing_on_a_plain_surface_and_their_answer_on_a_dot() -> None:
+    filters = random_filters(3, np.random.default_rng(1))
+    assert filters.shape == (3, 5, 5)
+    assert filters.sum(axis=(1, 2)) == pytest.approx(np.zeros(3), abs=1e-5)
+    dot = torch.zeros(1, 15, 15)
+    dot[0, 7, 7] = 1.0
+    found = convolution_features(dot, filters).reshape(3, 5, 5)
+    # A dot answers with the filter turned round; the cells around the middle share all of its positive part.
+    assert found.sum(dim=(1, 2)).numpy() == pytest.approx(np.maximum(filters, 0).sum(axis=(1, 2)), rel=1e-5)
+    assert (found[:, 2, 2] > found[:, 0, 0]).all()
+
+
+@pytest.mark.parametrize("encoder", FEATURE_ENCODERS)
+def test_the_seed_decides_the_features_and_nothing_else_does(encoder: str) -> None:
+    raw, more = images(12, 8), images(3, 8, seed=1)
+    features = 40 if encoder in ("gradients", "convolution") else 0
+    workers = Workers(encoder=encoder, features=features, centre="own", norm="unit")
+    shape = (8, 8)
+    first, again, other = (encode(workers, raw, image_shape=shape, streams=Streams(seed))[0] for seed in (1, 1, 2))
+    assert first.tolist() == again.tolist()
+    assert encoder == "dct" or not np.allclose(first, other, atol=1e-2)
+    # No sample's features depend on which others are encoded with it.
+    alone = encode(workers, raw[:1], image_shape=shape, streams=Streams(1))[0]
+    beside = encode(workers, np.vstack([more, raw[:1]]), image_shape=shape, streams=Streams(1))[0]
+    assert alone[0] == pytest.approx(first[0], abs=1e-5)
+    assert beside[-1] == pytest.approx(first[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("encoder", FEATURE_ENCODERS)
+def test_pool_and_test_set_get_the_same_features(encoder: str) -> None:
+    """The digits once with a pool of 900 and once with 901: the sample that changes sides keeps its features."""
+    workers = {
+        pool: Workers(dataset="digits", train_samples=pool, encoder=encoder, features=30, centre="own")
+        for pool in (900, 901)
+    }
+    small, large = (load_dataset(workers[pool], Streams(4)) for pool in (900, 901))
+    assert small.input_dim == large.input_dim == 30
+    assert small.test_inputs[0] == pytest.approx(large.train_inputs[900], abs=1e-5)
+    assert small.train_inputs[7] == pytest.approx(large.train_inputs[7], abs=1e-5)
+    assert small.held_dim == 64
+    assert small.image_shape is None
+
+
+@pytest.mark.parametrize(
+    ("encoder", "features", "constant", "count"),
+    [
+        ("scale", 0, 0.0, 64),
+        ("clip", 0, 0.5, 65),
+        ("dct", 0, 0.0, 64),
+        ("dct", 10, 0.5, 11),
+        ("dct", 1000, 0.0, 64),
+        ("projection", 0, 0.0, 64),
+        ("projection", 100, 0.0, 100),
+        ("convolution", 0, 0.0, 800),
+        ("convolution", 30, 0.2, 31),
+        ("gradients", 0, 0.0, 300),
+        ("gradients", 17, 0.0, 17),
+    ],
+)
+def test_the_declared_number_of_features_is_the_real_one(
+    encoder: str, features: int, constant: float, count: int
+) -> None:
+    workers = Workers(encoder=encoder, features=features, constant=constant)
+    assert encoded_dim(workers, 64) == count
+    assert encode(workers, images(2, 8), image_shape=(8, 8))[0].shape == (2, count)
+
+
+@pytest.mark.parametrize("encoder", ["convolution", "gradients"])
+def test_encoders_of_images_refuse_what_is_no_image(encoder: str) -> None:
+    with pytest.raises(ScenarioError, match=rf'workers.encoder = "{encoder}": needs images'):
+        encode(Workers(encoder=encoder), images(2, 4))
+    with pytest.raises(ScenarioError, match="needs images"):
+        load_dataset(Workers(dataset="iris", encoder=encoder), Streams(0))
+
+
+@pytest.mark.parametrize("encoder", ["clip", *FEATURE_ENCODERS])
+def test_a_public_centre_refuses_the_digits_that_it_is_made_of(encoder: str) -> None:
+    with pytest.raises(ScenarioError, match=r'workers.centre = "public": .*private data'):
+        load_dataset(Workers(dataset="digits", encoder=encoder, centre="public"), Streams(0))
+
+
+def test_the_public_centre_of_what_is_no_image_is_the_middle_of_its_bounds() -> None:
+    raw = images(4, 3)
+    found, _ = encode(unbounded("clip", centre="public"), raw)
+    assert found == pytest.approx(raw - 0.5, abs=1e-6)
+    cosines, _ = encode(unbounded("dct", centre="public"), raw)
+    assert cosines == pytest.approx(fft.dct(raw - 0.5, norm="ortho"), abs=1e-5)
+
+
+def test_the_public_centre_of_images_is_the_mean_of_public_ones() -> None:
+    public = public_images((14, 14))
+    assert public.shape == (1797, 196)
+    assert 0.0 <= public.min() < public.max() <= 1.0
+    assert not public.reshape(-1, 14, 14)[:, :2].any()  # the middle 5/7 are 10 of 14 pixels
+    raw = images(3, 14)
+    found, _ = encode(unbounded("clip", centre="public"), raw, image_shape=(14, 14))
+    assert found == pytest.approx(raw - public.mean(axis=0), abs=1e-5)
+
+
+def test_the_own_centre_leaves_no_mean() -> None:
+    found, _ = encode(unbounded("clip", centre="own"), images(5, 6))
+    assert found.mean(axis=1) == pytest.approx(np.zeros(5), abs=1e-6)
+
+
+def test_a_constant_takes_its_share_of_the_amplitude() -> None:
+    """C = 0.5, c = 0.6: features keep 0.8 of theirs, the constant is 0.3, and a full norm is C again."""
+    workers = Workers(encoder="clip", clip_norm=0.5, constant=0.6)
+    finished, shortened = finish_encoding(workers, np.array([[3.0, 4.0], [0.1, 0.0]], dtype=np.float32))
+    assert shortened == 1
+    assert finished == pytest.approx(np.array([[0.24, 0.32, 0.3], [0.08, 0.0, 0.3]]), rel=1e-5)
+    assert math.isclose(float(np.linalg.norm(finished[0])), 0.5, rel_tol=1e-5)
+
+
+def test_one_norm_for_all_but_nothing() -> None:
+    workers = Workers(encoder="clip", norm="unit", clip_norm=0.5)
+    found, shortened = encode(workers, np.array([[1.0, 1.0], [1e-20, 0.0], [0.0, 0.0]], dtype=np.float32))
+    assert shortened == 0
+    assert np.linalg.norm(found, axis=1) == pytest.approx([0.5, 0.5, 0.0], rel=1e-5)
