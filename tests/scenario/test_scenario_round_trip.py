@@ -48,7 +48,7 @@ WORKERS = st.builds(
     centre_share=real(0, 1, exclude_min=True, exclude_max=True),
     sends=st.just("samples"),
     label_weight=real(0, 1, exclude_min=True),
-    bits_range=real(0, 1e3, exclude_min=True),
+    bits_range=real(0, 1e3),
     dataset=ODD_TEXT,
     count=st.integers(8, 10**9),
     train_samples=st.integers(0, 2**63 - 1),

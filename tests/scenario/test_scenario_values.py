@@ -40,7 +40,7 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "workers.centre_share": (0, 1, -0.1, 1.1),
     "workers.constant": (-0.1, 1, 1.0, 1.5),
     "workers.label_weight": (0, -0.5, 1.1),
-    "workers.bits_range": (0, -1.0, 1000.1),
+    "workers.bits_range": (-1.0, 1000.1),
     "radio.slot_seconds": (-1e-3, 1.1e6),
     "radio.path_loss_exponent": (-0.1, 10.1),
     "radio.unit_path_loss_db": (-300.1, 100.1),

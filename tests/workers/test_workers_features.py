@@ -7,15 +7,25 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import fft
+from scipy.linalg import hadamard
 
 from airmixml import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encoded_dim, load_dataset
 from airmixml.workers.encoders import finish_encoding
-from airmixml.workers.image_features import convolution_features, gradient_histograms, random_filters, straighten
+from airmixml.workers.image_features import (
+    compass_edges,
+    convolution_features,
+    gradient_histograms,
+    random_filters,
+    straighten,
+)
 from airmixml.workers.public_images import public_images
+from airmixml.workers.random_mixing import draw_signs, rectified_mixtures, walsh_hadamard
 
 FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients")
 
@@ -65,31 +75,63 @@ def test_projections_are_linear() -> None:
     assert one + two == pytest.approx(together, abs=1e-5)
 
 
-@pytest.mark.parametrize(("turn", "direction"), [(0, 0), (1, 9), (2, 6), (3, 3)])
-def test_an_edge_puts_its_strength_into_its_direction(turn: int, direction: int) -> None:
-    """Dark on the left, bright on the right: gradients point right, direction 0 of 12; turned, a quarter or a half.
+# Where each of the 8 directions stands in the histogram: right, left, down, up, then the diagonals.
+RIGHT, LEFT, DOWN, UP = range(4)
 
-    rot90 turns against the clock, rows grow downwards: the bright side comes up, and up is direction 9 (down is 3). The
-    bar in the middle of the image has its two sides as far apart as its breadth, both of the same strength.
+
+@pytest.mark.parametrize(("turn", "direction", "opposite"), [(0, RIGHT, LEFT), (1, UP, DOWN), (2, LEFT, RIGHT)])
+def test_an_edge_puts_its_strength_into_its_direction(turn: int, direction: int, opposite: int) -> None:
+    """Dark on the left, bright on the right: gradients point right; turned, a quarter or a half.
+
+    rot90 turns against the clock, so that the bright side comes up. The bar in the middle of the image has two sides,
+    both of the same strength.
     """
     image = np.zeros((28, 28), dtype=np.float32)
     image[:, 12:16] = np.linspace(0.1, 0.9, 4)  # rises over four columns, falls at once
     turned = torch.from_numpy(np.rot90(image, turn).copy())[None]
-    histogram = gradient_histograms(turned).reshape(12, 5, 5).square().sum(dim=(1, 2)).numpy()
-    opposite = (direction + 6) % 12
+    histogram = gradient_histograms(turned).reshape(8, 16).square().sum(dim=1).numpy()
     assert histogram[direction] + histogram[opposite] > 0.85 * histogram.sum()
     assert min(histogram[direction], histogram[opposite]) > 0.3 * histogram.sum()
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_a_gradient_is_the_sum_of_its_two_compass_directions(seed: int) -> None:
+    image = torch.from_numpy(images(1, 9, seed).reshape(1, 9, 9))
+    parts = compass_edges(image)[0]
+    half = math.sqrt(0.5)
+    steps = torch.tensor([[1, 0], [-1, 0], [0, 1], [0, -1], [half, half], [half, -half], [-half, half], [-half, -half]])
+    across, down = torch.einsum("kij,kc->cij", parts, steps)
+    padded = torch.nn.functional.pad(image[0], (1, 1, 1, 1))
+    assert torch.allclose(across, padded[1:-1, 2:] - padded[1:-1, :-2], atol=1e-5)
+    assert torch.allclose(down, padded[2:, 1:-1] - padded[:-2, 1:-1], atol=1e-5)
+    assert (parts >= 0.0).all()
+    assert ((parts > 0.0).sum(dim=0) <= 2).all()
 
 
 def test_rising_and_falling_edges_are_told_apart() -> None:
     """A ramp rises to the right everywhere and falls at the rim only; its mirror image does the opposite."""
     ramp = torch.linspace(0.0, 1.0, 28).expand(28, 28)
     rising, falling = (
-        gradient_histograms(each[None].contiguous()).reshape(12, 25).square() for each in (ramp, ramp.flip(1))
+        gradient_histograms(each[None].contiguous()).reshape(8, 4, 4).square() for each in (ramp, ramp.flip(1))
     )
-    assert float(rising[0, 12]) > 20.0 * float(rising[6, 12])  # the middle cell
-    assert float(falling[6, 12]) > 20.0 * float(falling[0, 12])
-    assert torch.allclose(rising[0].reshape(5, 5), falling[6].reshape(5, 5).flip(1), rtol=0.2, atol=0.05)
+    assert float(rising[RIGHT, 1, 1]) > 20.0 * float(rising[LEFT, 1, 1])  # a cell in the middle
+    assert float(falling[LEFT, 1, 1]) > 20.0 * float(falling[RIGHT, 1, 1])
+    assert torch.allclose(rising[RIGHT], falling[LEFT].flip(1), rtol=0.2, atol=0.05)
+
+
+def test_mixing_by_signs_and_hadamard_keeps_norms_and_takes_the_positive_part() -> None:
+    """Against SciPy's Hadamard matrix; two blocks of 8 give 16 numbers, of which 11 are kept."""
+    vectors = images(5, 3)[:, :8] - 0.5
+    by_scipy = vectors @ hadamard(8) / math.sqrt(8.0)
+    assert walsh_hadamard(vectors) == pytest.approx(by_scipy, abs=1e-5)
+    signs = draw_signs(11, 8, np.random.default_rng(0))
+    assert signs.shape == (2, 2, 8)
+    assert set(signs.ravel().tolist()) == {-1.0, 1.0}
+    found = rectified_mixtures(vectors, signs, 11)
+    turned = [walsh_hadamard(walsh_hadamard(vectors * first) * second) for first, second in signs]
+    assert np.linalg.norm(turned[0], axis=1) == pytest.approx(np.linalg.norm(vectors, axis=1), rel=1e-5)
+    assert found == pytest.approx(np.maximum(np.hstack(turned), 0.0)[:, :11], abs=1e-6)
 
 
 def test_strength_counts_by_its_square_root() -> None:
@@ -115,7 +157,7 @@ def test_straightened_images_stand_upright_in_the_middle(slant: float) -> None:
     before = moments_of(bar)
     assert abs(before[1]) > 2
     row, column, mixed = moments_of(straighten(torch.from_numpy(bar)[None])[0].numpy())
-    assert abs(row) < 0.1
+    assert abs(row - before[0]) < 0.1  # rows are shifted sideways only
     assert abs(column) < 0.1
     assert abs(mixed) < 0.1 * max(abs(before[2]), 1.0)
     if slant:
@@ -132,10 +174,10 @@ def test_filters_give_nothing_on_a_plain_surface_and_their_answer_on_a_dot() -> 
     assert filters.sum(axis=(1, 2)) == pytest.approx(np.zeros(3), abs=1e-5)
     dot = torch.zeros(1, 15, 15)
     dot[0, 7, 7] = 1.0
-    found = convolution_features(dot, filters).reshape(3, 5, 5)
+    found = convolution_features(dot, filters).reshape(3, 4, 4)
     # A dot answers with the filter turned round; the cells around the middle share all of its positive part.
     assert found.sum(dim=(1, 2)).numpy() == pytest.approx(np.maximum(filters, 0).sum(axis=(1, 2)), rel=1e-5)
-    assert (found[:, 2, 2] > found[:, 0, 0]).all()
+    assert (found[:, 1:3, 1:3].sum(dim=(1, 2)) > found[:, 0, 0]).all()
 
 
 @pytest.mark.parametrize("encoder", FEATURE_ENCODERS)
@@ -179,9 +221,9 @@ def test_pool_and_test_set_get_the_same_features(encoder: str) -> None:
         ("dct", 1000, 0.0, 64),
         ("projection", 0, 0.0, 64),
         ("projection", 100, 0.0, 100),
-        ("convolution", 0, 0.0, 800),
+        ("convolution", 0, 0.0, 512),
         ("convolution", 30, 0.2, 31),
-        ("gradients", 0, 0.0, 300),
+        ("gradients", 0, 0.0, 128),
         ("gradients", 17, 0.0, 17),
     ],
 )

@@ -33,8 +33,8 @@ def test_symbols_by_hand(features: int, classes: int, samples: int, moments: int
     ("name", "input_dim", "classes", "symbols"),
     [
         ("private-iris", 4, 3, 15 + 15),
-        ("private-mnist", 784, 10, 510_500),
-        ("private-mnist-release", 784, 10, 510),
+        ("private-mnist", 784, 10, 535_040),
+        ("private-mnist-release", 784, 10, 650),
         ("paper-mnist", 784, 10, 794),
     ],
 )
