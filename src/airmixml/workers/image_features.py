@@ -28,7 +28,7 @@ _CELLS_ACROSS: Final = 4
 # Cell centres are this share of the image apart: four of them cover all but the rim.
 _CELL_PITCH: Final = 5.0 / 28.0
 _STEEPEST_SHEAR: Final = 0.6
-_IMAGES_AT_ONCE: Final = 2000
+_IMAGES_AT_ONCE: Final = 256
 _TINY: Final = 1e-6
 
 
@@ -129,6 +129,6 @@ def convolution_features(images: torch.Tensor, filters: NDArray[np.float32]) -> 
     weights = torch.from_numpy(filters)[:, None].to(images)
     parts = [
         _pool(functional.conv2d(some[:, None], weights, padding=FILTER_SIDE // 2).relu_())
-        for some in torch.split(images, _IMAGES_AT_ONCE // 4)
+        for some in torch.split(images, _IMAGES_AT_ONCE)
     ]
     return torch.cat(parts)
