@@ -24,6 +24,9 @@ from airmixml.wording import nearest, shown
 __all__ = ["ACCOUNTANTS", "COARSE_PLD", "Accountant", "accountant_named", "certified_epsilon"]
 
 _MOST_KINDS: Final = 12
+# Beyond this a delta is needed that no accountant resolves.
+_LARGEST_STEP: Final = 300.0
+_HEADROOM: Final = 1.01
 
 
 class Accountant(Protocol):
@@ -91,7 +94,8 @@ class Gdp:
 
 
 def _refuse_poisson(mechanism: GaussianSlots) -> str:
-    return "its theorem samples without replacement; use pld or rdp" if mechanism.sampling == "poisson" else ""
+    drawn = mechanism.as_drawn().sampling != "poisson"
+    return "" if drawn else "its theorem samples without replacement; use pld or rdp"
 
 
 ACCOUNTANTS: Final[dict[str, Accountant]] = {
@@ -127,4 +131,19 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float) -
         )
     if not 0.0 < delta < 1.0:
         raise PrivacyError(f"privacy.delta = {delta:g}: must lie between 0 and 1")
-    return chosen.epsilon(mechanism, delta)
+    return chosen.epsilon(mechanism, delta) if mechanism.steps == 1 else _two_steps(chosen, mechanism, delta)
+
+
+def _two_steps(accountant: Accountant, mechanism: GaussianSlots, delta: float) -> float:
+    """Return the epsilon of neighbours two steps apart: (2 e, (1 + exp e) d) where one step has (e, d).
+
+    The smaller d must be, the larger e gets, so it is raised until the two agree.
+    """
+    step = accountant.epsilon(mechanism, delta / 2.0)
+    while step < _LARGEST_STEP:
+        enough = _HEADROOM * step
+        found = accountant.epsilon(mechanism, delta / (1.0 + math.exp(enough)))
+        if found <= enough:
+            return 2.0 * found
+        step = found
+    return math.inf

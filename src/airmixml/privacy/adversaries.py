@@ -87,7 +87,11 @@ class Release:
         if own.sampling == "none" and _schedule_is_told(design, self.colluders):
             return (own,)
         move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
-        return own, _known_to_server(_before_the_draw(design, adjacency), adjacency, move)
+        known = _known_to_server(_before_the_draw(design, adjacency), adjacency, move)
+        if adjacency == "remove-one" or own.sampling != "poisson":
+            return own, known
+        two_steps = replace(self.mechanism(design, "remove-one"), steps=2)
+        return own, known, replace(two_steps, why=f"{own.why}; a replacement is a removal and an addition")
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden."""

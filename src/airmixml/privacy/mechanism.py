@@ -37,6 +37,8 @@ class GaussianSlots:
         composed: slots or rounds behind the exponents where these are already a sum, for the record.
         given: which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
         schedule_failure: probability with which a worker is drawn more often than the exponents reckon with.
+        steps: how many such neighbours lie between those that are meant: 2 for a replacement seen as a removal and an
+            addition.
         why: why the adversary faces this mechanism, in words.
     """
 
@@ -50,6 +52,7 @@ class GaussianSlots:
     composed: int = 0
     given: str = "a random schedule"
     schedule_failure: float = 0.0
+    steps: int = 1
     why: str = ""
 
     def __post_init__(self) -> None:
@@ -86,6 +89,17 @@ class GaussianSlots:
     def total(self) -> float:
         """mu^2, the sum of all exponents: the slots together are one Gaussian mechanism if the schedule is known."""
         return math.fsum(count * exponent for exponent, count in zip(self.exponents, self.counts, strict=True) if count)
+
+    def as_drawn(self) -> Self:
+        """Return a Poisson schedule of replace-one neighbours as a draw without replacement, whose bounds cover it.
+
+        The bounds for a draw ask that the slots with either sample and those without the worker lie no further apart,
+        two by two, than the move. Where a worker's own coin leaves its seat empty that holds too, if the move is no
+        less than the norm of what it sends.
+        """
+        if self.sampling == "poisson" and self.adjacency == "replace-one":
+            return replace(self, sampling="without-replacement")
+        return self
 
     def strongest(self, slots: int) -> Self:
         """Return only the slots with the largest exponents, that many of them."""

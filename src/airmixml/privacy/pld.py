@@ -10,7 +10,8 @@ divergence at e^x by
 
 and, since neighbours can be exchanged, h(e^-x) = 1 - e^-x + e^-x h(e^x). It bounds the divergence at all orders, also
 below 1, so it composes (Zhu, Dong and Wang 2022, Thm. 10 and Prop. 30). A removed worker leaves its seat to somebody
-else: (1 - r) W + r P against W, and back (Thm. 11).
+else: (1 - r) W + r P against W, and back (Thm. 11). Coins that workers toss for themselves give the same two outputs
+for replace-one neighbours, with the worker's seat empty in W.
 """
 
 from __future__ import annotations
@@ -53,18 +54,14 @@ class PldAccountant:
         self.coarseness = coarseness
 
     def refusal(self, mechanism: GaussianSlots) -> str:
-        """Refuse Poisson sampling of replace-one neighbours, which needs the removal norm and not the distance."""
-        if is_missing():
-            return "the library dp-accounting is not installed"
-        if mechanism.sampling == "poisson" and mechanism.adjacency == "replace-one":
-            return "ask for remove-one neighbours"
-        return ""
+        """Refuse nothing, if the library is there."""
+        return "the library dp-accounting is not installed" if is_missing() else ""
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         """Return the epsilon of all slots composed."""
         if mechanism.sampling == "none":
             return gaussian_epsilon(math.sqrt(mechanism.total), delta)  # the distribution is Gaussian, so this is exact
-        slots = mechanism.coarsened(_MOST_KINDS)
+        slots = mechanism.as_drawn().coarsened(_MOST_KINDS)
         used = [(s, count) for s, count in zip(slots.exponents, slots.counts, strict=True) if s > 0.0 and count]
         if not used:
             return 0.0

@@ -40,7 +40,7 @@ class RdpAccountant:
         """Refuse what the library does not cover: without replacement is replace-one there, Poisson remove-one."""
         if is_missing():
             return "the library dp-accounting is not installed"
-        needed = {"without-replacement": "replace-one", "poisson": "remove-one"}.get(mechanism.sampling)
+        needed = {"without-replacement": "replace-one", "poisson": "remove-one"}.get(mechanism.as_drawn().sampling)
         if needed is None or mechanism.adjacency == needed:
             return ""
         return f"dp-accounting's theorem for it is for {needed} neighbours; use pld"
@@ -57,7 +57,7 @@ class RdpAccountant:
         if mechanism.sampling == "none":
             accountant.compose(dp.GaussianDpEvent(1.0 / math.sqrt(mechanism.total)))
             return float(accountant.get_epsilon(delta))
-        slots = mechanism.coarsened(_MOST_KINDS)
+        slots = mechanism.as_drawn().coarsened(_MOST_KINDS)
         with _quiet(), _told_when_too_small():
             for exponent, count in zip(slots.exponents, slots.counts, strict=True):
                 if exponent == 0.0 or count == 0:

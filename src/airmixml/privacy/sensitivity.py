@@ -39,6 +39,8 @@ class Sensitivity:
         """
         if sampling == "without-replacement":
             return max(self.removal, self.replacement) if adjacency == "remove-one" else self.replacement
+        if sampling == "poisson" and adjacency == "replace-one":
+            return max(self.removal, self.replacement)  # without the worker nobody is in its seat
         return self.removal if adjacency == "remove-one" else self.replacement
 
     @property
