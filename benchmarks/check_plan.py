@@ -102,14 +102,14 @@ CASES = (
         (300, 3000, 30000),
         (0.3, 1.0),
     ),
-    Case("mnist, server, epsilon 1", "private-mnist", (*MNIST, "privacy.epsilon=1"), (256, 4096), (50, 2000)),
-    Case("mnist, server, epsilon 10", "private-mnist", (*MNIST, "privacy.epsilon=10"), (256, 4096), (50, 2000)),
+    Case("mnist, server, epsilon 1", "private-mnist", (*MNIST, "privacy.epsilon=1"), (256,), (50, 2000)),
+    Case("mnist, server, epsilon 10", "private-mnist", (*MNIST, "privacy.epsilon=10"), (256,), (50, 2000)),
     Case(
         "mnist, release, epsilon 10",
         "private-mnist-release",
         (*MNIST, "privacy.epsilon=10"),
-        (16, 64, 256),
-        (2000, 8000),
+        (16, 128),
+        (2000, 16000),
         (0.4, 1.0),
     ),
 )

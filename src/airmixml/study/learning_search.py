@@ -19,7 +19,7 @@ _ALPHAS: Final = (1.0, 1e2, 1e4)
 # A thousand times the air time must bring 1.4 % less noise: else the shorter design is taken.
 _AIR_EXPONENT: Final = 0.002
 # Designs this near to the best are as good as it.
-_AS_GOOD: Final = 1.01
+_AS_GOOD: Final = 1.025
 _FINEST_STEP: Final = 1.2
 # Accountants without a closed form are asked at most so often in all.
 _MOST_QUESTIONS: Final = 16
@@ -31,7 +31,7 @@ class LearningOption:
 
     Attributes:
         spending: what is sent, by how many and how often.
-        learning_noise_db: edges of the noise in the learner's moments, over the squared norm of an input.
+        learning_noise_db: noise in the equation that the learner solves, over what one sample adds to it.
         air_seconds: how long all slots take.
         energy_joules: of all workers together.
     """
@@ -119,7 +119,7 @@ def recommend(
         own=_option(bench, bench.own, own_total),
         best=_option(bench, best, exact[best]),
         gain_db=10.0 * math.log10(own_total / exact[best]),
-        overrides=changed_keys(bench.scenario, best),
+        overrides=changed_keys(bench.given, best),
         max_air_seconds=limit,
         note=f"moments were not considered: {bench.moments_refused}" if bench.moments_refused else "",
         by_scheduled=_best_of_each(bench, found, "scheduled"),
@@ -174,7 +174,9 @@ class _Search:
                 asked += 1
                 scored = self._scored([each], guess=False)
                 found.update(scored)
-                better.update({key: noise for key, noise in scored.items() if _cost(self._bench, key, noise) < least_cost})
+                better.update(
+                    {key: noise for key, noise in scored.items() if _cost(self._bench, key, noise) < least_cost}
+                )
             if better:
                 chosen = min(better, key=lambda key: _cost(self._bench, key, better[key]))
                 best = {chosen: better[chosen]}
@@ -250,7 +252,7 @@ class _Search:
 
 def _cost(bench: SpendingBench, spending: Spending, noise: float) -> float:
     """Return what is minimised: the noise, and a little the time on the air."""
-    return noise * bench.air_seconds(spending) ** _AIR_EXPONENT
+    return noise * math.pow(bench.air_seconds(spending), _AIR_EXPONENT)
 
 
 def _powers(step: float, low: int, high: int) -> list[int]:

@@ -131,6 +131,7 @@ class SpendingBench:
         distance_metres: NDArray[np.float64],
     ) -> None:
         """Take the scenario, its dimensions, what is assumed of ||x||^2, and where the workers stand (workers)."""
+        self.given = scenario
         self.scenario = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
         self.own = Spending.of(self.scenario)
         self._dims, self._squared_norm = (input_dim, label_dim), squared_norm
