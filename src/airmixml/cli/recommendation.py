@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["print_recommendation"]
 
+# Above this, ten classes of digits were learnt with errors of 70 % and more (benchmarks/check_plan.py).
+_CHANCE_DB: Final = -4.0
 _ROWS: Final = ("sends", "label weight w", "|N_t|", "slots", "schedule", "alpha", "learning noise", "on air", "energy")
 
 
@@ -46,6 +48,8 @@ def print_recommendation(found: Recommendation | None, scenario: Scenario, comma
         console.print(f"{escape(command)} {escape(shlex.join(changes))}", soft_wrap=True)
     else:
         console.print("no other way to spend the power leaves the learner with less noise")
+    if found.best.learning_noise_db > _CHANCE_DB:
+        console.print("at this target even that is nearly all noise: expect little better than guessing")
     if found.note:
         console.print(escape(found.note), soft_wrap=True)
 
