@@ -10,6 +10,7 @@ it out. On two CPU cores the whole takes about a quarter of an hour.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -220,21 +221,24 @@ def main() -> None:
     cases = [
         case for case in CASES if options.only in case.name and not (options.quick and case.name.startswith("mnist"))
     ]
-    results = []
+    results: list[dict[str, Any]] = []
     for case in cases:
         results.append(check(case))
         print(line(results[-1]), file=sys.stderr, flush=True)
-    show_and_write(
-        {
-            "command": "python benchmarks/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-            "airmixml": __version__,
-            "device": f"cpu, {os.cpu_count()} cores",
-            "seeds": SEEDS,
-            "cases": results,
-        },
-        options.out,
-    )
+        if options.out is not None:  # a check that is stopped keeps the cases that it finished
+            options.out.write_text(json.dumps(summary(results), indent=2) + "\n", encoding="utf-8")
+    show_and_write(summary(results), options.out)
     print("\n".join(map(line, results)), file=sys.stderr)
+
+
+def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "command": "python benchmarks/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "airmixml": __version__,
+        "device": f"cpu, {os.cpu_count()} cores",
+        "seeds": SEEDS,
+        "cases": results,
+    }
 
 
 if __name__ == "__main__":
