@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from airmixml.cli.account import data_dimensions, picture_path, writing
+from airmixml.cli.recommendation import print_recommendation
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.scenario import Scenario
+from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.wording import joules
 
 if TYPE_CHECKING:
@@ -36,6 +39,10 @@ def plan_command(
     input_deviation: Annotated[
         float | None, typer.Option(help="Deviation of a scaled input [default: known, or 0.29].")
     ] = None,
+    max_air_seconds: Annotated[
+        float | None,
+        typer.Option(help="ridge, lda: most time on the air to recommend [default: 3600, or the scenario's own]."),
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="PNG, SVG or PDF file [default: runs/NAME-plan.png].")] = None,
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
@@ -47,14 +54,16 @@ def plan_command(
     scenario = choose_scenario(file, preset, assignments or [], None)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     moments = _moments(scenario, input_mean, input_deviation)
+    if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
+        raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
     drawn = None if no_picture else picture_path(picture, f"{scenario.name}-plan.png")
     started = time.perf_counter()
     from airmixml.study.plan import make_plan
 
     with progress_bars() as progress:
-        plan = make_plan(scenario, *dimensions, moments, progress=progress)
+        plan = make_plan(scenario, *dimensions, moments, max_air_seconds=max_air_seconds, progress=progress)
     seconds = time.perf_counter() - started
-    if plan.options and drawn is not None:
+    if (plan.options or plan.recommended) and drawn is not None:
         from airmixml.study.plan_figure import draw_plan
 
         with writing(drawn):
@@ -65,8 +74,18 @@ def plan_command(
         print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {})})
         return
     _print(plan, scenario, dimensions)
+    if plan.feasible and scenario.learner.model in CLOSED_FORM_MODELS:
+        print_recommendation(plan.recommended, scenario, _command(file, preset, assignments or []))
     if drawn is not None:
         console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)
+
+
+def _command(file: Path | None, preset: str | None, assignments: list[str]) -> str:
+    """Return the ``airmix run`` of what was planned, before anything is changed."""
+    words = ["airmix", "run", *([str(file)] if file is not None else ["--preset", preset or ""])]
+    for assignment in assignments:
+        words += ["--set", assignment]
+    return shlex.join(words)
 
 
 def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> InputMoments:
@@ -107,10 +126,13 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         ("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot)"),
         ("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"),
     ]
+    if scenario.workers.sends == "moments":
+        rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they tell of mixed samples
     for name, value in rows:
         table.add_row(name, value)
     console.print(table)
-    _print_options(plan)
+    if plan.best:
+        _print_options(plan)
 
 
 def _print_options(plan: Plan) -> None:

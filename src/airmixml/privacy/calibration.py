@@ -18,7 +18,7 @@ from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.loose_bound import slot_exponent_for_privacy, smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots
 
-__all__ = ["calibrate_power", "check_target"]
+__all__ = ["calibrate_power", "check_target", "guess_factor"]
 
 _WIDEST: Final = 1e30
 _TOLERANCE: Final = 1e-4
@@ -71,7 +71,7 @@ def calibrate_power(
         raise PrivacyError("received_watts: all are 0; calibration scales powers, so give their proportions")
     factor, step = _closed_forms(design, adversary, accountant, adjacency, epsilon, delta), _ROUNDING
     if factor is None:
-        guess = max(_guess(view, epsilon, delta) for view in adversary.views(design, adjacency))
+        guess = guess_factor(design, adversary, adjacency=adjacency, epsilon=epsilon, delta=delta)
         factor, step = _root(lambda factor: spent(factor) - epsilon, guess, tolerance), tolerance
     while spent(factor * (1.0 - _ROUNDING)) > epsilon:
         factor *= 1.0 - step
@@ -106,9 +106,16 @@ def _closed_form(mechanism: GaussianSlots, accountant: str, epsilon: float, delt
     return exponent / mechanism.exponents[0]
 
 
+def guess_factor(design: Design, adversary: Adversary, *, adjacency: str, epsilon: float, delta: float) -> float:
+    """Return about what ``calibrate_power`` would, at once and without any promise: to start from, or to compare."""
+    return max(_guess(view, epsilon, delta) for view in adversary.views(design, adjacency))
+
+
 def _guess(mechanism: GaussianSlots, epsilon: float, delta: float) -> float:
     """Return about the right factor: many sampled slots are nearly a Gaussian mechanism, mu^2 = r^2 T (e^s - 1)."""
     together = gaussian_mu(epsilon, delta) ** 2 / mechanism.slots
+    if mechanism.sampling_rate == 1.0:  # nothing is hidden: exactly a Gaussian mechanism
+        return together / max(mechanism.exponents)
     return math.log1p(together / mechanism.sampling_rate**2) / max(mechanism.exponents)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, Self
 
 from scipy.stats import binom
@@ -168,6 +169,7 @@ def participation_bound(slots: int, scheduled: int, workers: int) -> int:
     return binomial_quantile(SCHEDULE_FAILURE / workers, slots, scheduled / workers)
 
 
+@lru_cache(maxsize=4096)
 def binomial_quantile(tail: float, trials: int, chance: float) -> int:
     """Return the smallest m with P(Binomial > m) <= ``tail``, also for tails far below 1e-16."""
     low, high = -1, trials

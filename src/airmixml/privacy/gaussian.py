@@ -8,6 +8,7 @@ and Wang 2018, Thm. 8).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -96,6 +97,7 @@ def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
     return np.asarray(epsilons[place].reshape(np.shape(mu)))
 
 
+@lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu whose epsilon at ``delta`` does not exceed the given one."""
     if not 0.0 < epsilon < math.inf:

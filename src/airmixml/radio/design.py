@@ -20,6 +20,7 @@ from airmixml.privacy import (
     check_target,
 )
 from airmixml.privacy.accountants import COARSE_PLD
+from airmixml.privacy.calibration import guess_factor
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.channel import path_gain
@@ -30,6 +31,7 @@ from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
 __all__ = [
     "adversary_named",
     "check_privacy_target",
+    "guessed_received_watts",
     "joules_per_watt",
     "planned_design",
     "power_may_tell_schedule",
@@ -225,3 +227,13 @@ def private_received_watts(
     # A target that the power limit alone keeps allows any power; no more is received than from the nearest place.
     most_watts = limit_watts * _power_gain(scenario, scenario.workers.min_distance_metres)
     return min(max(_ROUNDING_MARGIN * limit_watts * floor, calibrated_watts(told=True)), most_watts)
+
+
+def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:
+    """Return about what ``private_received_watts`` would, at once: to compare designs, never to send with."""
+    unit_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / sensitivity.replacement
+    epsilon, delta = slots_target(scenario)
+    adversary = adversary_named(scenario.privacy.adversary, scenario)
+    design = planned_design(scenario, sensitivity, received_watts=unit_watts)
+    adjacency = scenario.privacy.adjacency
+    return unit_watts * guess_factor(design, adversary, adjacency=adjacency, epsilon=epsilon, delta=delta)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airmixml.scenario import Scenario
+from airmixml.study.learning_figure import draw_by_scheduled, draw_by_weight
 from airmixml.study.plan import Option, Plan
 from airmixml.study.privacy_figures import save_figure
 
@@ -27,13 +28,18 @@ def frontier(options: tuple[Option, ...]) -> list[Option]:
 
 
 def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
-    """Draw signal against energy with the frontier, and signal against alpha."""
+    """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13.5, 5), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _energy(left, plan, scenario)
-    _dispersion(right, plan, scenario)
+    rows = bool(plan.options) + (plan.recommended is not None)
+    figure = Figure(figsize=(13.5, 5 * rows), layout="constrained")
+    axes = figure.subplots(rows, 2, squeeze=False)
+    if plan.options:
+        _energy(axes[0, 0], plan, scenario)
+        _dispersion(axes[0, 1], plan, scenario)
+    if plan.recommended is not None:
+        draw_by_scheduled(axes[-1, 0], plan.recommended)
+        draw_by_weight(axes[-1, 1], plan.recommended)
     privacy, name = scenario.privacy, plan.name.replace("$", r"\$")
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     figure.suptitle(f"{name}: designs with {target}")

@@ -1,0 +1,50 @@
+"""``airmix plan`` for learners in closed form, as a process."""
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+Finished = subprocess.CompletedProcess[str]
+Airmix = Callable[..., Finished]
+Refused = Callable[..., str]
+
+IRIS = ("--preset", "private-iris", "--set", "radio.scheduled=20", "--set", "workers.label_weight=0.2")
+
+
+def test_the_command_that_a_plan_prints_runs(airmix: Airmix, tmp_path: Path) -> None:
+    done = airmix("plan", *IRIS, "--picture", "plan.svg")
+    assert done.returncode == 0, done.stderr
+    assert "best for learning" in done.stdout
+    assert (tmp_path / "plan.svg").read_text(encoding="utf-8").startswith("<?xml")
+    (command,) = [line for line in done.stdout.splitlines() if line.startswith("airmix run ")]
+    words = shlex.split(command)[1:]
+    assert words[: len(IRIS) + 1] == ["run", *IRIS]
+    assert "radio.scheduled=2000" in words
+    run = airmix(*words, "--json")
+    assert run.returncode == 0, run.stderr
+    metrics = json.loads(run.stdout)
+    assert metrics["privacy"][0]["epsilon"] <= 5.0
+    assert metrics["accuracy"]["final"] > 0.8
+
+
+def test_json_has_the_overrides(airmix: Airmix) -> None:
+    plan = json.loads(airmix("plan", *IRIS, "--json", "--no-picture", "--max-air-seconds", "0.5").stdout)
+    best = plan["recommended"]
+    assert best["sends"] == "moments"
+    assert best["max_air_seconds"] == 0.5
+    assert best["air_seconds"] <= 0.5
+    assert best["learning_noise_db"] < best["own"]["learning_noise_db"] - 10.0
+    assert all("=" in override for override in best["overrides"])
+
+
+def test_a_time_too_short_for_anything(airmix: Airmix) -> None:
+    done = airmix("plan", *IRIS, "--no-picture", "--max-air-seconds", "1e-9")
+    assert done.returncode == 0, done.stderr
+    assert "raise --max-air-seconds" in done.stdout
+
+
+def test_mistakes(refused: Refused) -> None:
+    for value in ("0", "nan"):
+        assert f"--max-air-seconds = {value}: must be above 0" in refused("plan", *IRIS, "--max-air-seconds", value)
