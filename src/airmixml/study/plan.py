@@ -19,6 +19,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.design import (
+    joules_per_watt,
     planned_design,
     power_may_tell_schedule,
     private_received_watts,
@@ -33,6 +34,7 @@ from airmixml.radio.scheduling import draw_schedule
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts, ratio_to_db, watts_to_dbm
+from airmixml.workers import Signal
 
 __all__ = ["InputMoments", "Option", "Plan", "make_plan"]
 
@@ -157,7 +159,7 @@ def make_plan(
     distance_metres = placed_distances(scenario)
     setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
     draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
-    energy_joules = _energy_joules(scenario, draws.power_watts)
+    energy_joules = _energy_joules(scenario, setting.joules_per_watt, draws.power_watts)
     sending = draws.power_watts[draws.ratios > 0.0]
     options = _options(scenario, input_dim, label_dim, moments, distance_metres, progress)
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
@@ -220,6 +222,8 @@ def _options(
     sizes = sorted({radio.scheduled, *tried})
     lengths = sorted({max(1, round(factor * radio.slots)) for factor in _SLOT_FACTORS})
     gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+    signal = Signal.of(scenario.workers, input_dim, label_dim)
+    joules = joules_per_watt(scenario, signal, sensitivity_of(scenario, input_dim, label_dim))
     found: list[Option] = []
     for done, size in enumerate(sizes):
         progress("options", done, len(sizes))
@@ -227,7 +231,7 @@ def _options(
         for alpha in sorted({*_ALPHAS, scenario.mixing.alpha}):
             ratios, magnitude = _sample_slots(scenario, alpha, size, gain)
             for other, received_watts in filter(None, private.values()):
-                found.append(_option(other, alpha, received_watts, ratios, magnitude, moments))
+                found.append(_option(other, alpha, received_watts, joules, ratios, magnitude, moments))
     progress("options", len(sizes), len(sizes))
     return tuple(found)
 
@@ -268,6 +272,7 @@ def _option(
     scenario: Scenario,
     alpha: float,
     received_watts: float,
+    joules: float,
     ratios: NDArray[np.float64],
     magnitude: NDArray[np.float64],
     moments: InputMoments,
@@ -280,13 +285,13 @@ def _option(
         slots=scenario.radio.slots,
         snr_inputs_db=_median_db(signal * _input_energy(ratios, moments)),
         contrast_db=_median_db(signal * _contrast_energy(ratios, moments)),
-        energy_joules=_energy_joules(scenario, power.power_watts),
+        energy_joules=_energy_joules(scenario, joules, power.power_watts),
     )
 
 
-def _energy_joules(scenario: Scenario, power_watts: NDArray[np.float64]) -> float:
-    """Return tau T times the mean power of a slot, from slots x scheduled of them."""
-    return scenario.radio.slot_seconds * scenario.radio.slots * float(power_watts.sum(axis=1).mean())
+def _energy_joules(scenario: Scenario, joules: float, power_watts: NDArray[np.float64]) -> float:
+    """Return the joules per watt of a slot times T and the mean power of a slot, from slots x scheduled of them."""
+    return joules * scenario.radio.slots * float(power_watts.sum(axis=1).mean())
 
 
 def _best(options: tuple[Option, ...]) -> dict[str, Option]:
