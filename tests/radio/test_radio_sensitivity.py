@@ -111,12 +111,12 @@ SENDINGS = [
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_no_built_neighbours_break_the_sensitivity(encoder: str, centre: str) -> None:
     large = encoder == "gradients"  # 300 features make 45 150 products
-    raw = odd_images()[:: 4 if large else 2]  # 22 images and their opposites
+    raw = odd_images()[:: 11 if large else 2]  # 22 images and their opposites
     for encoding in ENCODINGS:
         name = encoder.removeprefix("mixed-")
         base = scenario_of(f"workers.encoder={name}", f"workers.centre={centre}", *ENCODERS[encoder], *encoding)
         dataset = encoded(base, raw)
-        for sending in SENDINGS[::4] if large else SENDINGS:
+        for sending in SENDINGS[::5] if large else SENDINGS:
             scenario = base.with_overrides(*sending)
             vectors = sent(scenario, dataset)
             sensitivity = sensitivity_of(scenario, dataset.input_dim, dataset.label_dim)
@@ -192,12 +192,16 @@ def test_the_worst_pair_of_moments_is_built_and_reaches_the_bound(clip_norm: flo
 def test_no_searched_pair_of_moments_is_further_apart_than_declared(
     seed: int, clip_norm: float, weight: float, negative: bool
 ) -> None:
-    """Pairs of any length in the ball (or its positive part), by NumPy alone; the search gets near the bound."""
+    """Pairs of any length in the ball (or its positive part), by NumPy alone; none but the worst reaches the bound."""
     rng = np.random.default_rng(seed)
     lengths = clip_norm * rng.random((2, 400, 1)) ** rng.choice([0.0, 0.2, 1.0], size=(2, 400, 1))
     unit = rng.standard_normal((2, 400, 2))
     unit = unit if negative else np.abs(unit)
     first, second = lengths * unit / np.linalg.norm(unit, axis=2, keepdims=True)
+    # The worst pair by hand is among them.
+    cosine = max(-(weight**2) / 2 / clip_norm**2, -1.0) if negative else 0.0
+    first = np.vstack([first, [[clip_norm, 0.0]]])
+    second = np.vstack([second, [[clip_norm * cosine, clip_norm * math.sqrt(1.0 - cosine**2)]]])
     products = np.einsum("ni,nj->nij", first, first) - np.einsum("ni,nj->nij", second, second)
     alike = np.square(products).sum(axis=(1, 2)) + weight**2 * np.square(first - second).sum(axis=1)
     other = np.square(products).sum(axis=(1, 2)) + weight**2 * (np.square(first) + np.square(second)).sum(axis=1)
@@ -205,7 +209,7 @@ def test_no_searched_pair_of_moments_is_further_apart_than_declared(
     bound = signal.largest_squared_distance(clip_norm**2, (4.0 if negative else 2.0) * clip_norm**2)
     found = max(alike.max(), other.max())
     assert found <= bound * (1.0 + 1e-12)
-    assert found > 0.9 * bound
+    assert found > 0.999999 * bound
 
 
 def test_a_quantised_worker_can_move_more_than_the_paper_reckons_with() -> None:

@@ -36,6 +36,19 @@ def test_so_they_are_for_digits_with_few_workers_and_small_alpha() -> None:
     assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.4)
 
 
+def test_slots_as_long_as_their_symbols_have_an_energy_too() -> None:
+    """794 symbols a millisecond: Iris's 4 + 3 symbols, each counted at full amplitude, take 7/794 of the paper's."""
+    paper = Scenario.preset("paper-iris").with_overrides("radio.slots=300")
+    short = paper.with_overrides("radio.slot_seconds=0")
+    plan, whole = (make_plan(scenario, 4, 3, IRIS_MOMENTS) for scenario in (short, paper))
+    assert plan.energy_joules == pytest.approx(simulate(short).report.energy_joules, rel=0.05, abs=0)
+    assert plan.energy_joules == pytest.approx(7 / 794 * whole.energy_joules, rel=1e-9)
+    assert [each.energy_joules for each in plan.options] == pytest.approx(
+        [7 / 794 * each.energy_joules for each in whole.options], rel=1e-9
+    )
+    assert min(each.energy_joules for each in plan.options) > 0.0
+
+
 @pytest.mark.parametrize("norm", [0.3, 0.8])
 def test_so_they_are_for_clipped_inputs(norm: float) -> None:
     changes = ("workers.encoder=clip", f"workers.clip_norm={norm}", "privacy.sensitivity=encoder")
