@@ -18,6 +18,7 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.channel import path_gain
+from airmixml.radio.design import slots_target
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
@@ -88,7 +89,9 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: NDArray[np
     squared_norm, squared_distance = declared_bounds(replace(workers, centre="none"), features)
     move = squared_norm if privacy.adjacency == "remove-one" else squared_distance
     half_noise_watts = dbm_to_watts(radio.noise_dbm) / 2.0
-    mu = gaussian_mu(workers.centre_share * privacy.epsilon, workers.centre_share * privacy.delta)
+    slots_epsilon, slots_delta = slots_target(scenario)
+    delta = privacy.delta - slots_delta
+    mu = gaussian_mu(privacy.epsilon - slots_epsilon, delta)
     gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
     limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
     received_watts = min(mu**2 * half_noise_watts / move, limit_watts)
@@ -99,7 +102,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: NDArray[np
         noise_deviation=math.sqrt(half_noise_watts / received_watts) / len(gain),
         removal_mu=math.sqrt(received_watts * squared_norm / half_noise_watts),
         replacement_mu=math.sqrt(received_watts * squared_distance / half_noise_watts),
-        delta=workers.centre_share * privacy.delta,
+        delta=delta,
         seconds=radio.slot_seconds or features / SYMBOLS_PER_SECOND,
         energy_joules=power_watts * (radio.slot_seconds or squared_norm / SYMBOLS_PER_SECOND),
     )

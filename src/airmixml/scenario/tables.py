@@ -297,6 +297,11 @@ class Scenario:
                         f"workers.{name} = {shown(value)}: needs an encoder that bounds the norm of what is sent; use "
                         'workers.encoder = "clip" or a feature encoder'
                     )
+        if workers.encoder == "clip" and workers.features:
+            raise ScenarioError(
+                f'workers.features = {workers.features}: must be 0 for workers.encoder = "clip", which sends the inputs '
+                "themselves; use a feature encoder"
+            )
         may_be_negative = workers.encoder not in ("scale", "clip") or workers.centre != "none"
         grown = workers.norm == "unit" or workers.constant > 0.0
         if (may_be_negative or grown or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:

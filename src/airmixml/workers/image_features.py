@@ -120,7 +120,7 @@ def random_filters(count: int, rng: np.random.Generator) -> NDArray[np.float32]:
 
 
 def convolution_features(images: torch.Tensor, filters: NDArray[np.float32]) -> torch.Tensor:
-    """Return the positive part of each filter's answer, averaged around 4 x 4 places; images x (filters 16).
+    """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
 
     Args:
         images: values in [0, 1]; images x height x width.
