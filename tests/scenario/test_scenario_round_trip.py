@@ -40,7 +40,7 @@ ENCODING = st.just({}) | st.fixed_dictionaries(
         "constant": real(0, 1, exclude_max=True),
         "bits": st.integers(0, 16),
     }
-)
+).filter(lambda encoding: encoding["encoder"] != "clip" or encoding["features"] == 0)
 WORKERS = st.builds(
     lambda encoding, **others: Workers(**encoding, **others),
     encoding=ENCODING,

@@ -299,8 +299,8 @@ class Scenario:
                     )
         if workers.encoder == "clip" and workers.features:
             raise ScenarioError(
-                f'workers.features = {workers.features}: must be 0 for workers.encoder = "clip", which sends the inputs '
-                "themselves; use a feature encoder"
+                f'workers.features = {workers.features}: must be 0 for workers.encoder = "clip", which sends the '
+                "inputs themselves; use a feature encoder"
             )
         may_be_negative = workers.encoder not in ("scale", "clip") or workers.centre != "none"
         grown = workers.norm == "unit" or workers.constant > 0.0
