@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
@@ -113,11 +114,13 @@ def _print(comparison: Comparison, seconds: float) -> None:
         f"against the {privacy.adversary}, {privacy.adjacency}; {len(comparison.seeds)} seed(s)",
         title_justify="left",
         title_style="bold",
+        box=SIMPLE,  # ten columns: every bar saved helps
+        padding=(0, 1, 0, 0),
     )
     other = "replace-one" if privacy.adjacency == "remove-one" else "remove-one"
     table.add_column(comparison.varied or "method", style="cyan", no_wrap=True)
-    for name in ("accuracy", "epsilon", "against", other, *_COSTS):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("accuracy [%]", "epsilon", "against", other, *_COSTS):
+        table.add_column(escape(name), justify="right", overflow="fold")
     for row in comparison.rows:
         table.add_row(*map(escape, _cells(row)))
     console.print(table)
@@ -139,12 +142,12 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     privacy, uplink, air, energy = (row[name] for name in ("privacy", "uplink_symbols", "air_seconds", "energy_joules"))
     return (
         row.get("method") or row["shown"],
-        accuracy_text(row),
+        accuracy_text(row).removesuffix(" %"),
         epsilon_text(privacy[0]),
         privacy[0]["adversary"],
         epsilon_text(privacy[1]) if len(privacy) > 1 else NONE,
         NONE if uplink is None else short_count(uplink),
-        NONE if air is None else f"{air:.3g} s",
+        NONE if air is None else f"{air:.2g} s",
         NONE if energy is None else joules(energy),
         short_count(row["worker_multiply_accumulates"]),
         f"{row['seconds']:.1f} s",
