@@ -17,6 +17,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.radio.orthogonal import local_noise_deviation, plan_orthogonal
 from airmixml.scenario import Speed
+from airmixml.study.compare import methods as compare_methods_module
 from airmixml.study.compare.methods import METHODS, choose_methods
 from airmixml.study.compare.others import samples_scenario
 from airmixml.study.compare.work import Work
@@ -149,7 +150,7 @@ def test_dp_sgd_learns(work: Work) -> None:
 
 
 def test_defaults_leave_out_what_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dp_sgd, "is_installed", lambda: False)
+    monkeypatch.setattr(compare_methods_module, "opacus_is_installed", lambda: False)
     chosen, left_out = choose_methods(None, Scenario.preset("private-mnist"), Speed())
     assert set(left_out) == {"paper", "federated-network", "dp-sgd"}
     assert left_out["dp-sgd"] == "needs Opacus: pip install airmixml[dp-sgd]"
@@ -158,3 +159,14 @@ def test_defaults_leave_out_what_cannot_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert choose_methods("paper,raw", Scenario.preset("private-mnist"), Speed())[0] == ["paper", "raw"]
     with pytest.raises(ScenarioError, match=r"--methods dp-sgd: needs Opacus"):
         choose_methods("raw,dp-sgd", SMALL, Speed())
+
+
+def test_federated_network_sends_its_parameters_every_round() -> None:
+    iris = Work(scenario=Scenario.preset("private-iris").with_overrides("workers.count=600", "radio.scheduled=600"))
+    outcome = METHODS["federated-network"].run(iris)
+    parameters = (4 + 1) * 32 + (32 + 1) * 16 + (16 + 1) * 3
+    assert outcome.uplink_symbols == 100 * parameters
+    assert outcome.privacy[0].epsilon <= 5.0 * (1 + 1e-9)
+    # 100 rounds of 512 in 600 workers: forward, backward twice, and clipping, of an average worker.
+    macs = 4 * 32 + 32 * 16 + 16 * 3
+    assert outcome.worker_multiply_accumulates == 8 + round(100 * 512 / 600 * (3 * macs + 2 * parameters))

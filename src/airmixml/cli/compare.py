@@ -60,14 +60,17 @@ def compare_command(
     """
     scenario = choose_scenario(file, preset, assignments or [], seed)
     speed = Speed(device=device, threads=threads)
+    if seeds < 1:
+        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
     if methods is not None and vary is not None:
         raise ScenarioError("--methods and --vary: give one of them; --vary runs the scenario itself at several values")
     started = time.perf_counter()
-    from airmixml.study.compare import choose_methods, compare_methods, read_values, vary_key
-    from airmixml.study.compare.writing import write_comparison
+    from airmixml.study.compare import choose_methods, read_values
 
     if vary is not None:
         key, scenarios = read_values(vary, scenario)
+        from airmixml.study.compare import vary_key  # after the checks: importing torch takes seconds
+
         folder = out or Path("runs") / f"compare-{scenario.name}-{key}"
         with progress_bars() as progress:
             comparison = vary_key(
@@ -83,6 +86,8 @@ def compare_command(
             )
     else:
         chosen, left_out = choose_methods(methods, scenario, speed)
+        from airmixml.study.compare import compare_methods
+
         folder = out or Path("runs") / f"compare-{scenario.name}"
         with progress_bars() as progress:
             comparison = compare_methods(
@@ -97,6 +102,8 @@ def compare_command(
                 data_dir=data_dir,
                 progress=progress,
             )
+    from airmixml.study.compare.writing import write_comparison
+
     files = write_comparison(comparison)
     seconds = time.perf_counter() - started
     if as_json:

@@ -6,7 +6,6 @@ Poisson batches, per-sample clipping, Gaussian noise.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import warnings
 from dataclasses import replace
@@ -25,17 +24,12 @@ from airmixml.scenario import Privacy
 from airmixml.streams import Streams
 from airmixml.workers import DataSet, Population
 
-__all__ = ["calibrate_dp_sgd", "is_installed", "learn_dp_sgd", "state_dp_sgd"]
+__all__ = ["calibrate_dp_sgd", "learn_dp_sgd", "state_dp_sgd"]
 
 # Fixed for all data sets, chosen like those of federated learning: on held-out training images of MNIST.
 _BATCHES_PER_EPOCH: Final = 12
 _EPOCHS: Final = 20
 _LEARNING_RATE: Final = 0.1
-
-
-def is_installed() -> bool:
-    """Whether Opacus can be imported."""
-    return importlib.util.find_spec("opacus") is not None
 
 
 def calibrate_dp_sgd(privacy: Privacy, workers: int) -> Design:
@@ -90,8 +84,9 @@ def learn_dp_sgd(
         device: where to compute.
         progress: told how many steps are done.
     """
-    from opacus.grad_sample import GradSampleModule
-    from opacus.optimizers import DPOptimizer
+    from opacus.grad_sample import GradSampleModuleFastGradientClipping
+    from opacus.optimizers import DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
     streams, steps = Streams(seed), design.slots
     inputs = torch.from_numpy(dataset.train_inputs).to(device)
@@ -99,15 +94,17 @@ def learn_dp_sgd(
     layer = nn.Linear(dataset.input_dim, dataset.label_dim, device=device)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
-    model = GradSampleModule(layer)
+    # Norms from the layer's inputs and errors, without forming any sample's gradient: ten times faster here.
+    model = GradSampleModuleFastGradientClipping(layer, max_grad_norm=CLIP_NORM, use_ghost_clipping=True)
     noise = torch.Generator(device=device).manual_seed(int(streams.generator("noise").integers(2**63 - 1)))
-    optimiser = DPOptimizer(
+    optimiser = DPOptimizerFastGradientClipping(
         torch.optim.Adam(model.parameters(), lr=_LEARNING_RATE),
         noise_multiplier=1.0 / math.sqrt(design.received_watts[0]),
         max_grad_norm=CLIP_NORM,
         expected_batch_size=design.scheduled,
         generator=noise,
     )
+    loss = DPLossFastGradientClipping(model, optimiser, nn.CrossEntropyLoss())
     rate = design.scheduled / design.workers
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Full backward hook")
@@ -116,7 +113,7 @@ def learn_dp_sgd(
             chosen = np.flatnonzero(streams.generator("training", step).random(population.count) < rate)
             held = torch.from_numpy(population.sample_index[chosen]).to(device)
             optimiser.zero_grad()
-            torch.autograd.backward(nn.functional.cross_entropy(model(inputs[held]), labels[held]))
+            loss(model(inputs[held]), labels[held]).backward()
             optimiser.step()
     progress("dp-sgd", steps, steps)
     trained = linear_model(layer.weight.detach().T.cpu(), layer.bias.detach().cpu())

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
-from airmixml.edge import dp_sgd
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario, Speed
-from airmixml.study.compare import others, ours
-from airmixml.study.compare.work import Outcome, Work
 from airmixml.wording import nearest, shown_name
 
-__all__ = ["METHODS", "Method", "choose_methods"]
+if TYPE_CHECKING:
+    from airmixml.study.compare.work import Outcome, Work
+
+__all__ = ["METHODS", "Method", "choose_methods", "opacus_is_installed"]
 
 _MOST_WORKERS_ON_A_CPU: Final = 20_000
+
+
+def opacus_is_installed() -> bool:
+    """Whether the library for central DP-SGD is there."""
+    return find_spec("opacus") is not None
+
+
+def _late(place: str) -> Callable[[Work], Outcome]:
+    """Return a function that is imported when it is first called: a mistake is refused before torch is loaded."""
+    module, _, name = place.partition(".")
+
+    def run(work: Work) -> Outcome:
+        outcome: Outcome = getattr(import_module(f"airmixml.study.compare.{module}"), name)(work)
+        return outcome
+
+    return run
 
 
 def _never(_scenario: Scenario, _speed: Speed) -> str:
@@ -28,7 +46,7 @@ def _slow_on_a_cpu(scenario: Scenario, speed: Speed) -> str:
 
 
 def _needs_opacus(_scenario: Scenario, _speed: Speed) -> str:
-    return "" if dp_sgd.is_installed() else "needs Opacus: pip install airmixml[dp-sgd]"
+    return "" if opacus_is_installed() else "needs Opacus: pip install airmixml[dp-sgd]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,32 +67,32 @@ class Method:
 
 
 METHODS: Final[dict[str, Method]] = {
-    "airmix": Method(about="the scenario itself", run=ours.run_airmix),
+    "airmix": Method(about="the scenario itself", run=_late("ours.run_airmix")),
     "mixup-features": Method(
         about="its features as samples, mixed over the air in many slots, learnt in closed form",
-        run=ours.run_mixup_features,
+        run=_late("ours.run_mixup_features"),
     ),
     "paper": Method(
         about="the paper's way: raw samples mixed over the air, its network",
-        run=ours.run_paper,
+        run=_late("ours.run_paper"),
         left_out=_slow_on_a_cpu,
     ),
     "federated": Method(
         about="clipped gradients of a linear softmax on the same features, added up over the air every round",
-        run=others.run_federated,
+        run=_late("others.run_federated"),
     ),
     "federated-network": Method(
         about="the same with the paper's network on raw samples",
-        run=others.run_federated_network,
+        run=_late("others.run_federated_network"),
         left_out=_slow_on_a_cpu,
     ),
     "dp-sgd": Method(
         about="central DP-SGD (Opacus) of that linear softmax; a trusted curator holds all samples",
-        run=others.run_dp_sgd,
+        run=_late("others.run_dp_sgd"),
         needs=_needs_opacus,
     ),
-    "local-dp": Method(about="every worker adds its own noise and sends alone", run=others.run_local_dp),
-    "raw": Method(about="every worker sends its features alone, in the clear", run=others.run_raw),
+    "local-dp": Method(about="every worker adds its own noise and sends alone", run=_late("others.run_local_dp")),
+    "raw": Method(about="every worker sends its features alone, in the clear", run=_late("others.run_raw")),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,7 +148,7 @@ def _place_labels(axis: Axes, points: list[dict[str, Any]], errors: dict[str, fl
         )
 
 
-def _overlap(box: tuple[float, ...], others: list[tuple[float, ...]]) -> float:
+def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> float:
     """Return the area that a box (middle and size) shares with others or has outside the axis."""
     x, y, width, height = box
     shared = sum(
