@@ -103,6 +103,7 @@ def compare_methods(
     jobs = {name: (scenario, METHODS[name].run) for name in methods}
     identity = {**identity_of(scenario.with_seed(0)), "compared": "methods"}
     means = _Means(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    find_device(means.speed.device)
     failed: dict[str, str] | None = {} if may_fail else None
     numbers = _seeds(scenario, seeds)
     with writing_to(out), enter_folder(out, identity, force=force) as folder:
@@ -140,6 +141,7 @@ def vary_key(
     table, _, entry = key.rpartition(".")
     identity["scenario"] = {**identity["scenario"], table: {**identity["scenario"][table], entry: None}}
     means = _Means(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    find_device(means.speed.device)
     numbers = _seeds(scenario, seeds)
     with writing_to(out), enter_folder(out, identity, force=force) as folder:
         results, kept = _run_all(jobs, numbers, folder, means, None)
@@ -169,7 +171,6 @@ def _run_all(
 
     ``failed`` takes the jobs that the package refuses, with its line; without it the refusal is raised.
     """
-    find_device(means.speed.device)
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in jobs}
     kept = done = 0
     for seed in seeds:

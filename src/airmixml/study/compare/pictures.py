@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -172,8 +173,10 @@ def _values(comparison: Comparison) -> Figure:
     means = [100.0 * row["accuracy"]["mean"] for row in rows]
     spread = [100.0 * (row["accuracy"]["deviation"] or 0.0) for row in rows]
     top.errorbar(places, means, yerr=spread, fmt="o-", color=_OURS, capsize=3, linewidth=1.6)
-    for place, mean in zip(places, means, strict=True):
-        top.annotate(f"{mean:.1f}", (place, mean), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8.5)
+    for place, mean, above in zip(places, means, spread, strict=True):
+        top.annotate(
+            f"{mean:.1f}", (place, mean + above), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=9
+        )
     top.set_ylabel("accuracy [%]")
     top.margins(y=0.18)
     for number, (kind, style) in enumerate((("own", "s-"), ("other", "d--"))):
@@ -188,12 +191,27 @@ def _values(comparison: Comparison) -> Figure:
             values = [max(each["epsilon"], 1e-6) for _, each in known]
             middle.plot([place for place, _ in known], values, style, color=_EPSILON, label=label, linewidth=1.4)
     middle.set(ylabel="ε achieved", yscale="log")
-    middle.margins(y=0.18)
     middle.legend(fontsize=8.5)
-    bottom.plot(places, [row["energy_joules"] for row in rows], "^-", color=_ENERGY, linewidth=1.4)
-    bottom.set(ylabel="energy, all workers [J]", yscale="log", xlabel=key)
-    bottom.margins(y=0.18)
+    energies = [row["energy_joules"] for row in rows]
+    bottom.plot(places, energies, "^-", color=_ENERGY, linewidth=1.4)
+    bottom.set(ylabel="energy, all workers", yscale="log", xlabel=key)
     bottom.set_xticks(places, [row["shown"] for row in rows])
+    _plain_ticks(middle, lambda value: f"{value:g}")
+    _plain_ticks(bottom, joules)
     for axis in (top, middle, bottom):
         axis.grid(alpha=0.25)
     return figure
+
+
+def _plain_ticks(axis: Axes, text: Callable[[float], str]) -> None:
+    """Give a logarithmic axis at least a factor of five and ticks at 1, 2, 5, 10, ..., without powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in axis.lines])
+    low, high = float(drawn.min()), float(drawn.max())
+    room = 1.4 * max(1.0, math.sqrt(5.0 * low / high))
+    axis.set_ylim(low / room, high * room)
+    many = high / low > 1e3
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(lambda value, _place: text(value))
+    axis.yaxis.set_minor_formatter(NullFormatter())
