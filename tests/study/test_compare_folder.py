@@ -39,10 +39,11 @@ def test_a_deleted_result_alone_is_run_again(tmp_path: Path, runs: list[tuple[st
     assert len(runs) == 4
     (out / "results" / "raw-seed1.json").unlink()
     (out / "results" / "airmix-seed0.json").write_text('{"accuracy": 0.')  # as a broken disk leaves it
+    (out / "results" / "raw-seed0.json").write_text('{"accuracy": 0.5}')  # as somebody leaves it
     runs.clear()
     again = compare_methods(IRIS, ["airmix", "raw"], seeds=2, out=out)
-    assert sorted(runs) == [("airmix", 0), ("raw", 1)]
-    assert again.kept == 2
+    assert sorted(runs) == [("airmix", 0), ("raw", 0), ("raw", 1)]
+    assert again.kept == 1
     for before, after in zip(first.rows, again.rows, strict=True):
         assert before["accuracy"] == after["accuracy"]
 

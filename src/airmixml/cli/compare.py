@@ -154,7 +154,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         privacy[0]["adversary"],
         epsilon_text(privacy[1]) if len(privacy) > 1 else NONE,
         NONE if uplink is None else short_count(uplink),
-        NONE if air is None else f"{air:.2g} s",
+        NONE if air is None else f"{air:.3g} s",
         NONE if energy is None else joules(energy),
         short_count(row["worker_multiply_accumulates"]),
         f"{row['seconds']:.1f} s",

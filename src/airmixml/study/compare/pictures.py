@@ -74,7 +74,7 @@ def _bars(axis: Axes, rows: list[dict[str, Any]]) -> None:
     )
     for place, mean, row in zip(places, means, rows, strict=True):
         privacy = row["privacy"][0]
-        text = f"{mean:.1f} %    ε = {epsilon_text(privacy)} vs. {privacy['adversary']}"
+        text = f"{mean:.2f} %    ε = {epsilon_text(privacy)} vs. {privacy['adversary']}"
         inside = mean > 55.0
         axis.text(
             1.5 if inside else mean + 2.5, place, text, va="center", fontsize=9, color="white" if inside else "0.15"
@@ -92,18 +92,6 @@ def _costs(axis: Axes, rows: list[dict[str, Any]]) -> None:
     errors = {row["method"]: max(100.0 * (1.0 - row["accuracy"]["mean"]), _SMALLEST_ERROR) for row in rows}
     for row in points:
         axis.plot(row["uplink_symbols"], errors[row["method"]], "o", color=_colour(row), markersize=9, zorder=3)
-    for row in rows:
-        if not row["uplink_symbols"]:
-            axis.axhline(errors[row["method"]], color=_colour(row), linestyle="--", linewidth=1.2, zorder=1)
-            axis.annotate(
-                f"{row['method']}: no radio",
-                (0.01, errors[row["method"]]),
-                xycoords=("axes fraction", "data"),
-                xytext=(0, 3),
-                textcoords="offset points",
-                fontsize=9,
-                color=_colour(row),
-            )
     low, high = min(errors.values()), max(errors.values())
     axis.set(xscale="log", yscale="log", ylim=(min(high * 1.8, 130.0), low / 1.8))
     ticks = [tick for tick in _ACCURACY_TICKS if low / 1.8 <= 100.0 - tick <= high * 1.8]
@@ -112,41 +100,50 @@ def _costs(axis: Axes, rows: list[dict[str, Any]]) -> None:
     if points:
         uses = [row["uplink_symbols"] for row in points]
         axis.set_xlim(min(uses) / 6.0, max(uses) * 6.0)
-        _place_labels(axis, points, errors)
+        _place_labels(axis, rows, errors)
     axis.set(xlabel="uplink symbols of the whole run, all workers (log)", ylabel="accuracy [%] (error: log)")
     axis.set_title("What it costs on the air", fontsize=11)
     axis.grid(alpha=0.25)
 
 
-def _place_labels(axis: Axes, points: list[dict[str, Any]], errors: dict[str, float]) -> None:
-    """Write each point's name and energy beside it, where no other name or point is: boxes in typographic points."""
-    low, high = np.log10(axis.get_xlim()), np.log10(axis.get_ylim())
+def _place_labels(axis: Axes, rows: list[dict[str, Any]], errors: dict[str, float]) -> None:
+    """Write names beside points and on lines, where nothing else is; all boxes in typographic points.
+
+    A method without a radio has no place along the axis: it is a line.
+    """
+    (left, right), (bottom, top) = np.log10(axis.get_xlim()), np.log10(axis.get_ylim())
+    heights = {name: _HEIGHT_POINTS * (np.log10(error) - bottom) / (top - bottom) for name, error in errors.items()}
+    points = [row for row in rows if row["uplink_symbols"]]
+    lines = [row for row in rows if not row["uplink_symbols"]]
     places = {
-        row["method"]: (
-            _WIDTH_POINTS * (np.log10(row["uplink_symbols"]) - low[0]) / (low[1] - low[0]),
-            _HEIGHT_POINTS * (np.log10(errors[row["method"]]) - high[0]) / (high[1] - high[0]),
-        )
-        for row in points
+        row["method"]: _WIDTH_POINTS * (np.log10(row["uplink_symbols"]) - left) / (right - left) for row in points
     }
-    boxes = [(x, y, _MARKER_POINTS, _MARKER_POINTS) for x, y in places.values()]
+    boxes = [(place, heights[name], _MARKER_POINTS, _MARKER_POINTS) for name, place in places.items()]
+    boxes += [(_WIDTH_POINTS / 2.0, heights[row["method"]], _WIDTH_POINTS, 3.0) for row in lines]
     for row in points:
         text = f"{row['method']}\n{joules(row['energy_joules'])}"
         width, height = _LETTER_POINTS * max(map(len, text.split("\n"))), 24.0
         beside = width / 2.0 + 9.0
-        sides = [(0.0, 21.0), (0.0, -21.0), (beside, 0.0), (-beside, 0.0), (0.0, 47.0), (0.0, -47.0)]
-        x, y = places[row["method"]]
+        sides = [(0.0, 21.0), (0.0, -21.0), (-beside, 0.0), (beside, 0.0), (-beside, -16.0), (beside, -16.0)]
+        x, y = places[row["method"]], heights[row["method"]]
         shift = min(sides, key=lambda side: _overlap((x + side[0], y + side[1], width, height), boxes))
         boxes.append((x + shift[0], y + shift[1], width, height))
-        axis.annotate(
-            text,
-            (row["uplink_symbols"], errors[row["method"]]),
-            xytext=shift,
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontsize=9,
-            color=_colour(row),
-        )
+        _write(axis, text, (float(row["uplink_symbols"]), errors[row["method"]]), shift, _colour(row))
+    for row in lines:
+        name, text = row["method"], f"{row['method']}: no radio"
+        axis.axhline(errors[name], color=_colour(row), linestyle="--", linewidth=1.2, zorder=1)
+        width = _LETTER_POINTS * len(text)
+        spots = [(share * _WIDTH_POINTS, shift) for shift in (8.0, -8.0) for share in (0.5, 0.65, 0.35, 0.85, 0.15)]
+        spot = min(spots, key=lambda spot: _overlap((spot[0], heights[name] + spot[1], width, 9.0), boxes))
+        where = 10.0 ** (left + (right - left) * spot[0] / _WIDTH_POINTS)
+        boxes.append((spot[0], heights[name] + spot[1], width, 9.0))
+        _write(axis, text, (where, errors[name]), (0.0, spot[1]), _colour(row))
+
+
+def _write(axis: Axes, text: str, place: tuple[float, float], shift: tuple[float, float], colour: str) -> None:
+    axis.annotate(
+        text, place, xytext=shift, textcoords="offset points", ha="center", va="center", fontsize=9, color=colour
+    )
 
 
 def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> float:
