@@ -39,7 +39,7 @@ from airmixml.study.seeds import summarise_seeds
 from airmixml.version import __version__
 from airmixml.workers import load_dataset, worker_cost
 
-__all__ = ["run"]
+__all__ = ["identity_of", "run"]
 
 RUNS_FOLDER = Path("runs")
 
@@ -96,14 +96,14 @@ def run(
 
 
 def _claim(scenario: Scenario, seeds: int, out: Path | str | None, force: bool) -> AbstractContextManager[RunFolder]:
-    identity = {**_identity(scenario), "seeds": seeds}
+    identity = {**identity_of(scenario), "seeds": seeds}
     if out is not None:
         return claim_folder(Path(out), identity, force=force)
     name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
     return claim_free_folder(RUNS_FOLDER, name, identity)
 
 
-def _identity(scenario: Scenario) -> dict[str, Any]:
+def identity_of(scenario: Scenario) -> dict[str, Any]:
     """Return what must be equal for an interrupted run to be gone on with: scenario, version, the user's data."""
     data, digest = os.path.expanduser(scenario.workers.dataset), ""
     # Else a data set known by name, or something that loading will complain about.
@@ -123,7 +123,7 @@ def _run_each(scenario: Scenario, seeds: int, whole: RunFolder, means: _Means) -
         if (whole.work / name).exists():
             runs.append(load_metrics(whole.work / name))
             continue
-        with claim_folder(whole.work / name, _identity(single)) as folder:
+        with claim_folder(whole.work / name, identity_of(single)) as folder:
             metrics = _run_one(single, folder, means)
             _finish(single, metrics, folder, whole.final / name)
         runs.append(metrics)

@@ -1,0 +1,161 @@
+"""``airmix compare``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from airmixml.cli.run import choose_scenario
+from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.errors import ScenarioError
+from airmixml.scenario import Speed
+from airmixml.wording import joules
+
+if TYPE_CHECKING:
+    from airmixml.study.compare import Comparison
+
+__all__ = ["compare_command"]
+
+_COSTS = ("symbols", "air time", "energy", "MACs", "wall time")
+
+
+def compare_command(
+    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
+    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1."),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="airmix, mixup-features, paper, federated, federated-network, dp-sgd, local-dp, raw; commas between "
+            "them [default: all that can run].",
+        ),
+    ] = None,
+    vary: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=V1,V2,...", help="Instead of methods: the scenario itself at these values."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the (first) run.")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of runs with consecutive seeds.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for table, picture and results [default: runs/compare-NAME].")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace another comparison in that folder.")] = False,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    threads: Annotated[int, typer.Option(help="CPU threads (0: as many as there are cores).")] = 0,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+) -> None:
+    """Put a scenario beside its alternatives on the same data, channel and privacy target: one table, one picture.
+
+    Finished results are kept: the same command goes on where it was interrupted, and more seeds or methods add to it.
+    """
+    scenario = choose_scenario(file, preset, assignments or [], seed)
+    speed = Speed(device=device, threads=threads)
+    if seeds < 1:
+        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    if methods is not None and vary is not None:
+        raise ScenarioError("--methods and --vary: give one of them; --vary runs the scenario itself at several values")
+    started = time.perf_counter()
+    from airmixml.study.compare import choose_methods, read_values
+
+    if vary is not None:
+        key, scenarios = read_values(vary, scenario)
+        from airmixml.study.compare import vary_key  # after the checks: importing torch takes seconds
+
+        folder = out or Path("runs") / f"compare-{scenario.name}-{key}"
+        with progress_bars() as progress:
+            comparison = vary_key(
+                scenario,
+                key,
+                scenarios,
+                seeds=seeds,
+                out=folder,
+                force=force,
+                speed=speed,
+                data_dir=data_dir,
+                progress=progress,
+            )
+    else:
+        chosen, left_out = choose_methods(methods, scenario, speed)
+        from airmixml.study.compare import compare_methods
+
+        folder = out or Path("runs") / f"compare-{scenario.name}"
+        with progress_bars() as progress:
+            comparison = compare_methods(
+                scenario,
+                chosen,
+                left_out=left_out,
+                may_fail=methods is None,
+                seeds=seeds,
+                out=folder,
+                force=force,
+                speed=speed,
+                data_dir=data_dir,
+                progress=progress,
+            )
+    from airmixml.study.compare.writing import write_comparison
+
+    files = write_comparison(comparison)
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json(
+            {**comparison.to_dict(), "out": str(folder), "files": [str(path) for path in files], "seconds": seconds}
+        )
+        return
+    _print(comparison, seconds)
+
+
+def _print(comparison: Comparison, seconds: float) -> None:
+    privacy = comparison.scenario.privacy
+    table = Table(
+        title=f"{escape(comparison.scenario.name)}: target epsilon {privacy.epsilon:g}, delta {privacy.delta:g} "
+        f"against the {privacy.adversary}, {privacy.adjacency}; {len(comparison.seeds)} seed(s)",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE,  # ten columns: every bar saved helps
+        padding=(0, 1, 0, 0),
+    )
+    other = "replace-one" if privacy.adjacency == "remove-one" else "remove-one"
+    table.add_column(comparison.varied or "method", style="cyan", no_wrap=True)
+    for name in ("accuracy [%]", "epsilon", "against", other, *_COSTS):
+        table.add_column(escape(name), justify="right", overflow="fold")
+    for row in comparison.rows:
+        table.add_row(*map(escape, _cells(row)))
+    console.print(table)
+    if comparison.left_out:
+        reasons = "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items())
+        console.print(f"left out: {escape(reasons)}", soft_wrap=True)
+    kept = f" ({comparison.kept} results were there already)" if comparison.kept else ""
+    console.print(
+        f"{seconds:.1f} s{kept}; everything in [bold]{escape(str(comparison.out / 'compare.md'))}[/bold], picture in "
+        f"{escape(str(comparison.out / 'compare.png'))}",
+        soft_wrap=True,
+    )
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return short texts: the table is to fit a terminal; the files have all digits."""
+    from airmixml.study.compare.tables import NONE, accuracy_text, epsilon_text, short_count
+
+    privacy, uplink, air, energy = (row[name] for name in ("privacy", "uplink_symbols", "air_seconds", "energy_joules"))
+    return (
+        row.get("method") or row["shown"],
+        accuracy_text(row).removesuffix(" %"),
+        epsilon_text(privacy[0]),
+        privacy[0]["adversary"],
+        epsilon_text(privacy[1]) if len(privacy) > 1 else NONE,
+        NONE if uplink is None else short_count(uplink),
+        NONE if air is None else f"{air:.3g} s",
+        NONE if energy is None else joules(energy),
+        short_count(row["worker_multiply_accumulates"]),
+        f"{row['seconds']:.1f} s",
+    )

@@ -1,0 +1,31 @@
+"""Table and picture of a comparison, as files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from airmixml.study.compare.comparison import Comparison
+from airmixml.study.compare.folder import writing_to
+from airmixml.study.compare.pictures import draw_comparison
+from airmixml.study.compare.tables import comparison_csv, comparison_table
+from airmixml.study.files import write_text
+
+__all__ = ["write_comparison"]
+
+
+def write_comparison(comparison: Comparison) -> list[Path]:
+    """Write the table as Markdown, CSV, LaTeX and JSON and the picture as PNG and SVG; return the files."""
+    stem = comparison.out / "compare"
+    table = comparison_table(comparison)
+    texts = {
+        ".md": table.to_markdown() + "\n![comparison](compare.png)\n",
+        ".csv": comparison_csv(comparison),
+        ".tex": table.to_latex(),
+        ".json": json.dumps(comparison.to_dict(), indent=1, allow_nan=False) + "\n",
+    }
+    with writing_to(comparison.out):
+        for suffix, text in texts.items():
+            write_text(stem.with_suffix(suffix), text)
+        pictures = draw_comparison(comparison, stem)
+    return [*(stem.with_suffix(suffix) for suffix in texts), *pictures]

@@ -1,0 +1,47 @@
+"""``airmix compare`` as a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+IRIS = ("compare", "--preset", "private-iris")
+
+
+def test_one_json_object_with_rows(airmix: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
+    done = airmix(*IRIS, "--methods", "airmix,raw", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [row["method"] for row in result["rows"]] == ["airmix", "raw"]
+    assert result["rows"][0]["privacy"][0]["adversary"] == "server"
+    assert all((tmp_path / name).exists() for name in result["files"])
+    table = airmix(*IRIS, "--methods", "airmix,raw")
+    assert table.returncode == 0
+    assert "2 results were there already" in table.stdout
+    assert "compare.png" in table.stdout
+    other = airmix(*IRIS, "--methods", "raw", "--set", "privacy.epsilon=1")
+    assert (other.returncode, other.stderr.count("\n")) == (2, 1)
+    assert "other settings" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--methods", "airmix,federatd"), ("--methods federatd", "did you mean federated?")),
+        (("--vary", "privacy.epsilom=1,2"), ("privacy.epsilom", "privacy.epsilon")),
+        (("--vary", "workers.bits=1,99"), ("workers.bits = 99", "at most 16")),
+        (("--vary", "workers.bits"), ("--vary workers.bits", "KEY=V1,V2,...")),
+        (("--vary", "learner.hidden_units=1,2"), ("--vary learner.hidden_units", "list")),
+        (("--vary", "privacy.epsilon=1,2", "--methods", "raw"), ("--methods and --vary", "give one of them")),
+        (("--set", "mixing.power=max"), ('mixing.power = "max"', "--set mixing.power=dp")),
+        (("--seeds", "0"), ("seeds = 0", "at least 1")),
+    ],
+)
+def test_mistakes_cost_one_line(refused: Callable[..., str], arguments: tuple[str, ...], said: tuple[str, ...]) -> None:
+    line = refused(*IRIS, *arguments)
+    for part in said:
+        assert part in line
