@@ -43,6 +43,7 @@ class TrainingHistory:
     loss: list[float] = field(default_factory=list)
     test_accuracy: list[float] = field(default_factory=list)
     class_accuracy: list[float] = field(default_factory=list)
+    class_names: list[str] = field(default_factory=list)
 
     @property
     def final_accuracy(self) -> float:
@@ -147,6 +148,7 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
         truth = torch.from_numpy(dataset.test_labels)
         right = class_scores(model, torch.from_numpy(dataset.test_inputs)).argmax(dim=1) == truth
         history.test_accuracy.append(float(right.double().mean()))
+        history.class_names += dataset.class_names
         history.class_accuracy += [
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)

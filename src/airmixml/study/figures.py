@@ -64,9 +64,10 @@ def _draw(mixtures: Transmission, history: TrainingHistory, folder: Path) -> Pat
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
     name = scenario.name.replace("$", r"\$")  # not the beginning of a formula
+    slots = "1 slot" if scenario.radio.slots == 1 else f"{scenario.radio.slots:,} slots"
     return (
-        f"{name}: {scenario.workers.count:,} workers, {scenario.radio.slots:,} slots of "
-        f"{scenario.radio.scheduled}  ·  final accuracy {100 * history.final_accuracy:.1f} %  ·  "
+        f"{name}: {scenario.workers.count:,} workers, {slots} of {scenario.radio.scheduled:,}  ·  "
+        f"final accuracy {100 * history.final_accuracy:.1f} %  ·  "
         f"ε = {privacy.epsilon:.4g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     )
 
@@ -173,7 +174,7 @@ def _class_bars(axis: Axes, history: TrainingHistory) -> None:
     axis.axhline(final, color=_RECEIVED, label=f"all classes {final:.1f} %")
     low = max(0.0, 5.0 * np.floor(np.nanmin(percent) / 5.0) - 5.0)
     axis.set(xlabel="class", ylabel="accuracy on clean test set (%)", ylim=(low, 100.5), title="Accuracy of each class")
-    axis.set_xticks(np.arange(len(percent)))
+    axis.set_xticks(np.arange(len(percent)), history.class_names)
     axis.legend(loc="lower right", fontsize=8)
 
 
