@@ -112,7 +112,7 @@ def tables(rows: list[Row]) -> dict[str, str]:
         "learners": by_epsilon("learner", part("learners")),
         "slots": by_epsilon("slots", part("slots")),
         "networks": networks(part("networks")),
-        "bits": bits(part("bits"), part("bits, samples")),
+        "bits": bits(part("bits"), part("bits of samples")),
     }
 
 

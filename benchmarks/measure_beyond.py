@@ -90,7 +90,7 @@ def entries(seeds: int, parts: set[str]) -> list[Entry]:
             moments("slots", slots, f"radio.slots={slots}")
     for bits in range(9):
         add("bits", str(bits), "private-mnist", f"workers.bits={bits}", gpu=True)
-        add("bits, samples", str(bits), "private-mnist-release", f"workers.bits={bits}", gpu=True, runs=1)
+        add("bits of samples", str(bits), "private-mnist-release", f"workers.bits={bits}", gpu=True, runs=1)
     for epsilon in ("10", "100"):
         for loss in ("cross-entropy", "squared", "brier"):
             changes = (f"privacy.epsilon={epsilon}", f"learner.loss={loss}")
