@@ -44,15 +44,25 @@ def table(head: list[str], lines: list[list[str]]) -> str:
 def targets(rows: list[Row]) -> str:
     lines = []
     for row in rows:
-        own, other = row["privacy"][0], row["privacy"][2]
+        own, server, other = row["privacy"][:3]
         bound = f"{own['adversary']}, {own['accountant']}"
         stated = f"({own['epsilon']:.4g}, {own['delta']:g})"
         seeds = f"{len(row['accuracies'])} seeds"
         accuracy = f"**{percent(row)}**"
         lines.append(
-            [row["name"], bound, stated, f"{other['epsilon']:.4g}", accuracy, seeds, ASKED.get(row["name"], "")]
+            [
+                row["name"],
+                bound,
+                stated,
+                f"{other['epsilon']:.4g}",
+                f"{server['epsilon']:.4g}",
+                accuracy,
+                seeds,
+                ASKED.get(row["name"], ""),
+            ]
         )
-    head = ["run", "adversary, bound", "(epsilon, delta)", "epsilon, replace-one", "test accuracy", "over", "asked"]
+    head = ["run", "adversary, bound", "(epsilon, delta)", "epsilon, replace-one", "epsilon from the server"]
+    head += ["test accuracy", "over", "asked"]
     return table(head, lines)
 
 

@@ -149,10 +149,10 @@ def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
     }
 
 
-def rows_of(results: dict[Entry, dict[str, Any]]) -> list[dict[str, Any]]:
+def rows_of(results: dict[Entry, dict[str, Any]], order: dict[Entry, int]) -> list[dict[str, Any]]:
     """Return one row per part, name and changes, the seeds together."""
     rows: dict[tuple[str, str, tuple[str, ...]], dict[str, Any]] = {}
-    for entry, result in sorted(results.items(), key=lambda pair: pair[0].seed):
+    for entry, result in sorted(results.items(), key=lambda pair: order[pair[0]]):
         row = rows.setdefault(
             (entry.part, entry.name, entry.changes),
             {
@@ -182,6 +182,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     chosen = entries(arguments.seeds, set(filter(None, arguments.parts.split(","))))
+    arguments.order = {entry: place for place, entry in enumerate(chosen)}
     chosen.sort(key=lambda entry: not entry.on_gpu)  # the long ones first
     results: dict[Entry, dict[str, Any]] = {}
     failures: list[str] = []
@@ -200,7 +201,12 @@ def main() -> None:
 
 
 def write(arguments: argparse.Namespace, results: dict[Entry, dict[str, Any]], failures: list[str]) -> None:
-    result = {"airmixml": __version__, "device": arguments.device, "rows": rows_of(results), "failures": failures}
+    result = {
+        "airmixml": __version__,
+        "device": arguments.device,
+        "rows": rows_of(results, arguments.order),
+        "failures": failures,
+    }
     show_and_write(result, arguments.out)
 
 

@@ -8,8 +8,9 @@ import pytest
 from airmixml import Scenario
 from airmixml.edge import learn_from_stream
 from airmixml.edge.closed_form import ReceivedMoments
+from airmixml.radio.ratios import varying_share
 from airmixml.streams import Streams
-from airmixml.study.learning_noise import LearningNoise, SlotQuality, learning_noise, varying_share
+from airmixml.study.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.workers import Signal, load_dataset
 
 FEATURES, CLASSES = 60, 8

@@ -97,9 +97,15 @@ class SumOfMoments:
         size, classes = self._signal.features, self._signal.classes
         inputs, labels = torch.as_tensor(self._inputs), torch.as_tensor(self._labels)
         deviation = math.sqrt(noise_variance / self._slots)
+        second = unpack_symmetric(inputs / self._slots, size)
+        cross = (labels / self._slots).reshape(size, classes)
+        if self._signal.bits and self._constant:
+            # Rounded vectors were sent more softly; how much so is seen in what should add up to the constant.
+            softer = float(cross[-1].sum()) / self._constant
+            second, cross, deviation = second / softer, cross / softer, deviation / softer
         return ReceivedMoments(
-            second=unpack_symmetric(inputs / self._slots, size),
-            cross=(labels / self._slots).reshape(size, classes),
+            second=second,
+            cross=cross,
             input_mean=inputs.new_zeros(size),
             label_mean=inputs.new_zeros(classes),
             noise_edge=deviation * math.sqrt(2.0 * size),
@@ -127,8 +133,8 @@ class MixtureMoments:
     def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
         """Return the covariances of the samples: those of the mixtures less the noise, over the share that is kept.
 
-        The covariance of T independent slots with eigenvalues near v errs by up to 2 v sqrt(d / T), where v is that of
-        the noise and, on average, of the mixtures themselves.
+        The covariance of T independent slots with eigenvalues near v errs by up to v (2 g + g^2), g = sqrt(d / T)
+        (Marchenko and Pastur 1967), where v is that of the noise and, on average, of the mixtures themselves.
         """
         assert self._sums is not None
         assert self._products is not None
@@ -143,7 +149,7 @@ class MixtureMoments:
             cross=covariance[:, size:] / variance_share - moved[:, size:],
             input_mean=mean[:size],
             label_mean=mean[size:],
-            noise_edge=2.0 * level * math.sqrt(size / self._slots) / variance_share,
+            noise_edge=level * (2.0 * math.sqrt(size / self._slots) + size / self._slots) / variance_share,
         )
 
 

@@ -70,7 +70,7 @@ def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity
     long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be radiated.
     """
     if scenario.radio.slot_seconds:
-        return scenario.radio.slot_seconds
+        return signal.slot_seconds(scenario.radio)
     return min(sensitivity.removal, float(signal.symbols)) / SYMBOLS_PER_SECOND
 
 

@@ -15,6 +15,7 @@ from airmixml.radio.centring import centre_privately
 from airmixml.radio.design import check_privacy_target
 from airmixml.radio.draws import check_family
 from airmixml.radio.report import AirReport
+from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.transmission import MixtureBlock, simulate_family_blocks
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
@@ -178,6 +179,8 @@ def transmit_family(
             _check_finite(scenario, block)
         examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
         progress("over the air", blocks[0].first_slot + blocks[0].slots, slots)
+    if not reports[0].largest_power_watts:
+        raise ScenarioError(NOBODY_SENT)
     return [
         Transmission(scenario=scenario, dataset=dataset, population=population, report=report, examples=example)
         for scenario, example, report in zip(scenarios, examples, reports, strict=True)

@@ -1,7 +1,8 @@
 """Digital symbols: each is rounded to one of the levels that b bits can name, at random so that it is right on average.
 
 The vector may be longer after rounding. The worker then sends all of it more softly, so that the norm that it has
-declared holds whatever the number of bits: fewer bits cost accuracy, never privacy or energy.
+declared holds whatever the number of bits: a removal moves no more than before, and no more energy is spent. A
+replacement may move more, since rounded vectors can point apart.
 """
 
 from __future__ import annotations

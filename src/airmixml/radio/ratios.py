@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from airmixml.scenario import Mixing
 
-__all__ = ["dirichlet_mix", "draw_ratios", "equal_mix", "non_mix", "uniform_prior"]
+__all__ = ["dirichlet_mix", "draw_ratios", "equal_mix", "non_mix", "uniform_prior", "varying_share"]
 
 
 def uniform_prior(scheduled: int) -> NDArray[np.float64]:
@@ -55,3 +55,25 @@ def draw_ratios(mixing: Mixing, scheduled: int, slots: int, rng: np.random.Gener
     if mixing.policy == "equalmix":
         return equal_mix(prior, slots)
     return dirichlet_mix(mixing.alpha, prior, slots, rng)
+
+
+def varying_share(square_share: float, scheduled: int, workers: int, *, poisson: bool) -> float:
+    """Return how much of a worker's variation a slot carries: the variance of the mixture over that of the samples.
+
+    Of N workers drawn without replacement with shares that add up to 1 it is (sum_i q_i^2 - 1 / N) N / (N - 1): where
+    everybody sends the same share, every slot is the same. With a coin of rate r each it is (1 - r) / |N_t| of
+    E[x x^T], mean and all; how many tossed heads is nobody's to know, so that does not enter.
+
+    Args:
+        square_share: mean of sum_i q_i^2.
+        scheduled: |N_t|.
+        workers: N.
+        poisson: whether each worker tosses its own coin.
+    """
+    if poisson:
+        return (1.0 - scheduled / workers) / scheduled
+    if workers == 1:
+        return 0.0
+    # Equal shares of all leave nothing but rounding.
+    left = (square_share - 1.0 / workers) * workers / (workers - 1)
+    return left if left > 1e-9 * square_share else 0.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.radio.histogram import DecibelHistogram
+from airmixml.radio.ratios import varying_share
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import Scenario
@@ -15,8 +16,6 @@ from airmixml.units import dbm_to_watts, ratio_to_db
 from airmixml.workers import DataSet
 
 __all__ = ["AirReport"]
-
-_NOTHING: Final = 1e-9
 
 
 class AirReport(Tally):
@@ -50,24 +49,14 @@ class AirReport(Tally):
         return self._noise_variance_sum / self.slots
 
     @property
-    def square_share(self) -> float:
-        """Mean over the slots of sum_i q_i^2."""
-        return self._square_share_sum / self.slots
-
-    @property
     def variance_share(self) -> float:
-        """How much of the variance of the N workers' samples the mixtures' own variance is.
-
-        Of shares that sum to 1, drawn for some of the N without replacement, (N S - 1) / (N - 1) with S = E sum q^2. Of
-        coins with heads at the rate r, (1 - r) S of the samples' second moments, which know no mean. 0 where everybody
-        sends alike in every slot, so that no mixture differs from another.
-        """
-        share, workers = self.square_share, self.scenario.workers.count
-        if self.scenario.radio.schedule == "poisson":
-            kept = (1.0 - self.scenario.sampling_rate) * share
-        else:
-            kept = (workers * share - 1.0) / max(workers - 1, 1)
-        return kept if kept > _NOTHING * share else 0.0
+        """How much of the variance of the N workers' samples the mixtures' own variance is; see ``varying_share``."""
+        return varying_share(
+            self._square_share_sum / self.slots,
+            self.scenario.radio.scheduled,
+            self.scenario.workers.count,
+            poisson=self.scenario.radio.schedule == "poisson",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""

@@ -20,12 +20,17 @@ from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 
-__all__ = ["draw_schedule", "draw_schedule_of", "presence_of", "seats_of"]
+__all__ = ["NOBODY_SENT", "draw_schedule", "draw_schedule_of", "presence_of", "seats_of"]
 
 _SPARE_DRAWS: Final = 4
 _DENSE_CELLS: Final = 4_000_000
-# More workers than there are seats would toss heads in a slot with this probability; it is far below any delta.
-_NO_SEAT_LEFT: Final = 1e-20
+# More workers than there are seats would toss heads in a slot with this probability: over 10^12 slots, the most there
+# are, far below the smallest delta that a scenario with a Poisson schedule may ask for.
+_NO_SEAT_LEFT: Final = 1e-30
+NOBODY_SENT: Final = (
+    "radio.scheduled: nobody tossed heads in any slot; schedule more workers on average, run more slots, or use "
+    "another seed"
+)
 
 
 def draw_schedule(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final, Protocol
 
+import numpy as np
 import torch
 
+from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.radio.quantiser import quantise, shorten
 from airmixml.scenario import Scenario
@@ -17,6 +19,7 @@ __all__ = ["MomentSender", "SampleSender", "Sender", "make_sender", "pack_symmet
 
 _NUMBERS_AT_ONCE: Final = 1 << 25
 _SHORT_RANGE: Final = 3.0
+_ROUNDING_ABOVE: Final = 1.0 + 1e-5
 _RANGE_OF_TWO_BITS: Final = 10.0
 _LONG_RANGE: Final = 20.0
 
@@ -37,6 +40,7 @@ def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device) -> S
     """Return what the scenario's workers send of the samples of the pool."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    _check_declared(scenario, dataset)
     inputs = torch.from_numpy(dataset.train_inputs).to(device)
     labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim).to(inputs)
     norm = math.sqrt(declared_bounds(workers, dataset.input_dim)[0])
@@ -44,6 +48,23 @@ def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device) -> S
     dither.manual_seed(int(Streams(scenario.seed).generator("encoder", 1).integers(2**63 - 1)))
     kind = MomentSender if signal.moments else SampleSender
     return kind(signal, inputs, labels, norm=norm, bits_range=_range_of(signal, workers.bits_range), dither=dither)
+
+
+def _check_declared(scenario: Scenario, dataset: DataSet) -> None:
+    """Refuse inputs beyond what their encoder declares: the power was set for that."""
+    inputs = dataset.train_inputs
+    squared_norm, squared_distance = declared_bounds(scenario.workers, dataset.input_dim)
+    longest = float(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64).max(initial=0.0))
+    if longest > squared_norm * _ROUNDING_ABOVE:
+        raise ScenarioError(
+            f"dataset: an input has the squared norm {longest:.4g}: must be at most {squared_norm:.4g}, which the "
+            "scenario's encoder declares; encode the inputs first (airmixml.workers.encode)"
+        )
+    if squared_distance < 4.0 * squared_norm and float(inputs.min(initial=0.0)) < 0.0:
+        raise ScenarioError(
+            "dataset: an input is negative, but the scenario's encoder declares that none is; encode the inputs first "
+            "(airmixml.workers.encode)"
+        )
 
 
 class SampleSender:

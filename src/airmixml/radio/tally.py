@@ -69,6 +69,8 @@ class Tally:
         self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)
         if self.centring is not None:
             self.worker_energy_joules += self.centring.energy_joules
+            self.largest_power_watts = float(self.centring.power_watts.max())
+            self.power_dbm.add(watts_to_dbm(self.centring.power_watts))
         self._strengths = SlotStrengths()
         self._weakest_gain = weakest_gain(scenario, distance_metres)
         asked_watts = (

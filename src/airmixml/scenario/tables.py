@@ -17,6 +17,7 @@ __all__ = ["CLOSED_FORM_MODELS", "ENCODERS", "TABLES", "Learner", "Mixing", "Pri
 
 ENCODERS = ("scale", "clip", "dct", "projection", "convolution", "gradients")
 CLOSED_FORM_MODELS = ("ridge", "lda")
+_SMALLEST_POISSON_DELTA = 1e-15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,6 +332,11 @@ class Scenario:
             raise ScenarioError(
                 'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
                 "depend on who sends"
+            )
+        if self.radio.schedule == "poisson" and self.privacy.delta < _SMALLEST_POISSON_DELTA:
+            raise ScenarioError(
+                f"privacy.delta = {self.privacy.delta:g}: must be at least {_SMALLEST_POISSON_DELTA:g} for "
+                'radio.schedule = "poisson", whose slots have seats for all but the rarest tosses'
             )
         if self.radio.schedule == "poisson" and self.radio.max_participations:
             raise ScenarioError(

@@ -56,6 +56,7 @@ class Account:
         statements: what can be certified.
         refusals: (adversary, accountant) to why that accountant cannot treat it.
         power: how the power was set, in words.
+        slots_delta: what the slots may spend of delta; the rest is that of a mean estimated before them.
         tally: the rehearsed schedule, if there was one.
         in_watts: whether powers are watts; plain numbers have no unit.
     """
@@ -68,8 +69,14 @@ class Account:
     statements: list[PrivacyStatement]
     refusals: dict[tuple[str, str], str]
     power: str
+    slots_delta: float
     tally: Tally | None = None
     in_watts: bool = True
+
+    def epsilon_of_the_mean(self, adversary: Adversary) -> float:
+        """Return what a mean estimated over the air costs beside the slots."""
+        slot = None if self.tally is None else self.tally.centring
+        return 0.0 if slot is None else slot.epsilon(adversary.name, self.adjacency)
 
     @property
     def typical_slots(self) -> float:
@@ -138,7 +145,8 @@ def account_scenario(
         design=design,
         adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES),
         adjacency=privacy.adjacency,
-        delta=slots_target(scenario)[1],
+        delta=privacy.delta,
+        slots_delta=slots_target(scenario)[1],
         power=in_words[power],
         tally=tally,
         target=(privacy.adversary, privacy.accountant, privacy.epsilon) if power == "dp" else None,
@@ -214,6 +222,7 @@ def _account(
     adjacency: str,
     delta: float,
     power: str,
+    slots_delta: float | None = None,
     tally: Tally | None = None,
     target: tuple[str, str, float] | None = None,
     in_watts: bool = True,
@@ -227,7 +236,9 @@ def _account(
                 if why:
                     refusals[adversary.name, accountant.name] = why
                     continue
-                stated = state_privacy(design, adversary, accountant.name, adjacency=adjacency, delta=delta)
+                stated = state_privacy(
+                    design, adversary, accountant.name, adjacency=adjacency, delta=slots_delta or delta
+                )
                 statements.append(with_centring(stated, None if tally is None else tally.centring))
             except PrivacyError as problem:
                 refusals[adversary.name, accountant.name] = str(problem)
@@ -240,6 +251,7 @@ def _account(
         statements=statements,
         refusals=refusals,
         power=power,
+        slots_delta=slots_delta or delta,
         tally=tally,
         in_watts=in_watts,
     )
@@ -261,8 +273,13 @@ def epsilon_curves(
         for adversary, accountant in _drawn_pairs(account):
             try:
                 value, _ = least_epsilon(
-                    design.with_slots(count), adversary, accountant, adjacency=account.adjacency, delta=account.delta
+                    design.with_slots(count),
+                    adversary,
+                    accountant,
+                    adjacency=account.adjacency,
+                    delta=account.slots_delta,
                 )
+                value += account.epsilon_of_the_mean(adversary)
             except PrivacyError:
                 value = float("nan")
             curves.setdefault((adversary.name, accountant), []).append(value)

@@ -15,7 +15,7 @@ from typing import Final
 from airmixml.units import ratio_to_db
 from airmixml.workers import Signal
 
-__all__ = ["LearningNoise", "SlotQuality", "learning_noise", "varying_share"]
+__all__ = ["LearningNoise", "SlotQuality", "learning_noise"]
 
 # ||W||^2 of one class, in units of 1 / ||x||^2, is about this over the root of the second moments' noise edge: the less
 # noise, the more directions are resolved, and small ones need large weights. Fitted to errors measured on digits.
@@ -57,27 +57,6 @@ class LearningNoise:
     def total_db(self) -> float:
         """The total in dB; edges are products of two amplitudes, so powers."""
         return float(ratio_to_db(self.total))
-
-
-def varying_share(square_share: float, scheduled: int, workers: int, *, poisson: bool) -> float:
-    """Return how much of a worker's variation a slot carries: the variance of the mixture over that of the samples.
-
-    Of N workers drawn without replacement with shares that add up to 1 it is (sum_i q_i^2 - 1 / N) N / (N - 1): where
-    everybody sends the same share, every slot is the same. With a coin of rate r each it is (1 - r) / |N_t|.
-
-    Args:
-        square_share: mean of sum_i q_i^2.
-        scheduled: |N_t|.
-        workers: N.
-        poisson: whether each worker tosses its own coin.
-    """
-    if poisson:
-        return (1.0 - scheduled / workers) / scheduled
-    if workers == 1:
-        return 0.0
-    # Equal shares of all leave nothing but rounding.
-    left = (square_share - 1.0 / workers) * workers / (workers - 1)
-    return left if left > 1e-9 * square_share else 0.0
 
 
 def learning_noise(signal: Signal, squared_norm: float, quality: SlotQuality) -> LearningNoise:

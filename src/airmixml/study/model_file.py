@@ -40,7 +40,8 @@ def load_model(folder: Path | str) -> torch.nn.Sequential:
     """Return the trained model of a finished run folder of one seed, on the CPU.
 
     It takes inputs as they leave the workers' encoder (``airmixml.workers.encode`` with the run's seed), which by
-    default scales them to [0, 1].
+    default scales them to [0, 1]. Where a mean was estimated over the air it is in ``model.pt`` as ``private_mean``:
+    subtract it from what ``encode`` gives and call ``airmixml.workers.finish_encoding``.
     """
     folder = Path(folder)
     runs = load_metrics(folder).get("runs")

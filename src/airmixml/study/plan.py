@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from airmixml.errors import PrivacyError
+from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.design import (
     planned_design,
@@ -24,6 +24,7 @@ from airmixml.radio.design import (
 )
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
 from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.study.learning_search import Recommendation, recommend
 from airmixml.study.plan_options import (
@@ -125,14 +126,12 @@ def make_plan(
     draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
     joules = energy_joules(scenario, (input_dim, label_dim), draws.power_watts)
     sending = draws.power_watts[draws.ratios > 0.0]
+    if not len(sending):
+        raise ScenarioError(NOBODY_SENT)
     closed_form = scenario.learner.model in CLOSED_FORM_MODELS
     # Signal per slot says little of moments; and coins leave no shares to choose.
     shares_count = scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
-    options = (
-        other_designs(scenario, input_dim, label_dim, moments, distance_metres, progress)
-        if shares_count or not closed_form
-        else ()
-    )
+    options = other_designs(scenario, input_dim, label_dim, moments, distance_metres, progress) if shares_count else ()
     squared_norm = _squared_norm(scenario, input_dim, moments)
     bench = SpendingBench(given, input_dim, label_dim, squared_norm, distance_metres)
     design = planned_design(scenario, sensitivity, received_watts=received_watts)

@@ -24,11 +24,11 @@ from airmixml.radio.design import (
     private_received_watts,
     sensitivity_of,
 )
-from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.ratios import draw_ratios, varying_share
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.study.learning_noise import LearningNoise, SlotQuality, learning_noise, varying_share
+from airmixml.study.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
 

@@ -1,7 +1,7 @@
 """What an encoder costs the worker: multiply-accumulates and memory per sample, for sizing a microcontroller.
 
 Counts follow the arithmetic of the encoder, sample by sample, without any vector unit. An addition or subtraction
-counts as a multiply-accumulate, a square root, an arctangent or a division as ten. Constants are counted as stored:
+counts as a multiply-accumulate, a square root or a division as ten. Constants are counted as stored:
 signs take a bit each, other numbers four bytes; working memory holds the image and the features at once. Products are
 formed one symbol at a time while sending, so they need no memory of their own.
 """

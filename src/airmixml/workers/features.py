@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
-from airmixml.workers.public_images import public_images
+from airmixml.workers.public_images import are_public, public_images
 from airmixml.workers.random_mixing import draw_signs, rectified_mixtures
 
 __all__ = ["HISTOGRAM_FEATURES", "extract_features", "feature_count", "filter_count", "needs_images"]
@@ -64,7 +64,7 @@ def extract_features(
             f'workers.encoder = "{workers.encoder}": needs images, but the data set has none; use "clip", "dct" or '
             '"projection"'
         )
-    public = _public_inputs(workers, unit_inputs.shape[1], image_shape)
+    public = _public_inputs(workers, unit_inputs, image_shape)
     features, public_features = (
         _base_features(workers, inputs, image_shape, streams) if inputs is not None else None
         for inputs in (unit_inputs, public)
@@ -98,13 +98,15 @@ def _unit(features: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(features / np.maximum(lengths, np.float32(1e-12)))
 
 
-def _public_inputs(workers: Workers, input_dim: int, image_shape: tuple[int, int] | None) -> NDArray[np.float32] | None:
+def _public_inputs(
+    workers: Workers, unit_inputs: NDArray[np.float32], image_shape: tuple[int, int] | None
+) -> NDArray[np.float32] | None:
     """Return the inputs whose mean is the public centre: public images, or the middle of the declared bounds."""
     if workers.centre != "public":
         return None
     if image_shape is None:
-        return np.full((1, input_dim), 0.5, dtype=np.float32)
-    if workers.dataset == "digits":
+        return np.full((1, unit_inputs.shape[1]), 0.5, dtype=np.float32)
+    if workers.dataset == "digits" or are_public(unit_inputs, image_shape):
         raise ScenarioError(
             'workers.centre = "public": its constants are means of scikit-learn\'s digits, which are the private data '
             'here; use workers.centre = "own"'

@@ -91,5 +91,5 @@ class Signal:
         return 2.0 * self.largest_squared_norm(squared_norm) - 2.0 * overlap
 
     def slot_seconds(self, radio: Radio) -> float:
-        """Return tau, or the time that the symbols need at the paper's rate where the scenario leaves it to them."""
-        return radio.slot_seconds or self.symbols / SYMBOLS_PER_SECOND
+        """Return tau, or the time that the symbols need at the paper's rate where that is longer."""
+        return max(radio.slot_seconds, self.symbols / SYMBOLS_PER_SECOND)
