@@ -217,7 +217,8 @@ def test_power_privacy_learner_and_name_leave_the_draws_alone(change: str) -> No
 
 @pytest.mark.parametrize("change", OTHER_DRAWS_OF_AN_ENCODER)
 def test_what_an_encoder_does_makes_a_family_of_its_own(change: str) -> None:
-    (base,) = family_of(*CLIPPING, "mixing.policy=equalmix", powers=[()])
+    encoder = ("workers.encoder=dct",) if change.startswith("workers.features") else ()
+    (base,) = family_of(*CLIPPING, *encoder, "mixing.policy=equalmix", powers=[()])
     odd = base.with_overrides(change)
     assert draws_key(odd) != draws_key(base)
     with pytest.raises(ScenarioError, match="differs from airmix in more than power, privacy and learner"):

@@ -81,13 +81,13 @@ def test_exactly_scheduled_workers_would_be_told_apart() -> None:
 
 
 def test_no_slot_runs_out_of_seats() -> None:
-    """More senders than seats are less likely than 1e-20 by the binomial's own tail; one seat less would not do."""
+    """More senders than seats are less likely than 1e-30 by the binomial's own tail; one seat less would not do."""
     for workers, scheduled in ((40, 6), (40, 1), (60_000, 256), (10**6, 1), (7, 7)):
         scenario = coins(f"workers.count={workers}", f"radio.scheduled={scheduled}")
         seats = seats_of(scenario)
         assert scheduled <= seats <= workers
-        assert stats.binom.sf(seats, workers, scheduled / workers) <= 1e-20
-        assert seats == workers or stats.binom.sf(seats - 1, workers, scheduled / workers) > 1e-20
+        assert stats.binom.sf(seats, workers, scheduled / workers) <= 1e-30
+        assert seats == workers or stats.binom.sf(seats - 1, workers, scheduled / workers) > 1e-30
         assert seats_of(scenario.with_overrides("radio.schedule=fixed")) == scheduled
 
 

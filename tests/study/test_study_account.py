@@ -169,3 +169,14 @@ def test_numbers_that_make_no_sense() -> None:
         account_numbers(**MNIST, noise_multiplier=1.0, max_participations=200, sampling="poisson")
     with pytest.raises(PrivacyError, match="colluders = 60000: must be fewer"):
         account_numbers(**MNIST, noise_multiplier=1.0, colluders=60_000)
+
+
+def test_the_account_of_a_private_mean_is_for_the_whole_delta() -> None:
+    scenario = Scenario.preset("private-iris").with_overrides("workers.centre=private")
+    account = account_scenario(scenario, 5, 3)
+    assert account.delta == 0.01
+    server = next(each for each in account.statements if (each.adversary, each.accountant) == ("server", "gdp"))
+    assert (server.delta, server.epsilon) == (0.01, pytest.approx(5.0, rel=1e-9))
+    slots, curves = epsilon_curves(account)
+    assert slots[-1] >= 1
+    assert curves["server", "gdp"][slots.index(1)] == pytest.approx(5.0, rel=1e-6)

@@ -16,6 +16,7 @@ from airmixml import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encoded_dim, load_dataset
+from airmixml.workers.embedded import load_digits
 from airmixml.workers.encoders import finish_encoding
 from airmixml.workers.image_features import (
     compass_edges,
@@ -247,6 +248,13 @@ def test_encoders_of_images_refuse_what_is_no_image(encoder: str) -> None:
 def test_a_public_centre_refuses_the_digits_that_it_is_made_of(encoder: str) -> None:
     with pytest.raises(ScenarioError, match=r'workers.centre = "public": .*private data'):
         load_dataset(Workers(dataset="digits", encoder=encoder, centre="public"), Streams(0))
+
+
+def test_a_public_centre_notices_the_digits_under_another_name() -> None:
+    raw = load_digits().inputs.astype(np.float32) / 16.0
+    with pytest.raises(ScenarioError, match="private data"):
+        encode(Workers(dataset="copy.csv", encoder="clip", centre="public"), raw[:50], image_shape=(8, 8))
+    encode(Workers(dataset="mine.csv", encoder="clip", centre="public"), images(5, 8), image_shape=(8, 8))
 
 
 def test_the_public_centre_of_what_is_no_image_is_the_middle_of_its_bounds() -> None:
