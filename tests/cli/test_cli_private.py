@@ -102,7 +102,7 @@ def test_the_other_presets_made_small(airmix: Callable[..., Finished]) -> None:
     assert whole["symbols_per_slot"] == 60 * 61 // 2 + 600
     assert whole["accuracy"]["final"] > 0.7
     assert whole["privacy"][0]["epsilon"] == pytest.approx(100.0, rel=1e-6)
-    assert whole["worker_cost"]["constant_bytes"] == 300 * 60 // 8
+    assert whole["worker_cost"]["constant_bytes"] == 2 * 128 // 8
     table = airmix(
         *("run", "--preset", "private-mnist-release", *SMALL_DIGITS),
         *("--set", "workers.features=40", "--set", "radio.scheduled=30", "--set", "radio.slots=130"),
@@ -143,7 +143,10 @@ def changed(*changes: str) -> tuple[str, ...]:
         (("workers.encoder=gradients",), 'workers.encoder = "gradients": needs images'),
         (("workers.holding=dealt",), "workers.count = 2000: must be at most the 100 samples of the pool"),
         (("workers.centre=private", "radio.fading=rician"), "radio.fading = 'rician': must be \"none\""),
-        (("workers.dataset=digits",), 'workers.centre = "public": its constants are means of scikit-learn'),
+        (
+            ("workers.dataset=digits", "workers.input_upper=16"),
+            'workers.centre = "public": its constants are means of scikit-learn',
+        ),
     ],
 )
 def test_mistakes_in_one_line(refused: Refused, changes: tuple[str, ...], line: str) -> None:

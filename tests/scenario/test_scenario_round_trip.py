@@ -36,7 +36,7 @@ ENCODING = st.just({}) | st.fixed_dictionaries(
         "features": st.integers(0, 10**6),
         "centre": st.sampled_from(["none", "own", "public"]),
         "norm": st.sampled_from(["clip", "unit"]),
-        "clip_norm": real(0, 1, exclude_min=True),
+        "clip_norm": real(1e-9, 1),
         "constant": real(0, 1, exclude_max=True),
         "bits": st.integers(0, 16),
     }

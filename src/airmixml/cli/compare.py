@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["compare_command"]
 
 _COSTS = ("symbols", "air time", "energy", "MACs", "wall time")
+_WIDE_ENOUGH = 110
+_LEFT_OUT_IF_NARROW = ("air time", "MACs", "wall time")
 
 
 def compare_command(
@@ -116,9 +119,10 @@ def compare_command(
 
 def _print(comparison: Comparison, seconds: float) -> None:
     privacy = comparison.scenario.privacy
+    seeds = "1 seed" if len(comparison.seeds) == 1 else f"{len(comparison.seeds)} seeds"
     table = Table(
         title=f"{escape(comparison.scenario.name)}: target epsilon {privacy.epsilon:g}, delta {privacy.delta:g} "
-        f"against the {privacy.adversary}, {privacy.adjacency}; {len(comparison.seeds)} seed(s)",
+        f"against the {privacy.adversary}, {privacy.adjacency}; {seeds}",
         title_justify="left",
         title_style="bold",
         box=SIMPLE,  # ten columns: every bar saved helps
@@ -126,11 +130,16 @@ def _print(comparison: Comparison, seconds: float) -> None:
     )
     other = "replace-one" if privacy.adjacency == "remove-one" else "remove-one"
     table.add_column(comparison.varied or "method", style="cyan", no_wrap=True)
-    for name in ("accuracy [%]", "epsilon", "against", other, *_COSTS):
-        table.add_column(escape(name), justify="right", overflow="fold")
+    names = ("accuracy [%]", "epsilon", "against", other, *_COSTS)
+    shown = [console.width >= _WIDE_ENOUGH or name not in _LEFT_OUT_IF_NARROW for name in names]
+    for name in compress(names, shown):
+        table.add_column(escape(name), justify="right", no_wrap=True)
     for row in comparison.rows:
-        table.add_row(*map(escape, _cells(row)))
-    console.print(table)
+        first, *cells = map(escape, _cells(row))
+        table.add_row(first, *compress(cells, shown))
+    console.print(table, soft_wrap=True)
+    if not all(shown):
+        console.print(f"on a wider terminal, and in the files: {', '.join(_LEFT_OUT_IF_NARROW)}")
     if comparison.left_out:
         reasons = "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items())
         console.print(f"left out: {escape(reasons)}", soft_wrap=True)

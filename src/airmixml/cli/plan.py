@@ -126,8 +126,8 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         ("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot)"),
         ("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"),
     ]
-    if scenario.workers.sends == "moments":
-        rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they tell of mixed samples
+    if scenario.workers.encoder not in ("scale", "clip") or scenario.workers.sends == "moments":
+        rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they tell of mixed samples in [0, 1]
     for name, value in rows:
         table.add_row(name, value)
     console.print(table)

@@ -42,7 +42,11 @@ def print_recommendation(found: Recommendation | None, scenario: Scenario, comma
         table.add_row(name, own, best)
     console.print(table)
     if found.overrides:
-        gain = f"{found.gain_db:.1f} dB less learning noise" if math.isfinite(found.gain_db) else "the first signal"
+        gain = f"{abs(found.gain_db):.1f} dB {'less' if found.gain_db >= 0 else 'more'} learning noise"
+        if found.gain_db < 0:
+            gain = f"this scenario takes longer on the air than is allowed; within that, {gain}"
+        if not math.isfinite(found.gain_db):
+            gain = "the first signal"
         console.print(f"{gain} (what is left in the equation that the learner solves, over one sample) with:")
         changes = [word for override in found.overrides for word in ("--set", override)]
         console.print(f"{escape(command)} {escape(shlex.join(changes))}", soft_wrap=True)

@@ -108,7 +108,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
             "privacy from server",
             f"[bold]epsilon {server['epsilon']:.4g}, delta {server['delta']:g}[/bold] for the worst worker",
         ),
-        ("  why", f"it knows the {server['compositions']:,} slots that it sent in; exact (gdp)"),
+        ("  why", _why_the_server_knows(scenario, server["compositions"])),
         ("  median worker", f"epsilon {metrics['ledger']['median_epsilon']:.4g}"),
     ]
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
@@ -116,6 +116,14 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
         rows.insert(1, ("", "an epsilon this large protects nobody"))
     return rows + _other_neighbours(metrics) + _others(metrics)
+
+
+def _why_the_server_knows(scenario: Scenario, slots: int) -> str:
+    sent_in = "the slot" if slots == 1 else f"the {slots:,} slots"
+    if scenario.workers.centre == "private":
+        share = f"{100 * scenario.workers.centre_share:g} %"
+        return f"it knows {sent_in} that it sent in, and the mean, which took {share} of epsilon and delta"
+    return f"it knows {sent_in} that it sent in; exact (gdp)"
 
 
 def _other_neighbours(metrics: dict[str, Any]) -> Rows:

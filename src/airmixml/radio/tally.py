@@ -193,7 +193,7 @@ class Tally:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
-        energy = self.worker_energy_joules
+        energy, largest_dbm = self.worker_energy_joules, float(watts_to_dbm(self.largest_power_watts))
         return {
             "slots": self.slots,
             "symbols_per_slot": self.signal.symbols,
@@ -205,8 +205,8 @@ class Tally:
                 "largest": float(energy.max()),
             },
             "power_dbm": {
-                "median": self.power_dbm.quantile_db(0.5),
-                "largest": float(watts_to_dbm(self.largest_power_watts)),
+                "median": min(self.power_dbm.quantile_db(0.5), largest_dbm),
+                "largest": largest_dbm,
                 "limit": self.scenario.radio.max_power_dbm,
             },
             "power_limited_slots": self.limited_slots,

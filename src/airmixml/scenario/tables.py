@@ -62,7 +62,7 @@ class Workers:
         "clip", Choice(("clip", "unit")), "all encoders but scale: shorten inputs beyond clip_norm, or bring all to it"
     )
     clip_norm: float = key(
-        1.0, Real(low=0, open_low=True, high=1e6), "all encoders but scale: largest Euclidean norm of an input sent"
+        1.0, Real(low=1e-9, high=1e6), "all encoders but scale: largest Euclidean norm of an input sent"
     )
     constant: float = key(
         0.0,

@@ -157,7 +157,8 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
     report = sent.report
     epsilons = report.worker_epsilons()
     write_bytes(folder.work / "ledger.npz", _ledger_file(report.ledger, epsilons))
-    draw_ledger(epsilons, report.statements, folder.work / "figures" / "privacy.png")
+    stated = [each for each in report.statements if each.adjacency == scenario.privacy.adjacency]
+    draw_ledger(epsilons, stated, folder.work / "figures" / "privacy.png")
     return {
         "name": scenario.name,
         "seed": scenario.seed,

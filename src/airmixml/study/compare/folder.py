@@ -35,7 +35,8 @@ class ComparisonFolder:
             result = json.loads(self._file(name, seed).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             return None
-        return result if isinstance(result, dict) and set(result) >= _NEEDED else None
+        whole = isinstance(result, dict) and set(result) >= _NEEDED
+        return result if whole and _is_share(result["accuracy"]) else None
 
     def save(self, name: str, seed: int, result: dict[str, Any]) -> None:
         """Keep a finished result, whole or not at all."""
@@ -45,6 +46,10 @@ class ComparisonFolder:
 
     def _file(self, name: str, seed: int) -> Path:
         return self.path / _RESULTS / f"{re.sub(r'[^A-Za-z0-9.+-]', '_', name)}-seed{seed}.json"
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, float | int) and 0.0 <= value <= 1.0
 
 
 @contextmanager
