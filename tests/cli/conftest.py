@@ -31,6 +31,12 @@ def airmix(tmp_path: Path) -> Callable[..., Finished]:
     return lambda *arguments: start(*arguments, cwd=tmp_path)
 
 
+@pytest.fixture(scope="module")
+def airmix_in() -> Callable[..., Finished]:
+    """Run ``airmix`` as a process of its own in the folder ``cwd``."""
+    return start
+
+
 @pytest.fixture
 def refused(airmix: Callable[..., Finished], tmp_path: Path) -> Callable[..., str]:
     """Run ``airmix`` with a user's mistake; return its one line, after checking that no file came or went."""

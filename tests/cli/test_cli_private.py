@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Finished, start
 
+Finished = CompletedProcess[str]
 Refused = Callable[..., str]
 IRIS = ("run", "--preset", "private-iris")
 SMALL_DIGITS = tuple(
@@ -28,9 +29,11 @@ def metrics_of(done: Finished) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def iris_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+def iris_run(
+    airmix_in: Callable[..., Finished], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Path]:
     folder = tmp_path_factory.mktemp("private")
-    return metrics_of(start(*IRIS, "--json", cwd=folder)), folder
+    return metrics_of(airmix_in(*IRIS, "--json", cwd=folder)), folder
 
 
 def test_private_iris_as_it_is(iris_run: tuple[dict[str, Any], Path]) -> None:
