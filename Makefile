@@ -28,7 +28,7 @@ test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 	rm -rf runs/reproduce-quick
 	$(MAKE) reproduce-quick
 
