@@ -42,11 +42,12 @@ def test_moments_of_gradients_tell_digits_apart(digits: list[np.ndarray]) -> Non
         random_state=0,
         **MOMENTS,
     )
-    assert model.fit(train, labels).score(test, truth) > 0.93
+    without_noise = model.fit(train, labels).score(test, truth)
+    assert without_noise > 0.93
     assert model.mixtures_.inputs.shape == (1, 128 * 129 // 2)
     assert model.mixtures_.labels.shape == (1, 1280)
     private = clone(model).set_params(epsilon=50.0, delta=1e-4, features=60).fit(train, labels)
-    assert 0.5 < private.score(test, truth) < 0.93
+    assert 0.5 < private.score(test, truth) < without_noise
     assert private.privacy_.epsilon == pytest.approx(50.0, rel=1e-6)
     assert private.privacy_.epsilon <= 50.0
     assert (private.privacy_.adversary, private.privacy_.adjacency) == ("server", "remove-one")
