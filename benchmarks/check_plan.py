@@ -39,6 +39,7 @@ DIGITS = (
     "workers.count=1198",
     "workers.holding=dealt",
     "workers.encoder=clip",
+    "workers.features=0",
     "workers.norm=unit",
     "workers.centre=own",
     "workers.constant=0",
