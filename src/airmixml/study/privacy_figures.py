@@ -84,7 +84,7 @@ def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement
 def _workers(axis: Axes, epsilons: NDArray[np.float64], target_epsilon: float | None) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    highest = 1.02 * max(float(epsilons.max()), 1e-6)
+    highest = max(float(epsilons.max()), 1e-6)  # the last bar ends at the worst worker, not beyond it
     axis.hist(epsilons, bins=40, range=(0.0, highest), color=_COLOURS["pld"], alpha=0.75)
     axis.axvline(float(np.median(epsilons)), color="0.3", label=f"median {np.median(epsilons):.3g}")
     axis.axvline(float(epsilons.max()), color=_COLOURS["paper-loose"], label=f"worst {epsilons.max():.3g}")
