@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
+from airmixml.scenario.consistency import CLOSED_FORM_MODELS, check_consistency
 from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole, check_fields, key
 from airmixml.wording import shown
 
 __all__ = ["CLOSED_FORM_MODELS", "ENCODERS", "TABLES", "Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
 
 ENCODERS = ("scale", "clip", "dct", "projection", "convolution", "gradients")
-CLOSED_FORM_MODELS = ("ridge", "lda")
-_SMALLEST_POISSON_DELTA = 1e-15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,109 +268,7 @@ class Scenario:
                 raise ScenarioError(f"{name} = {shown(getattr(self, name))}: must be a {kind.__name__} table")
         if self.name.strip(" .") != self.name:
             raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
-        if self.radio.scheduled > self.workers.count:
-            raise ScenarioError(
-                f"radio.scheduled = {self.radio.scheduled}: must be at most workers.count = {self.workers.count}; "
-                "schedule fewer workers per slot or deploy more"
-            )
-        self._check_limits()
-        self._check_signal()
-        if self.mixing.prior and len(self.mixing.prior) != self.radio.scheduled:
-            raise ScenarioError(
-                f"mixing.prior has {len(self.mixing.prior)} shares: must have radio.scheduled = "
-                f"{self.radio.scheduled} of them, or be empty for equal shares"
-            )
-
-    def _check_signal(self) -> None:
-        workers, mixing = self.workers, self.mixing
-        if workers.encoder == "scale":
-            for name, value, default in (
-                ("features", workers.features, 0),
-                ("centre", workers.centre, "none"),
-                ("norm", workers.norm, "clip"),
-                ("constant", workers.constant, 0.0),
-                ("sends", workers.sends, "samples"),
-                ("bits", workers.bits, 0),
-            ):
-                if value != default:
-                    raise ScenarioError(
-                        f"workers.{name} = {shown(value)}: needs an encoder that bounds the norm of what is sent; use "
-                        'workers.encoder = "clip" or a feature encoder'
-                    )
-        if workers.encoder == "clip" and workers.features:
-            raise ScenarioError(
-                f'workers.features = {workers.features}: must be 0 for workers.encoder = "clip", which sends the '
-                "inputs themselves; use a feature encoder"
-            )
-        may_be_negative = workers.encoder not in ("scale", "clip") or workers.centre != "none"
-        grown = workers.norm == "unit" or workers.constant > 0.0
-        if (may_be_negative or grown or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:
-            raise ScenarioError(
-                f"workers.clip_norm = {workers.clip_norm:g}: must be at most 1 for centred inputs, features, inputs "
-                "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
-                "with more than the transmit power"
-            )
-        if workers.sends == "moments" and self.learner.model not in CLOSED_FORM_MODELS:
-            raise ScenarioError(
-                f"learner.model = {shown(self.learner.model)}: must be one of {', '.join(CLOSED_FORM_MODELS)} where "
-                'workers.sends = "moments"; networks learn from samples'
-            )
-        if self.privacy.sensitivity == "paper" and (may_be_negative or workers.sends == "moments" or workers.bits):
-            raise ScenarioError(
-                'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
-                '"encoder" where inputs are centred or quantised, or features or moments are sent'
-            )
-        if workers.centre == "private":
-            self._check_private_centre()
-        if self.radio.schedule == "poisson" and (mixing.policy != "equalmix" or mixing.prior):
-            raise ScenarioError(
-                'radio.schedule = "poisson": needs mixing.policy = "equalmix" without a prior; with a number of '
-                "workers that chance decides, each sends with the share 1 / radio.scheduled"
-            )
-        if self.radio.schedule == "poisson" and mixing.power == "max":
-            raise ScenarioError(
-                'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
-                "depend on who sends"
-            )
-        if self.radio.schedule == "poisson" and self.privacy.delta < _SMALLEST_POISSON_DELTA:
-            raise ScenarioError(
-                f"privacy.delta = {self.privacy.delta:g}: must be at least {_SMALLEST_POISSON_DELTA:g} for "
-                'radio.schedule = "poisson", whose slots have seats for all but the rarest tosses'
-            )
-        if self.radio.schedule == "poisson" and self.radio.max_participations:
-            raise ScenarioError(
-                f"radio.max_participations = {self.radio.max_participations}: must be 0 for radio.schedule = "
-                '"poisson", which keeps no limit'
-            )
-
-    def _check_private_centre(self) -> None:
-        for name, value, wanted in (
-            ("mixing.power", self.mixing.power, "dp"),
-            ("radio.fading", self.radio.fading, "none"),
-        ):
-            if value != wanted:
-                raise ScenarioError(
-                    f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '
-                    'workers.centre = "own" or "public"'
-                )
-        if self.privacy.adversary == "eavesdropper":
-            raise ScenarioError(
-                'privacy.adversary = "eavesdropper": must be "server" or "release" for workers.centre = "private", '
-                "whose slot is accounted for against those; use another centre"
-            )
-
-    def _check_limits(self) -> None:
-        limit, radio = self.radio.max_participations, self.radio
-        most_slots_per_round = self.workers.count // radio.scheduled
-        if limit and -(-radio.slots // limit) > most_slots_per_round:
-            raise ScenarioError(
-                f"radio.max_participations = {limit}: must be at least {-(-radio.slots // most_slots_per_round)} for "
-                f"{radio.slots} slots of {radio.scheduled} among {self.workers.count} workers; raise it or deploy more"
-            )
-        if self.privacy.colluders >= self.workers.count:
-            raise ScenarioError(
-                f"privacy.colluders = {self.privacy.colluders}: must be fewer than workers.count = {self.workers.count}"
-            )
+        check_consistency(self)
 
     @property
     def sampling_rate(self) -> float:

@@ -1,0 +1,137 @@
+"""What must hold between the tables of a scenario; each table checks its own keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airmixml.errors import ScenarioError
+from airmixml.wording import shown
+
+if TYPE_CHECKING:
+    from airmixml.scenario.tables import Scenario
+
+__all__ = ["CLOSED_FORM_MODELS", "check_consistency"]
+
+CLOSED_FORM_MODELS: Final = ("ridge", "lda")
+_SMALLEST_POISSON_DELTA: Final = 1e-15
+
+
+def check_consistency(scenario: Scenario) -> None:
+    """Raise a ScenarioError that names the key to change where two tables contradict each other."""
+    if scenario.radio.scheduled > scenario.workers.count:
+        raise ScenarioError(
+            f"radio.scheduled = {scenario.radio.scheduled}: must be at most workers.count = {scenario.workers.count}; "
+            "schedule fewer workers per slot or deploy more"
+        )
+    _check_limits(scenario)
+    _check_signal(scenario)
+    if scenario.radio.schedule == "poisson":
+        _check_poisson(scenario)
+    if scenario.mixing.prior and len(scenario.mixing.prior) != scenario.radio.scheduled:
+        raise ScenarioError(
+            f"mixing.prior has {len(scenario.mixing.prior)} shares: must have radio.scheduled = "
+            f"{scenario.radio.scheduled} of them, or be empty for equal shares"
+        )
+
+
+def _check_signal(scenario: Scenario) -> None:
+    """What an encoder, its centre and what is sent allow."""
+    workers = scenario.workers
+    if workers.encoder == "scale":
+        for name, value, default in (
+            ("features", workers.features, 0),
+            ("centre", workers.centre, "none"),
+            ("norm", workers.norm, "clip"),
+            ("constant", workers.constant, 0.0),
+            ("sends", workers.sends, "samples"),
+            ("bits", workers.bits, 0),
+        ):
+            if value != default:
+                raise ScenarioError(
+                    f"workers.{name} = {shown(value)}: needs an encoder that bounds the norm of what is sent; use "
+                    'workers.encoder = "clip" or a feature encoder'
+                )
+    if workers.encoder == "clip" and workers.features:
+        raise ScenarioError(
+            f'workers.features = {workers.features}: must be 0 for workers.encoder = "clip", which sends the '
+            "inputs themselves; use a feature encoder"
+        )
+    may_be_negative = workers.encoder not in ("scale", "clip") or workers.centre != "none"
+    grown = workers.norm == "unit" or workers.constant > 0.0
+    if (may_be_negative or grown or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:
+        raise ScenarioError(
+            f"workers.clip_norm = {workers.clip_norm:g}: must be at most 1 for centred inputs, features, inputs "
+            "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
+            "with more than the transmit power"
+        )
+    if workers.sends == "moments" and scenario.learner.model not in CLOSED_FORM_MODELS:
+        raise ScenarioError(
+            f"learner.model = {shown(scenario.learner.model)}: must be one of {', '.join(CLOSED_FORM_MODELS)} where "
+            'workers.sends = "moments"; networks learn from samples'
+        )
+    if scenario.privacy.sensitivity == "paper" and (may_be_negative or workers.sends == "moments" or workers.bits):
+        raise ScenarioError(
+            'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
+            '"encoder" where inputs are centred or quantised, or features or moments are sent'
+        )
+    if workers.centre == "private":
+        _check_private_centre(scenario)
+
+
+def _check_poisson(scenario: Scenario) -> None:
+    """What a schedule by coins allows."""
+    mixing = scenario.mixing
+    if mixing.policy != "equalmix" or mixing.prior:
+        raise ScenarioError(
+            'radio.schedule = "poisson": needs mixing.policy = "equalmix" without a prior; with a number of '
+            "workers that chance decides, each sends with the share 1 / radio.scheduled"
+        )
+    if mixing.power == "max":
+        raise ScenarioError(
+            'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
+            "depend on who sends"
+        )
+    if scenario.privacy.delta < _SMALLEST_POISSON_DELTA:
+        raise ScenarioError(
+            f"privacy.delta = {scenario.privacy.delta:g}: must be at least {_SMALLEST_POISSON_DELTA:g} for "
+            'radio.schedule = "poisson", whose slots have seats for all but the rarest tosses'
+        )
+    if scenario.radio.max_participations:
+        raise ScenarioError(
+            f"radio.max_participations = {scenario.radio.max_participations}: must be 0 for radio.schedule = "
+            '"poisson", which keeps no limit'
+        )
+
+
+def _check_private_centre(scenario: Scenario) -> None:
+    """What a mean estimated over the air allows."""
+    for name, value, wanted in (
+        ("mixing.power", scenario.mixing.power, "dp"),
+        ("radio.fading", scenario.radio.fading, "none"),
+    ):
+        if value != wanted:
+            raise ScenarioError(
+                f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '
+                'workers.centre = "own" or "public"'
+            )
+    if scenario.privacy.adversary == "eavesdropper":
+        raise ScenarioError(
+            'privacy.adversary = "eavesdropper": must be "server" or "release" for workers.centre = "private", '
+            "whose slot is accounted for against those; use another centre"
+        )
+
+
+def _check_limits(scenario: Scenario) -> None:
+    """What the number of workers allows."""
+    limit, radio = scenario.radio.max_participations, scenario.radio
+    most_slots_per_round = scenario.workers.count // radio.scheduled
+    if limit and -(-radio.slots // limit) > most_slots_per_round:
+        raise ScenarioError(
+            f"radio.max_participations = {limit}: must be at least {-(-radio.slots // most_slots_per_round)} for "
+            f"{radio.slots} slots of {radio.scheduled} among {scenario.workers.count} workers; raise it or deploy more"
+        )
+    if scenario.privacy.colluders >= scenario.workers.count:
+        raise ScenarioError(
+            f"privacy.colluders = {scenario.privacy.colluders}: must be fewer than workers.count = "
+            f"{scenario.workers.count}"
+        )
