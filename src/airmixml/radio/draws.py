@@ -111,6 +111,10 @@ class SlotDraws:
         """Return the same draws in memory of their own."""
         return type(self)(**{entry.name: getattr(self, entry.name).copy() for entry in fields(self)})
 
+    def without_noise(self) -> Self:
+        """Return the same draws without their noise, which takes most of the memory."""
+        return replace(self, standard_noise=self.standard_noise[:, :0].copy())
+
     def powered_as(self, setting: AirSetting) -> Self:
         """Return the same draws with the powers that another setting would give them."""
         power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)

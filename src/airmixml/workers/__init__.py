@@ -3,7 +3,7 @@
 from airmixml.workers.bounds import declare_bounds
 from airmixml.workers.cost import WorkerCost, worker_cost
 from airmixml.workers.dataset import DataSet
-from airmixml.workers.encoders import declared_bounds, encode, encoded_dim, finish_encoding, keeps_pixels
+from airmixml.workers.encoders import declared_bounds, encode, encoded_dim, finish_encoding, input_range, keeps_pixels
 from airmixml.workers.loading import load_dataset
 from airmixml.workers.placement import place_workers
 from airmixml.workers.population import Population, deploy
@@ -22,6 +22,7 @@ __all__ = [
     "encode",
     "encoded_dim",
     "finish_encoding",
+    "input_range",
     "keeps_pixels",
     "load_dataset",
     "place_workers",

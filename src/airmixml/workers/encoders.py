@@ -14,7 +14,16 @@ from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers.features import extract_features, feature_count
 
-__all__ = ["bound_norms", "clip_norms", "declared_bounds", "encode", "encoded_dim", "finish_encoding", "keeps_pixels"]
+__all__ = [
+    "bound_norms",
+    "clip_norms",
+    "declared_bounds",
+    "encode",
+    "encoded_dim",
+    "finish_encoding",
+    "input_range",
+    "keeps_pixels",
+]
 
 # float32 may round a norm up by less than this.
 _ROUNDING_MARGIN = 1.0 - 1e-6
@@ -105,3 +114,11 @@ def declared_bounds(workers: Workers, features: int) -> tuple[float, float]:
     if workers.encoder == "clip" and workers.norm == "clip" and workers.centre == "none":
         return min(squared_norm, float(features)), min(squared_distance, float(features))
     return squared_norm, squared_distance
+
+
+def input_range(workers: Workers) -> tuple[float, float]:
+    """Return the least and the largest number that may leave the encoder."""
+    if workers.encoder == "scale":
+        return 0.0, 1.0
+    never_negative = workers.encoder in _NEVER_NEGATIVE and workers.centre == "none"
+    return (0.0 if never_negative else -workers.clip_norm), workers.clip_norm

@@ -1,0 +1,1 @@
+"""What an adversary learns: reconstruction, linkage, inference, audits."""

@@ -1,0 +1,202 @@
+"""Reconstruction by the server: every worker's sample at once, from all mixtures, schedule and shares known.
+
+The received mixtures are Y = A X + noise with a known A, so this is linear algebra. Three ways to solve it:
+
+- ``least-squares`` uses nothing else. Where slots are fewer than workers it is the solution nearest to the public mean.
+- ``non-negative`` knows the range of the numbers that are sent.
+- ``prior`` knows how samples vary: with mean and covariance of public samples it is the best linear estimate there is
+  (Wiener filter), which keeps what is smooth and common and drops what noise would drown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from airmixml.attacks.least_squares import solve_least_squares, solve_within_bounds
+from airmixml.attacks.server_view import ServerView
+from airmixml.errors import ScenarioError
+from airmixml.progress import Progress, silent
+from airmixml.scenario import Workers
+from airmixml.workers import input_range
+
+__all__ = ["RECONSTRUCTIONS", "Reconstruction", "reconstruct", "reconstruction_refusal"]
+
+RECONSTRUCTIONS: Final = ("least-squares", "non-negative", "prior")
+_ITERATIONS: Final = 100
+_TOLERANCE: Final = 1e-4
+_BOUND_ROUNDS: Final = 3
+_BOUND_ITERATIONS: Final = 15
+# A block of so many columns stays in the cache of a CPU while random rows of it are added up.
+_COLUMNS_ON_CPU: Final = 112
+_COLUMNS_ON_GPU: Final = 1024
+# Directions in which even the worker heard best is known no better than this part of what was known before.
+_NOTHING_TO_LEARN: Final = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reconstruction:
+    """What the server makes of all workers.
+
+    Attributes:
+        method: one of ``RECONSTRUCTIONS``.
+        inputs: encoded inputs; workers x inputs.
+        labels: shares of the classes; workers x classes.
+        iterations: products with A and its transpose, at most, over the blocks of columns.
+        seconds: how long it took.
+    """
+
+    method: str
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.float32]
+    iterations: int
+    seconds: float
+
+
+def reconstruction_refusal(method: str, workers: Workers) -> str:
+    """Return why a method does not fit what the workers send; empty if it does."""
+    if method == "non-negative" and input_range(workers)[0] < 0.0:
+        return "what the encoder sends may be negative"
+    return ""
+
+
+def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -> Reconstruction:
+    """Recover all workers' samples from what the server holds.
+
+    Args:
+        view: mixtures, schedule, shares and powers.
+        method: one of ``RECONSTRUCTIONS``.
+        progress: told how many columns are solved for.
+    """
+    if method not in RECONSTRUCTIONS:
+        raise ScenarioError(f"method = {method!r}: must be one of {', '.join(RECONSTRUCTIONS)}")
+    refusal = reconstruction_refusal(method, view.transmission.scenario.workers)
+    if refusal:
+        raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
+    started = time.perf_counter()
+    dataset = view.dataset
+    public = view.numbers_of(dataset.test_inputs, dataset.test_labels)
+    counter = _Counter()
+    if method == "prior":
+        numbers = _with_prior(view, public, counter, progress)
+    else:
+        numbers = _without_prior(view, public.mean(axis=0), method, counter, progress)
+    samples = numbers.double().cpu().numpy() / view.scale
+    return Reconstruction(
+        method=method,
+        inputs=samples[:, : view.inputs].astype(np.float32),
+        labels=samples[:, view.inputs :].astype(np.float32),
+        iterations=counter.most,
+        seconds=time.perf_counter() - started,
+    )
+
+
+class _Counter:
+    """Counts iterations, block by block."""
+
+    def __init__(self) -> None:
+        self.most = self._here = 0
+
+    def begin(self) -> Callable[[], None]:
+        self._here = 0
+        return self._step
+
+    def _step(self) -> None:
+        self._here += 1
+        self.most = max(self.most, self._here)
+
+
+def _without_prior(
+    view: ServerView, mean: NDArray[np.float64], method: str, counter: _Counter, progress: Progress
+) -> torch.Tensor:
+    """Solve for every number by itself; workers x numbers."""
+    matrix, device = view.matrix, view.received.device
+    centre, root = torch.from_numpy(mean).float().to(device), _root_weights(view)
+    low, high = input_range(view.transmission.scenario.workers)
+    bounds = np.array([[low, high]] * view.inputs + [[0.0, 1.0]] * view.dataset.label_dim) * view.scale[:, None]
+    lower, upper = torch.from_numpy(bounds.T).float().to(device)
+    found = torch.empty((matrix.workers, len(mean)), device=device)
+    for columns in _blocks(len(mean), device):
+        progress(method, columns.start, len(mean))
+        step = counter.begin()
+        mixtures = view.received[:, columns] * root
+        public = centre[columns].expand(matrix.workers, -1).contiguous()
+        free = centre[columns] + solve_least_squares(
+            matrix,
+            mixtures - matrix.mix(public),
+            ridge=torch.zeros_like(centre[columns]),
+            iterations=_ITERATIONS,
+            tolerance=_TOLERANCE,
+            step=step,
+        )
+        found[:, columns] = (
+            free
+            if method == "least-squares"
+            else solve_within_bounds(
+                matrix,
+                mixtures,
+                lower=lower[columns],
+                upper=upper[columns],
+                start=free,
+                rounds=_BOUND_ROUNDS,
+                iterations=_BOUND_ITERATIONS,
+                step=step,
+            )
+        )
+    progress(method, len(mean), len(mean))
+    return found
+
+
+def _with_prior(view: ServerView, public: NDArray[np.float64], counter: _Counter, progress: Progress) -> torch.Tensor:
+    """Solve along the principal directions of public samples, each with the ridge that its variance asks for.
+
+    With v ~ N(m, U diag(s) U^T) and white noise the posterior mean is a ridge regression of ridge 1 / s_k along every
+    direction k by itself.
+    """
+    matrix, device = view.matrix, view.received.device
+    mean, variances, directions = _principal_directions(public)
+    learnable = np.flatnonzero(variances * float(matrix.heard.max(initial=0.0)) > _NOTHING_TO_LEARN)[::-1].copy()
+    centre = torch.from_numpy(mean).float().to(device)
+    found = centre.expand(matrix.workers, -1).contiguous()
+    surplus = view.received * _root_weights(view) - matrix.mix(found)
+    for columns in _blocks(len(learnable), device):
+        progress("prior", columns.start, len(learnable))
+        some = learnable[columns]
+        basis = torch.from_numpy(directions[:, some]).float().to(device)
+        along = solve_least_squares(
+            matrix,
+            surplus @ basis,
+            ridge=torch.from_numpy(1.0 / variances[some]).float().to(device),
+            iterations=_ITERATIONS,
+            tolerance=_TOLERANCE,
+            step=counter.begin(),
+        )
+        found.addmm_(along, basis.T)
+    progress("prior", len(learnable), len(learnable))
+    return found
+
+
+def _principal_directions(
+    public: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean, variances (ascending) and directions of public samples, shrunk where these are few."""
+    from sklearn.covariance import LedoitWolf
+
+    model = LedoitWolf().fit(public)
+    variances, directions = np.linalg.eigh(model.covariance_)
+    return model.location_, np.maximum(variances, 0.0), directions
+
+
+def _root_weights(view: ServerView) -> torch.Tensor:
+    return torch.from_numpy(np.sqrt(view.matrix.weights)).float().to(view.received.device)[:, None]
+
+
+def _blocks(columns: int, device: torch.device) -> list[slice]:
+    width = _COLUMNS_ON_GPU if device.type == "cuda" else _COLUMNS_ON_CPU
+    return [slice(first, min(first + width, columns)) for first in range(0, columns, width)]
