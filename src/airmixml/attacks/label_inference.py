@@ -172,6 +172,8 @@ def infer_shares(
             f"received_labels of shape {received_labels.shape} and {true_shares.size} true shares: must be at least 2 "
             "slots, with a share for each class"
         )
+    if slot_weights is not None and (np.min(slot_weights) < 0.0 or np.count_nonzero(slot_weights) < 2):
+        raise ScenarioError("slot_weights: must be at least 0, and above that for two slots or more")
     weights = np.full(slots, 1.0 / slots) if slot_weights is None else slot_weights / slot_weights.sum()
     labels = np.asarray(received_labels, dtype=np.float64)
     mean = weights @ labels
