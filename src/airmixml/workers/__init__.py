@@ -5,7 +5,7 @@ from airmixml.workers.cost import WorkerCost, worker_cost
 from airmixml.workers.dataset import DataSet
 from airmixml.workers.encoders import declared_bounds, encode, encoded_dim, finish_encoding, input_range, keeps_pixels
 from airmixml.workers.loading import load_dataset
-from airmixml.workers.placement import place_workers
+from airmixml.workers.placement import place_coordinates, place_workers
 from airmixml.workers.population import Population, deploy
 from airmixml.workers.scaling import scale_to_unit
 from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal
@@ -25,6 +25,7 @@ __all__ = [
     "input_range",
     "keeps_pixels",
     "load_dataset",
+    "place_coordinates",
     "place_workers",
     "scale_to_unit",
     "worker_cost",

@@ -1,0 +1,236 @@
+"""What the label symbols tell: a worker's class, the class that dominates a slot, and the classes of the population.
+
+The first two are about one worker, and a small epsilon keeps them near what could be guessed without any mixture. The
+last is about all workers together. Differential privacy of one worker does not hide it, and is not meant to: learning
+about the population is what the mixtures are sent for. Whoever counts the shares of the classes as a secret of the
+workers together needs another protection.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom, norm
+
+from airmixml.errors import ScenarioError
+
+__all__ = [
+    "LabelInference",
+    "PopulationTest",
+    "PropertyInference",
+    "infer_shares",
+    "infer_slot_labels",
+    "infer_worker_labels",
+    "tell_populations_apart",
+    "total_variation",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelInference:
+    """How often a label was inferred, beside what always naming the most frequent class gives.
+
+    Attributes:
+        inferred: how many labels were.
+        accuracy: share of them that are right.
+        baseline: share of the most frequent class among the true labels.
+        p_value: probability of so many right ones or more, were each right with the baseline's probability.
+    """
+
+    inferred: int
+    accuracy: float
+    baseline: float
+    p_value: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PropertyInference:
+    """Shares of the classes among all workers, as somebody infers them who knows no schedule.
+
+    Attributes:
+        shares: estimate; classes.
+        covariance: of the estimate; classes x classes.
+        true_shares: classes.
+        distance: total variation between estimate and truth.
+        prior_distance: total variation between equal shares, the guess without any mixture, and the truth.
+    """
+
+    shares: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    true_shares: NDArray[np.float64]
+    distance: float
+    prior_distance: float
+
+    @property
+    def standard_errors(self) -> NDArray[np.float64]:
+        """Standard errors of the shares; classes."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures."""
+        return {
+            "shares": self.shares.tolist(),
+            "standard_errors": self.standard_errors.tolist(),
+            "true_shares": self.true_shares.tolist(),
+            "distance": self.distance,
+            "prior_distance": self.prior_distance,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopulationTest:
+    """Which of two populations was it?
+
+    Attributes:
+        log_likelihood_ratio: of the second over the first; the second is named where it is above 0.
+        separation: difference of the two expectations in standard deviations of the best linear statistic.
+        advantage: true minus false positive rate of the best test, 2 Phi(separation / 2) - 1.
+    """
+
+    log_likelihood_ratio: float
+    separation: float
+    advantage: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures."""
+        return dict(vars(self))
+
+
+def infer_worker_labels(estimates: NDArray[np.floating], labels: NDArray[np.int64]) -> LabelInference:
+    """Infer the label of each worker as the class of the largest estimate.
+
+    For whoever knows schedule and ratios and has solved the slots for what each worker sent.
+
+    Args:
+        estimates: of each worker's one-hot label, from least squares or otherwise; workers x classes.
+        labels: the true ones; workers.
+    """
+    return _judge(estimates, labels)
+
+
+def infer_slot_labels(received_labels: NDArray[np.floating], dominating_labels: NDArray[np.int64]) -> LabelInference:
+    """Infer the label of the worker that dominates each slot as the class received most strongly.
+
+    For whoever has nothing but the mixtures. A worker who dominates several slots counts several times, so the slots
+    are less independent than the p-value takes them to be where slots are many and workers few.
+
+    Args:
+        received_labels: label part of the mixtures, in any positive scale; slots x classes.
+        dominating_labels: label of the worker with the largest share, -1 where nobody sent; slots.
+    """
+    sent = dominating_labels >= 0
+    return _judge(received_labels[sent], dominating_labels[sent])
+
+
+def _judge(estimates: NDArray[np.floating], labels: NDArray[np.int64]) -> LabelInference:
+    if estimates.ndim != 2 or len(estimates) != len(labels) or not len(labels):
+        raise ScenarioError(
+            f"estimates of shape {estimates.shape} for {len(labels)} labels: must be one row of classes for each label"
+        )
+    count = len(labels)
+    right = int(np.sum(estimates.argmax(axis=1) == labels))
+    baseline = float(np.bincount(labels).max() / count)
+    return LabelInference(
+        inferred=count,
+        accuracy=right / count,
+        baseline=baseline,
+        p_value=float(binom.sf(right - 1, count, baseline)),
+    )
+
+
+def infer_shares(
+    received_labels: NDArray[np.floating],
+    true_shares: NDArray[np.float64],
+    *,
+    slot_weights: NDArray[np.float64] | None = None,
+    known_scale: bool = True,
+) -> PropertyInference:
+    """Estimate the shares of the classes among all workers from the mean of the received labels.
+
+    A slot's expectation over schedule and noise is a times the shares, with a = 1 at the server and in what it
+    releases, and unknown to others. Shares add up to 1: a known scale lets what the sum is off by be taken from every
+    class alike (noise is the same in each); an unknown one is the sum. Covariances are those of a weighted mean of
+    independent slots, seen in how the slots differ; slots are taken to share no more workers than chance brings.
+
+    Args:
+        received_labels: slots x classes.
+        true_shares: classes, to judge the estimate by.
+        slot_weights: how well each slot was received, 1 / variance at best; slots. None: all alike.
+        known_scale: whether mixtures come with a = 1.
+    """
+    slots, classes = received_labels.shape
+    if slots < 2 or true_shares.shape != (classes,):
+        raise ScenarioError(
+            f"received_labels of shape {received_labels.shape} and {true_shares.size} true shares: must be at least 2 "
+            "slots, with a share for each class"
+        )
+    if slot_weights is not None and (np.min(slot_weights) < 0.0 or np.count_nonzero(slot_weights) < 2):
+        raise ScenarioError("slot_weights: must be at least 0, and above that for two slots or more")
+    weights = np.full(slots, 1.0 / slots) if slot_weights is None else slot_weights / slot_weights.sum()
+    labels = np.asarray(received_labels, dtype=np.float64)
+    mean = weights @ labels
+    total = float(mean.sum())
+    if known_scale:
+        shares = mean + (1.0 - total) / classes
+        away = labels - mean
+        away -= away.mean(axis=1, keepdims=True)
+    else:
+        if total <= 0.0:
+            raise ScenarioError(
+                f"received_labels: their mean adds up to {total:.3g}: must be above 0 where the scale is not known; "
+                "too little was received"
+            )
+        shares = mean / total
+        away = (labels - labels.sum(axis=1, keepdims=True) * shares) / total  # of a ratio, to first order
+    weighted = weights[:, None] * away
+    covariance = weighted.T @ weighted / (1.0 - float(np.sum(weights**2)))
+    return PropertyInference(
+        shares=shares,
+        covariance=covariance,
+        true_shares=np.asarray(true_shares, dtype=np.float64),
+        distance=total_variation(shares, true_shares),
+        prior_distance=total_variation(np.full(classes, 1.0 / classes), true_shares),
+    )
+
+
+def total_variation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return half the sum of absolute differences of two distributions; classes each."""
+    return float(np.abs(first - second).sum() / 2.0)
+
+
+def tell_populations_apart(
+    inferred: PropertyInference, first_shares: NDArray[np.float64], second_shares: NDArray[np.float64]
+) -> PopulationTest:
+    """Test which of two populations the estimate is of.
+
+    The estimate, a mean over many slots, is about normal with covariance C around either. The log-likelihood ratio is
+    D^T C^+ (estimate - (first + second) / 2) with D = second - first, normal around +-s^2 / 2 with variance s^2 =
+    D^T C^+ D, so the best test has the advantage 2 Phi(s / 2) - 1. That is a property of
+    all workers: no epsilon for one worker bounds it beyond what group privacy does.
+
+    Args:
+        inferred: what ``infer_shares`` gave.
+        first_shares: one candidate; classes.
+        second_shares: the other; classes.
+    """
+    difference = second_shares - first_shares
+    if abs(float(difference.sum())) > 1e-9:
+        raise ScenarioError("first_shares, second_shares: must add up to the same")
+    # Shares add up to 1, so C has a direction without variance, in which the candidates do not differ either.
+    precision = np.linalg.pinv(inferred.covariance, rcond=1e-9, hermitian=True)
+    statistic = difference @ precision
+    ratio = float(statistic @ (inferred.shares - (first_shares + second_shares) / 2.0))
+    separation = math.sqrt(max(0.0, float(statistic @ difference)))
+    return PopulationTest(
+        log_likelihood_ratio=ratio,
+        separation=separation,
+        advantage=float(2.0 * norm.cdf(separation / 2.0) - 1.0),
+    )

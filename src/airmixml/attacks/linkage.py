@@ -1,0 +1,216 @@
+"""Nearest neighbours: which of many candidate samples lies behind a mixture, and so behind the run.
+
+The attacker knows no schedule and no ratio. It holds candidates, some of which workers hold (private) and some of which
+nobody does (public decoys), and asks of each how like the most similar mixture is to it. If the private ones stand out,
+taking part in the run has been revealed; if the nearest private sample of a mixture is that of the worker who dominates
+it, so has the worker behind the slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
+from airmixml.errors import ScenarioError
+
+__all__ = [
+    "MEASURES",
+    "DirectExposure",
+    "Linkage",
+    "area_under_curve",
+    "direct_exposure",
+    "hit_rate",
+    "link_candidates",
+]
+
+MEASURES: Final = ("correlation", "distance")
+FALSE_POSITIVES: Final = 0.01
+_NUMBERS_AT_ONCE: Final = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Linkage:
+    """How well private candidates are told from public ones, and slots from each other.
+
+    Attributes:
+        private_scores: likeness of each private candidate to its nearest mixture; private candidates.
+        public_scores: the same of the decoys; public candidates.
+        nearest_private: private candidate most like each mixture; slots.
+        auc: probability that a private candidate scores above a decoy; 1/2 is chance.
+        auc_chance_deviation: standard deviation of that under chance.
+        hit_rate: private candidates that score above all but 1 % of the decoys; 0.01 is chance.
+        reidentified: share of the slots whose nearest private candidate is that of the dominating worker.
+        reidentified_chance: the same for a guess among the private candidates.
+    """
+
+    private_scores: NDArray[np.float64]
+    public_scores: NDArray[np.float64]
+    nearest_private: NDArray[np.int64]
+    auc: float
+    auc_chance_deviation: float
+    hit_rate: float
+    reidentified: float
+    reidentified_chance: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures without the scores."""
+        return {
+            "auc": self.auc,
+            "auc_chance_deviation": self.auc_chance_deviation,
+            "hit_rate": self.hit_rate,
+            "false_positive_rate": FALSE_POSITIVES,
+            "reidentified": self.reidentified,
+            "reidentified_chance": self.reidentified_chance,
+            "private_candidates": len(self.private_scores),
+            "public_candidates": len(self.public_scores),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectExposure:
+    """How like mixtures are, as they stand, to the samples of the workers that dominate them.
+
+    Attributes:
+        median_similarity: over the slots.
+        exposed_slots: slots at or above the threshold.
+        exposed_workers: different workers that dominate those.
+    """
+
+    median_similarity: float
+    exposed_slots: int
+    exposed_workers: int
+    threshold: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures."""
+        return dict(vars(self))
+
+
+def link_candidates(
+    mixtures: torch.Tensor,
+    private: torch.Tensor,
+    public: torch.Tensor,
+    *,
+    dominating: NDArray[np.int64] | None = None,
+    measure: str = "correlation",
+) -> Linkage:
+    """Score every candidate by its likeness to the most similar mixture.
+
+    Args:
+        mixtures: what the attacker has received; slots x d, real or complex.
+        private: samples that workers hold, each once; candidates x d, on the mixtures' device.
+        public: samples that nobody holds; candidates x d.
+        dominating: number of the private candidate with the largest share of each slot, -1 where nobody sent; slots.
+        measure: "correlation" of whitened vectors, at the best scale and phase, for whoever knows neither; or
+            "distance", minus the squared distance as it stands, for mixtures of known scale (real ones only), which
+            says more of samples with few numbers.
+    """
+    _check(mixtures, private, public, measure)
+    candidates = torch.cat([private, public]).to(mixtures.real.dtype)
+    best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
+    nearest = np.empty(len(mixtures), dtype=np.int64)
+    if measure == "correlation":
+        whitening = whitening_of(mixtures)
+        candidates = unit_length(candidates @ whitening)
+    at_once = max(1, _NUMBERS_AT_ONCE // len(candidates))
+    for first in range(0, len(mixtures), at_once):
+        some = mixtures[first : first + at_once]
+        if measure == "distance":
+            likeness = -torch.cdist(some, candidates).square()
+        else:
+            likeness = _correlations(some, whitening, candidates)
+        best = torch.maximum(best, likeness.amax(dim=0))
+        nearest[first : first + at_once] = likeness[:, : len(private)].argmax(dim=1).cpu().numpy()
+    scores = best.double().cpu().numpy()
+    private_scores, public_scores = scores[: len(private)], scores[len(private) :]
+    members, decoys = len(private), len(public)
+    known = np.full(len(mixtures), -1) if dominating is None else np.asarray(dominating)
+    sent = known >= 0
+    return Linkage(
+        private_scores=private_scores,
+        public_scores=public_scores,
+        nearest_private=nearest,
+        auc=area_under_curve(private_scores, public_scores),
+        auc_chance_deviation=float(np.sqrt((members + decoys + 1) / (12.0 * members * decoys))),
+        hit_rate=hit_rate(private_scores, public_scores, FALSE_POSITIVES),
+        reidentified=float(np.mean(nearest[sent] == known[sent])) if sent.any() else 0.0,
+        reidentified_chance=1.0 / members,
+    )
+
+
+def _check(mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor, measure: str) -> None:
+    if measure not in MEASURES:
+        raise ScenarioError(f"measure = {measure!r}: must be {' or '.join(MEASURES)}")
+    if measure == "distance" and mixtures.is_complex():
+        raise ScenarioError('measure = "distance": needs real mixtures; use "correlation" for complex ones')
+    if not len(mixtures) or not len(private) or not len(public):
+        raise ScenarioError(
+            f"{len(mixtures)} mixtures, {len(private)} private and {len(public)} public candidates: must be at least "
+            "one of each"
+        )
+
+
+def _correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+    """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
+    if not mixtures.is_complex():
+        return unit_length(mixtures @ whitening) @ candidates.T
+    whitened = unit_length(torch.complex(*(part @ whitening for part in in_parts(mixtures))))
+    return torch.hypot(whitened.real @ candidates.T, whitened.imag @ candidates.T)
+
+
+def area_under_curve(private_scores: NDArray[np.float64], public_scores: NDArray[np.float64]) -> float:
+    """Return P(private > public) + P(private = public) / 2 over all pairs, from ranks (Mann and Whitney)."""
+    members, decoys = len(private_scores), len(public_scores)
+    ranks = rankdata(np.concatenate([private_scores, public_scores]))
+    return float((ranks[:members].sum() - members * (members + 1) / 2.0) / (members * decoys))
+
+
+def hit_rate(
+    private_scores: NDArray[np.float64], public_scores: NDArray[np.float64], false_positive_rate: float
+) -> float:
+    """Return the share of private scores above a threshold that no more than that share of the decoys passes."""
+    passing = int(false_positive_rate * len(public_scores))
+    threshold = np.sort(public_scores)[::-1][passing]
+    return float(np.mean(private_scores > threshold))
+
+
+def direct_exposure(
+    mixtures: torch.Tensor,
+    samples: torch.Tensor,
+    dominating_sample: NDArray[np.int64],
+    dominating_worker: NDArray[np.int64],
+    similarity: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    *,
+    threshold: float,
+) -> DirectExposure:
+    """Compare each mixture, as it stands, with the sample of the worker that dominates it.
+
+    Args:
+        mixtures: slots x d, real.
+        samples: samples x d.
+        dominating_sample: row of ``samples`` that the dominating worker of each slot holds; slots.
+        dominating_worker: number of that worker; slots.
+        similarity: of rows with rows, (slots x d, slots x d) to slots; larger is more alike.
+        threshold: similarity from which a sample counts as exposed.
+    """
+    at_once = max(1, _NUMBERS_AT_ONCE // mixtures.shape[1])
+    index = torch.from_numpy(dominating_sample).to(samples.device)
+    parts = [
+        similarity(mixtures[first : first + at_once], samples[index[first : first + at_once]]).cpu()
+        for first in range(0, len(mixtures), at_once)
+    ]
+    similarities = torch.cat(parts).double().numpy()
+    exposed = similarities >= threshold
+    return DirectExposure(
+        median_similarity=float(np.median(similarities)),
+        exposed_slots=int(exposed.sum()),
+        exposed_workers=len(np.unique(dominating_worker[exposed])),
+        threshold=threshold,
+    )

@@ -1,0 +1,221 @@
+"""What an eavesdropper beside the workers receives, symbol by symbol in complex baseband.
+
+Workers invert their channel to the server, so the one farthest from it sends loudest, and the eavesdropper stands
+beside that one. It hears every worker of a slot with the power that is sent, the path loss from its own place and a
+phase of its own, for nobody turned a signal towards it: where the server adds up amplitudes, it adds up vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from airmixml.devices import find_device, using_threads
+from airmixml.errors import ScenarioError
+from airmixml.radio.air import mix_samples
+from airmixml.radio.channel import draw_fading, draw_phase, path_gain
+from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_ahead
+from airmixml.radio.senders import SampleSender, make_sender
+from airmixml.scenario import Scenario, Speed
+from airmixml.streams import Streams
+from airmixml.units import dbm_to_watts
+from airmixml.workers import DataSet, Population, place_coordinates
+
+__all__ = ["Listener", "Overheard", "align_phase", "overhear", "overhear_chapters", "places_of"]
+
+MOST_SLOTS: Final = 20_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Listener:
+    """An eavesdropper at its place.
+
+    Attributes:
+        place_metres: east and north of the server; shape 2.
+        beside_worker: the worker farthest from the server, which it stands next to.
+        power_gain: from each worker, all antennas together, without fading, at most 1; shape workers.
+        noise_watts: noise power per complex symbol.
+    """
+
+    place_metres: NDArray[np.float64]
+    beside_worker: int
+    power_gain: NDArray[np.float64]
+    noise_watts: float
+
+    @classmethod
+    def of(cls, scenario: Scenario, places_metres: NDArray[np.float64]) -> Self:
+        """Place the scenario's eavesdropper beyond the worker farthest from the server, on the line from the server.
+
+        Its antennas are combined in favour of every worker at once, which is more than it can do: each then hears
+        that many times the power.
+
+        Args:
+            scenario: says how near the eavesdropper comes, its antennas and noise.
+            places_metres: where the workers stand; workers x 2.
+        """
+        privacy, radio = scenario.privacy, scenario.radio
+        from_server_metres = np.hypot(places_metres[:, 0], places_metres[:, 1])
+        beside = int(from_server_metres.argmax())
+        outwards = places_metres[beside] / from_server_metres[beside] if from_server_metres[beside] else np.eye(2)[0]
+        place_metres = places_metres[beside] + privacy.eavesdropper_distance_metres * outwards
+        distance_metres = np.hypot(*(places_metres - place_metres).T)
+        gain = path_gain(
+            np.maximum(distance_metres, scenario.workers.min_distance_metres),
+            radio.path_loss_exponent,
+            radio.unit_path_loss_db,
+        )
+        return cls(
+            place_metres=place_metres,
+            beside_worker=beside,
+            power_gain=np.minimum(privacy.eavesdropper_antennas * gain**2, 1.0),
+            noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Overheard:
+    """What the eavesdropper received in the first slots, and what went into it.
+
+    Attributes:
+        listener: who received it.
+        received: y / sigma, so that the noise is CN(0, 1); slots x symbols, complex.
+        loudest_worker: whom it heard loudest, or -1 where nobody sent; slots.
+        loudest_share: that worker's part of all the power that it heard; slots.
+        input_symbols: how many of the symbols carry the input; the rest carry the label.
+    """
+
+    listener: Listener
+    received: torch.Tensor
+    loudest_worker: NDArray[np.int64]
+    loudest_share: NDArray[np.float64]
+    input_symbols: int
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        """The symbols of the input; slots x input symbols, complex."""
+        return self.received[:, : self.input_symbols]
+
+    @property
+    def labels(self) -> torch.Tensor:
+        """The symbols of the label, turned back and real; slots x label symbols."""
+        return align_phase(self.received)[:, self.input_symbols :]
+
+
+def places_of(scenario: Scenario, population: Population) -> NDArray[np.float64]:
+    """Return where the scenario's workers stand, as they were deployed; workers x 2 metres."""
+    workers = scenario.workers
+    places_metres = place_coordinates(workers.count, workers.side_metres, Streams(scenario.seed).generator("placement"))
+    distance_metres = np.maximum(np.hypot(places_metres[:, 0], places_metres[:, 1]), workers.min_distance_metres)
+    if not np.array_equal(distance_metres, population.distance_metres):
+        raise ScenarioError(
+            "population: its workers do not stand where the scenario's seed places them, so it is not known where an "
+            "eavesdropper hears them from; pass places_metres"
+        )
+    return places_metres
+
+
+def overhear(
+    scenario: Scenario,
+    dataset: DataSet,
+    population: Population,
+    *,
+    most_slots: int = MOST_SLOTS,
+    places_metres: NDArray[np.float64] | None = None,
+    speed: Speed | None = None,
+) -> Overheard:
+    """Return what the scenario's eavesdropper receives in the first slots of the run, at most ``most_slots``.
+
+    Args:
+        scenario: what is sent, and how near the eavesdropper comes.
+        dataset: what the workers hold, as they send it (``Transmission.dataset``).
+        population: who holds which sample.
+        most_slots: memory follows it.
+        places_metres: where the workers stand, if not where the scenario's seed places them; workers x 2.
+        speed: device and threads.
+    """
+    if most_slots < 1:
+        raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
+    places_metres = places_of(scenario, population) if places_metres is None else places_metres
+    listener = Listener.of(scenario, places_metres)
+    slots = min(most_slots, scenario.radio.slots)
+    received, workers, shares = [], [], []
+    for heard, draws, heard_watts in overhear_chapters(
+        scenario, dataset, population, listener, chapters=chapter_count(slots), speed=speed
+    ):
+        loudest = heard_watts.argmax(axis=1)[:, None]
+        total_watts = heard_watts.sum(axis=1)
+        largest_watts = np.take_along_axis(heard_watts, loudest, axis=1)[:, 0]
+        worker = np.take_along_axis(draws.scheduled_workers, loudest, axis=1)[:, 0]
+        received.append(heard)
+        workers.append(np.where(total_watts > 0.0, worker, -1))
+        shares.append(np.divide(largest_watts, total_watts, out=np.zeros(len(worker)), where=total_watts > 0.0))
+    return Overheard(
+        listener=listener,
+        received=torch.cat(received)[:slots],
+        loudest_worker=np.concatenate(workers)[:slots],
+        loudest_share=np.concatenate(shares)[:slots],
+        input_symbols=dataset.input_dim,
+    )
+
+
+def overhear_chapters(
+    scenario: Scenario,
+    dataset: DataSet,
+    population: Population,
+    listener: Listener,
+    *,
+    chapters: int | None = None,
+    speed: Speed | None = None,
+) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
+    """Yield, chapter by chapter of the run's own draws, what a listener receives in its slots.
+
+    Yields y / sigma (slots x symbols, complex), the draws, and the power with which each scheduled worker is heard in
+    units of the noise power (slots x scheduled).
+    """
+    speed = speed or Speed()
+    device = find_device(speed.device)
+    sender = make_sender(scenario, dataset, device)
+    if not isinstance(sender, SampleSender):
+        raise ScenarioError('workers.sends = "moments": what is overheard is modelled for "samples" only')
+    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
+    for chapter, draws in enumerate(draw_ahead(setting, threads=speed.threads, noise=False, chapters=chapters)):
+        channel = Streams(scenario.seed).generator("eavesdropper", chapter)
+        shape = draws.scheduled_workers.shape
+        phase_radians = draw_phase(shape, channel)
+        power_gain = listener.power_gain[draws.scheduled_workers]
+        if scenario.radio.fading != "none":
+            fading = draw_fading(scenario.radio.fading, scenario.radio.rician_k, shape, channel)
+            power_gain = np.minimum(power_gain * fading**2, 1.0)  # nobody receives more than was sent
+        heard_watts = power_gain * draws.power_watts / listener.noise_watts
+        weights = np.sqrt(heard_watts) * np.exp(1j * phase_radians)
+        noise = Streams(scenario.seed).generator("eavesdropper-noise", chapter)
+        with using_threads(speed.threads):
+            sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
+            parts = [
+                mix_samples(sender.table, sample_index, torch.from_numpy(part).to(device))
+                for part in (weights.real.copy(), weights.imag.copy())
+            ]
+            standard = torch.from_numpy(noise.standard_normal((2, *parts[0].shape), dtype=np.float32)).to(device)
+            received = torch.complex(*parts) + math.sqrt(0.5) * torch.complex(standard[0], standard[1])
+        yield received, draws, heard_watts
+
+
+def align_phase(received: torch.Tensor) -> torch.Tensor:
+    """Return Re(exp(-j theta) y) of each slot, theta as somebody would guess it who knows only y; slots x symbols.
+
+    A worker sends real symbols s, so y = a exp(j phi) s + n has its energy along one line of the complex plane. The
+    real part's energy is (sum |y|^2 + Re(exp(-2j theta) sum y^2)) / 2, largest at theta = arg(sum y^2) / 2, which is
+    phi or phi + pi. Samples that are never negative settle which: their sum must be positive.
+
+    Args:
+        received: y in any unit; slots x symbols, complex.
+    """
+    half_turn = torch.angle(received.square().sum(dim=1)) / 2.0
+    turned = (received * torch.polar(torch.ones_like(half_turn), -half_turn)[:, None]).real
+    return torch.where(turned.sum(dim=1, keepdim=True) < 0.0, -turned, turned)

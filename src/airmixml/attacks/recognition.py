@@ -1,0 +1,94 @@
+"""How much of the workers is in what was recovered: likeness worker by worker, and who can be recognised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.attacks.label_inference import LabelInference, infer_worker_labels
+from airmixml.attacks.likeness import peak_signal_to_noise_db, structural_similarity
+from airmixml.attacks.public_knowledge import Decoder, Reader
+from airmixml.attacks.reconstruction import Reconstruction
+from airmixml.workers import DataSet
+
+__all__ = ["Recognition", "guessing_rate", "recognise"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recognition:
+    """What a reconstruction shows of each worker.
+
+    Attributes:
+        samples: what was recovered, decoded; workers x inputs.
+        psnr_db: likeness to the original; shape workers.
+        ssim: the same for images, else None; shape workers.
+        recognised: whether a reader trained on public samples reads the right class; shape workers.
+        guessing: how often always naming the most frequent class is right.
+        labels: classes inferred from the label symbols instead.
+    """
+
+    samples: NDArray[np.float32]
+    psnr_db: NDArray[np.float64]
+    ssim: NDArray[np.float64] | None
+    recognised: NDArray[np.bool_]
+    guessing: float
+    labels: LabelInference
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures over all workers."""
+        share = float(self.recognised.mean())
+        return {
+            "psnr_db": _spread(self.psnr_db),
+            "ssim": None if self.ssim is None else _spread(self.ssim),
+            "recognised": int(self.recognised.sum()),
+            "recognised_share": share,
+            "guessing": self.guessing,
+            "beyond_guessing": beyond_guessing(share, self.guessing),
+            "labels": self.labels.to_dict(),
+        }
+
+
+def recognise(
+    reconstruction: Reconstruction,
+    held: DataSet,
+    held_index: NDArray[np.int64],
+    decoder: Decoder,
+    reader: Reader,
+) -> Recognition:
+    """Compare what was recovered with what the workers hold.
+
+    Args:
+        reconstruction: of all workers.
+        held: the data, not encoded.
+        held_index: row of the pool that each worker holds; shape workers.
+        decoder: from what is sent to what is held.
+        reader: of classes.
+    """
+    samples = decoder.decode(reconstruction.inputs)
+    originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
+    return Recognition(
+        samples=samples,
+        psnr_db=peak_signal_to_noise_db(originals, samples),
+        ssim=None if held.image_shape is None else structural_similarity(originals, samples, held.image_shape),
+        recognised=reader.read(samples) == labels,
+        guessing=guessing_rate(labels),
+        labels=infer_worker_labels(reconstruction.labels, labels),
+    )
+
+
+def guessing_rate(labels: NDArray[np.int64]) -> float:
+    """Return the share of the most frequent class."""
+    return float(np.bincount(labels).max() / len(labels))
+
+
+def beyond_guessing(share: float, guessing: float) -> float:
+    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
+    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
+
+
+def _spread(values: NDArray[np.float64]) -> dict[str, float]:
+    low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
+    return {"median": median, "low": low, "high": high, "largest": float(values.max())}

@@ -1,0 +1,283 @@
+"""Unmixing without a schedule: mixtures that share a dominating sample are found by their likeness and joined.
+
+As the attacks on InstaHide do (Carlini et al. 2021, "Is private learning possible with instance encoding?"), but with
+the likeness of the mixtures themselves: slots are joined whose whitened mixtures are more alike than any two unrelated
+slots would be, and what each group shares is solved for. Noise that hides a sample in one slot averages out in a group.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
+
+__all__ = ["Recovery", "Unmixed", "closest_samples", "fitted_psnr_db", "judge_recovery", "purest_slots", "unmix"]
+
+MOST_SLOTS: Final = 20_000
+FALSE_LINKS: Final = 0.01
+_NUMBERS_AT_ONCE: Final = 1 << 24
+_PAIRS_LOOKED_AT: Final = 1 << 18
+_TAIL: Final = (0.95, 0.995)
+_RAISE: Final = 1.25
+_POWER_ITERATIONS: Final = 12
+_LARGEST_PSNR_DB: Final = 150.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unmixed:
+    """What was found in the mixtures.
+
+    Attributes:
+        estimates: what the slots of each group share, in an unknown scale; groups x d, real.
+        group_sizes: slots in each group; groups.
+        slots: which slots were looked at; slots looked at.
+        group_of_slot: group of each of those, -1 for those that were like no other.
+        threshold: correlation from which two slots were joined.
+    """
+
+    estimates: torch.Tensor
+    group_sizes: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    group_of_slot: NDArray[np.int64]
+    threshold: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """How good estimates are, each beside the private sample that it fits best.
+
+    Attributes:
+        estimates: how many there are.
+        median_psnr_db: of the fits to private samples.
+        median_public_psnr_db: of the fits of the same estimates to decoys that nobody holds: what likeness alone gives.
+        recovered_samples: different private samples that an estimate fits at least as well as ``threshold_db``.
+    """
+
+    estimates: int
+    median_psnr_db: float
+    median_public_psnr_db: float
+    recovered_samples: int
+    threshold_db: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures."""
+        return dict(vars(self))
+
+
+def purest_slots(mixtures: torch.Tensor, most_slots: int) -> NDArray[np.int64]:
+    """Return the slots that lie farthest from the line that their mean spans, at most so many, in order.
+
+    A mixture of many is like the mean in some scale; one sample alone is not.
+    """
+    if len(mixtures) <= most_slots:
+        return np.arange(len(mixtures))
+    mean = unit_length(mixtures.mean(dim=0, keepdim=True))[0]
+    along = (mixtures @ mean.conj()).abs().square()
+    away = torch.linalg.vector_norm(mixtures, dim=1).square() - along
+    return np.sort(away.topk(most_slots).indices.cpu().numpy())
+
+
+def unmix(mixtures: torch.Tensor, *, most_slots: int = MOST_SLOTS, seed: int = 0) -> Unmixed:
+    """Group slots that share a dominating sample and solve each group for it.
+
+    Args:
+        mixtures: what the attacker has received; slots x d, real or complex.
+        most_slots: how many to look at, the purest; time grows with the square of it.
+        seed: which pairs of slots the likeness of unrelated ones is taken from.
+    """
+    slots = purest_slots(mixtures, most_slots)
+    chosen = mixtures[torch.from_numpy(slots).to(mixtures.device)]
+    whitening = whitening_of(chosen)
+    parts = [part @ whitening for part in in_parts(chosen)]
+    whitened = unit_length(torch.complex(*parts) if len(parts) == 2 else parts[0])
+    threshold = joining_threshold(whitened, seed)
+    group_of_slot = _join(whitened, threshold)
+    estimates = _solve_groups(chosen, whitened, group_of_slot)
+    return Unmixed(
+        estimates=estimates,
+        group_sizes=np.bincount(group_of_slot[group_of_slot >= 0], minlength=len(estimates)),
+        slots=slots,
+        group_of_slot=group_of_slot,
+        threshold=threshold,
+    )
+
+
+def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
+    """Return the correlation that a hundredth of a pair among all unrelated slots is expected to exceed.
+
+    Correlations rho of independent directions in k dimensions have -ln(1 - rho^2) with an exponential tail, of rate
+    (k - 1) / 2 for real and k - 1 for complex vectors. Its rate here is taken between two quantiles of pairs picked at
+    random, and the tail is drawn on from the upper one; so samples that are alike (k is small then) raise the
+    threshold. Pairs that do share a sample raise it too, where they are more than lie beyond the upper quantile.
+
+    Args:
+        whitened: unit vectors, real or complex; slots x directions.
+        seed: which pairs are looked at.
+    """
+    slots = len(whitened)
+    if slots < 2:
+        return 1.0
+    rng = np.random.default_rng(seed)
+    ones = rng.integers(slots, size=_PAIRS_LOOKED_AT)
+    others = (ones + rng.integers(1, slots, size=_PAIRS_LOOKED_AT)) % slots
+    at_once = max(1, _NUMBERS_AT_ONCE // whitened.shape[1])
+    squares = torch.cat(
+        [
+            (whitened[ones[first : first + at_once]].conj() * whitened[others[first : first + at_once]])
+            .sum(dim=1)
+            .abs()
+            .square()
+            for first in range(0, _PAIRS_LOOKED_AT, at_once)
+        ]
+    ).clamp(max=1.0 - 1e-7)
+    low, high = np.quantile(-np.log1p(-squares.double().cpu().numpy()), _TAIL)
+    length = (high - low) / math.log((1.0 - _TAIL[0]) / (1.0 - _TAIL[1]))
+    pairs = slots * (slots - 1) / 2.0
+    level = high + length * max(0.0, math.log((1.0 - _TAIL[1]) * pairs / FALSE_LINKS))
+    return math.sqrt(-math.expm1(-level))
+
+
+def _find_links(
+    whitened: torch.Tensor, threshold: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the pairs of slots whose correlation exceeds the threshold, and that; three arrays as long as links."""
+    slots = len(whitened)
+    at_once = max(1, _NUMBERS_AT_ONCE // slots)
+    parts = in_parts(whitened)
+    pairs, values = [], []
+    for first in range(0, slots, at_once):
+        here = slice(first, first + at_once)
+        likeness = parts[0][here] @ parts[0][first:].T  # pairs with an earlier slot were looked at
+        if len(parts) == 2:
+            likeness += parts[1][here] @ parts[1][first:].T
+            across = parts[0][here] @ parts[1][first:].T - parts[1][here] @ parts[0][first:].T
+            likeness = torch.hypot(likeness, across)
+        found = (likeness > threshold).triu(diagonal=1).nonzero(as_tuple=True)
+        pairs.append(torch.stack(found).cpu().numpy() + first)
+        values.append(likeness[found].double().cpu().numpy())
+    rows, columns = np.concatenate(pairs, axis=1)
+    return rows, columns, np.concatenate(values)
+
+
+def _join(whitened: torch.Tensor, threshold: float) -> NDArray[np.int64]:
+    """Return the group of each slot, -1 for slots alone; slots.
+
+    Groups are the connected components of slots whose correlation exceeds the threshold. Slots of one sample are all
+    alike, so a component with less than half of its pairs linked is a chain of samples that are alike (the many ones
+    among handwritten digits): in it the threshold is raised, step by step, until it has fallen into groups.
+    """
+    slots = len(whitened)
+    rows, columns, likeness = _find_links(whitened, threshold)
+    level_of_link = -np.log1p(-(np.minimum(likeness, 1.0 - 1e-7) ** 2))
+    level_of_slot = np.full(slots, max(-math.log1p(-(min(threshold, 1.0 - 1e-7) ** 2)), 1e-6))
+    while True:
+        kept = level_of_link >= level_of_slot[rows]
+        rows, columns, level_of_link = rows[kept], columns[kept], level_of_link[kept]
+        graph = coo_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(slots, slots))
+        _, component = connected_components(graph, directed=False)
+        size = np.bincount(component)
+        links = np.bincount(component[rows], minlength=len(size))
+        chained = links < size * (size - 1) / 4.0
+        if not chained.any():
+            break
+        level_of_slot[chained[component]] *= _RAISE
+    shared = size[component] > 1
+    group_of_slot = np.full(slots, -1, dtype=np.int64)
+    group_of_slot[shared] = np.unique(component[shared], return_inverse=True)[1]
+    return group_of_slot
+
+
+def _solve_groups(chosen: torch.Tensor, whitened: torch.Tensor, group_of_slot: NDArray[np.int64]) -> torch.Tensor:
+    """Return the real vector whose multiples fit the slots of each group best; groups x d.
+
+    Shares and phases differ from slot to slot, so each slot is c_t x plus a rest: by turns c_t is the slot's product
+    with what the group's slots add up to, and x that sum weighted by c_t (power iteration). The weights come from
+    whitened slots, where the rest is smallest, and serve to add up the slots as they were received.
+    """
+    grouped = np.flatnonzero(group_of_slot >= 0)
+    group = torch.from_numpy(group_of_slot[grouped]).to(chosen.device)
+    groups = int(group_of_slot.max(initial=-1)) + 1
+    mine = whitened[torch.from_numpy(grouped).to(chosen.device)]
+    first = torch.from_numpy(np.unique(group_of_slot[grouped], return_index=True)[1]).to(chosen.device)
+    shared = mine[first]
+    weights = torch.zeros(len(grouped), dtype=mine.dtype, device=mine.device)
+    for _ in range(_POWER_ITERATIONS):
+        weights = (mine.conj() * shared[group]).sum(dim=1)
+        shared = unit_length(torch.zeros_like(shared).index_add_(0, group, weights[:, None] * mine))
+    received = chosen[torch.from_numpy(grouped).to(chosen.device)]
+    added = torch.zeros((groups, chosen.shape[1]), dtype=chosen.dtype, device=chosen.device)
+    added.index_add_(0, group, weights[:, None] * received)
+    if added.is_complex():
+        from airmixml.attacks.overheard import align_phase
+
+        return align_phase(added)
+    return torch.where(added.sum(dim=1, keepdim=True) < 0.0, -added, added)
+
+
+def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Return -10 log10 of the mean squared error of a e + b beside x in [0, 1], best a >= 0 and b; rows.
+
+    The least error is var(x) (1 - rho^2). A constant, which knows nothing, gets -10 log10 var(x).
+
+    Args:
+        estimates: e; rows x d.
+        samples: x; rows x d.
+    """
+    ours, theirs = estimates.double(), samples.double()
+    ours = ours - ours.mean(dim=1, keepdim=True)
+    theirs = theirs - theirs.mean(dim=1, keepdim=True)
+    factor = ((ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(1e-300)).clamp_min(0.0)
+    error = (theirs - factor[:, None] * ours).square().mean(dim=1)
+    return -10.0 * torch.log10(error.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
+
+
+def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Return the row of ``samples`` that each estimate fits with the least error; estimates."""
+    ours = unit_length(estimates - estimates.mean(dim=1, keepdim=True))
+    theirs = samples - samples.mean(dim=1, keepdim=True)
+    energy = theirs.square().sum(dim=1)
+    at_once = max(1, _NUMBERS_AT_ONCE // len(samples))
+    found = [
+        (energy - (ours[first : first + at_once] @ theirs.T).clamp_min(0.0).square()).argmin(dim=1)
+        for first in range(0, len(ours), at_once)
+    ]
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64, device=samples.device)
+
+
+def judge_recovery(
+    estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, threshold_db: float = 20.0
+) -> Recovery:
+    """Compare estimates with the samples that workers hold, and with samples that nobody holds.
+
+    Args:
+        estimates: estimates x d, real.
+        private: samples x d, in [0, 1].
+        public: samples x d, in [0, 1]; as many as there are private ones make the two medians comparable.
+        threshold_db: error from which a sample counts as recovered.
+    """
+    if not len(estimates):
+        return Recovery(
+            estimates=0,
+            median_psnr_db=0.0,
+            median_public_psnr_db=0.0,
+            recovered_samples=0,
+            threshold_db=threshold_db,
+        )
+    closest = closest_samples(estimates, private)
+    psnr_db = fitted_psnr_db(estimates, private[closest])
+    public_psnr_db = fitted_psnr_db(estimates, public[closest_samples(estimates, public)])
+    return Recovery(
+        estimates=len(estimates),
+        median_psnr_db=float(psnr_db.median()),
+        median_public_psnr_db=float(public_psnr_db.median()),
+        recovered_samples=len(torch.unique(closest[psnr_db >= threshold_db])),
+        threshold_db=threshold_db,
+    )

@@ -1,0 +1,167 @@
+"""Nearest neighbours against brute force and scikit-learn, at both ends: everything leaks, nothing does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from airmixml.attacks import linkage
+from airmixml.attacks.linkage import area_under_curve, direct_exposure, hit_rate, link_candidates
+from airmixml.attacks.whitening import unit_length, whitening_of
+from airmixml.errors import ScenarioError
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+SCORES = st.lists(st.integers(0, 12), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=float))
+
+
+def samples_of(count: int, d: int, seed: int) -> torch.Tensor:
+    """Non-negative samples with a common mean and a few large components, as images have."""
+    rng = np.random.default_rng(seed)
+    shapes = np.random.default_rng(99).uniform(0, 1, (5, d))
+    mixed = rng.dirichlet(np.ones(5), count) @ shapes
+    return torch.from_numpy((0.7 * mixed + 0.3 * rng.uniform(0, 1, (count, d))).astype(np.float32))
+
+
+def mixtures_of(
+    private: torch.Tensor, slots: int, scheduled: int, noise: float, seed: int
+) -> tuple[torch.Tensor, Any]:
+    """Equal mixtures of so many samples; and the first sample of each slot."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.integers(len(private), size=(slots, scheduled))
+    mixed = private[torch.from_numpy(chosen)].mean(dim=1)
+    return mixed + noise * torch.from_numpy(rng.standard_normal(mixed.shape).astype(np.float32)), chosen[:, 0]
+
+
+@given(private=SCORES, public=SCORES)
+def test_the_area_is_that_of_scikit_learn(private: Floats, public: Floats) -> None:
+    truth = np.repeat([1, 0], [len(private), len(public)])
+    scores = np.concatenate([private, public])
+    assert area_under_curve(private, public) == pytest.approx(roc_auc_score(truth, scores))
+
+
+@given(private=SCORES, public=SCORES, rate=st.sampled_from([0.0, 0.01, 0.2, 0.5]))
+def test_the_hit_rate_is_the_best_point_of_the_curve_of_scikit_learn(
+    private: Floats, public: Floats, rate: float
+) -> None:
+    truth = np.repeat([1, 0], [len(private), len(public)])
+    false_rate, true_rate, _ = roc_curve(truth, np.concatenate([private, public]), drop_intermediate=False)
+    assert hit_rate(private, public, rate) == pytest.approx(true_rate[false_rate <= rate + 1e-12].max())
+
+
+def test_distances_and_nearest_samples_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linkage, "_NUMBERS_AT_ONCE", 700)  # several blocks, the last one shorter
+    private, public = samples_of(40, 6, 1), samples_of(30, 6, 2)
+    mixtures, _ = mixtures_of(private, 101, 2, 0.05, 3)
+    found = link_candidates(mixtures, private, public, measure="distance")
+    squares = ((mixtures[:, None, :].numpy() - private[None].numpy()) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(found.nearest_private, squares.argmin(axis=1))
+    np.testing.assert_allclose(found.private_scores, -squares.min(axis=0), atol=1e-5)
+    decoys = ((mixtures[:, None, :].numpy() - public[None].numpy()) ** 2).sum(axis=2)
+    np.testing.assert_allclose(found.public_scores, -decoys.min(axis=0), atol=1e-5)
+
+
+def test_correlations_are_those_of_whitening_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linkage, "_NUMBERS_AT_ONCE", 1100)
+    private, public = samples_of(40, 8, 1).double(), samples_of(30, 8, 2).double()
+    mixtures = mixtures_of(private.float(), 150, 2, 0.05, 3)[0].double()
+    found = link_candidates(mixtures, private, public)
+    rows = mixtures.numpy() / np.linalg.norm(mixtures.numpy(), axis=1, keepdims=True)
+    _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
+    whiten = directions[1:].T / lengths[1:]
+    mine, theirs = rows @ whiten, np.vstack([private, public]) @ whiten
+    cosines = (mine / np.linalg.norm(mine, axis=1, keepdims=True)) @ (
+        theirs / np.linalg.norm(theirs, axis=1, keepdims=True)
+    ).T
+    expected = cosines.max(axis=0)
+    np.testing.assert_allclose(np.concatenate([found.private_scores, found.public_scores]), expected, rtol=1e-9)
+    np.testing.assert_array_equal(found.nearest_private, cosines[:, :40].argmax(axis=1))
+
+
+def test_single_samples_leak_everything() -> None:
+    private, public = samples_of(300, 60, 1), samples_of(300, 60, 2)
+    mixtures, dominating = mixtures_of(private, 4000, 1, 0.01, 3)
+    for measure in linkage.MEASURES:
+        found = link_candidates(mixtures, private, public, dominating=dominating, measure=measure)
+        assert found.auc > 0.999
+        assert found.hit_rate > 0.999
+        assert found.reidentified > 0.999
+        assert found.reidentified_chance == pytest.approx(1 / 300)
+        assert set(found.to_dict()) >= {"auc", "hit_rate", "reidentified", "private_candidates"}
+
+
+def test_noise_alone_leaves_chance() -> None:
+    private, public = samples_of(500, 60, 1), samples_of(500, 60, 2)
+    noise = torch.from_numpy(np.random.default_rng(4).standard_normal((3000, 60)).astype(np.float32))
+    dominating = np.random.default_rng(5).integers(500, size=3000)
+    for mixtures in (noise, torch.complex(noise, noise.flip(0))):
+        found = link_candidates(mixtures, private, public, dominating=dominating)
+        assert found.auc_chance_deviation == pytest.approx(np.sqrt(1001 / (12 * 500 * 500)))
+        assert abs(found.auc - 0.5) < 4 * found.auc_chance_deviation
+        assert found.hit_rate < 0.05
+        assert found.reidentified < 0.01
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_scale_and_phase_of_each_slot_do_not_matter(seed: int) -> None:
+    private, public = samples_of(50, 20, 1).double(), samples_of(50, 20, 2).double()
+    mixtures = mixtures_of(private.float(), 200, 1, 0.02, 3)[0].double()
+    rng = np.random.default_rng(seed)
+    factor = torch.from_numpy(10.0 ** rng.uniform(-6, 6, (200, 1)))
+    turn = torch.from_numpy(np.exp(1j * rng.uniform(0, 2 * np.pi, (200, 1))))
+    plain = link_candidates(mixtures, private, public)
+    scaled = link_candidates(factor * mixtures, private, public)
+    turned = link_candidates(factor * turn * mixtures, private, public)
+    np.testing.assert_allclose(scaled.private_scores, plain.private_scores, rtol=1e-7)
+    # A phase hides the sign: a mixture as unlike a candidate as can be counts as like it.
+    assert np.all(turned.private_scores >= plain.private_scores - 1e-7)
+    assert turned.auc > 0.99
+
+
+def test_whitened_mixtures_have_no_common_direction_left() -> None:
+    mixtures = mixtures_of(samples_of(300, 30, 1), 5000, 8, 0.02, 3)[0].double()
+    whitened = unit_length(mixtures) @ whitening_of(mixtures)
+    moments = (whitened.T @ whitened / len(mixtures)).numpy()
+    np.testing.assert_allclose(moments, np.eye(len(moments)), atol=1e-8)
+    mean = mixtures.mean(dim=0)
+    assert float((mean @ whitening_of(mixtures)).norm() / mean.norm()) < 0.3 * float(whitened.norm(dim=1).mean())
+
+
+def test_one_number_stays_one_number() -> None:
+    values = torch.tensor([[0.2], [0.9]])
+    found = link_candidates(values, values, torch.tensor([[0.5]]), measure="distance")
+    assert found.auc == 1.0
+    assert link_candidates(values, values, torch.tensor([[0.5]])).auc == 0.5
+
+
+def test_direct_exposure_counts_slots_and_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linkage, "_NUMBERS_AT_ONCE", 4)  # two slots at a time
+    samples = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    mixtures = torch.tensor([[1.0, 0.1], [0.9, 0.0], [0.5, 0.5], [0.9, 1.0], [0.0, 1.0]])
+    exposure = direct_exposure(
+        mixtures,
+        samples,
+        np.array([0, 0, 1, 2, 1]),
+        np.array([7, 7, 8, 9, 6]),
+        lambda ours, theirs: -(ours - theirs).square().sum(dim=1),
+        threshold=-0.02,
+    )
+    assert (exposure.exposed_slots, exposure.exposed_workers) == (4, 3)
+    assert exposure.median_similarity == pytest.approx(-0.01)
+    assert exposure.to_dict()["threshold"] == -0.02
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    some, none = torch.ones((2, 3)), torch.ones((0, 3))
+    with pytest.raises(ScenarioError, match="measure"):
+        link_candidates(some, some, some, measure="cosine")
+    with pytest.raises(ScenarioError, match="real"):
+        link_candidates(torch.complex(some, some), some, some, measure="distance")
+    with pytest.raises(ScenarioError, match="at least"):
+        link_candidates(some, some, none)
