@@ -18,7 +18,8 @@ from airmixml.attacks.linkage import Linkage, link_candidates
 from airmixml.attacks.overheard import Overheard, align_phase, overhear
 from airmixml.attacks.public_knowledge import Decoder
 from airmixml.attacks.server_view import ServerView
-from airmixml.attacks.unmixing import Recovery, closest_samples, fitted_psnr_db, judge_recovery, purest_slots, unmix
+from airmixml.attacks.unmixing import Recovery, Unmixed, fitted_psnr_db, judge_recovery, purest_slots, unmix
+from airmixml.attacks.whitening import unit_length, whitening_of
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import SlotDraws
 from airmixml.scenario import Speed
@@ -27,12 +28,15 @@ from airmixml.workers import DataSet
 
 __all__ = ["ListenerFindings", "attack_as_eavesdropper", "attack_released", "attack_released_refusal"]
 
-SLOTS_LOOKED_AT: Final = 20_000
+SLOTS_COMPARED: Final = 100_000
+SLOTS_OVERHEARD: Final = 20_000
+SLOTS_UNMIXED: Final = 10_000
 CANDIDATES: Final = 2_000
 EXAMPLES: Final = 10
 _FEWEST_SLOTS: Final = 20
 _CANDIDATES_CHAPTER: Final = 10**9  # far beyond the chapters of slots
 _TINY: Final = 1e-30
+_NUMBERS_AT_ONCE: Final = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,7 +48,8 @@ class ListenerFindings:
         recovery: samples unmixed.
         slot_labels: class of the worker that dominates a slot.
         shares: classes of the population; None where too little was received.
-        identified: slots looked at singly, of ``examples``, whose sample is found among all that are held.
+        groups_identified: unmixed groups that are most like the very sample that dominates them, of all that are held.
+        identified: the same of the ``examples``.
         examples: the clearest slots as received, decoded; examples x inputs.
         example_index: row of the pool that dominates each of them; examples.
         example_psnr_db: likeness of the two at the best scale; examples.
@@ -54,6 +59,7 @@ class ListenerFindings:
     recovery: Recovery
     slot_labels: LabelInference
     shares: PropertyInference | None
+    groups_identified: int
     identified: int
     examples: NDArray[np.float32]
     example_index: NDArray[np.int64]
@@ -63,7 +69,7 @@ class ListenerFindings:
         """Return the figures without the pictures."""
         return {
             "linkage": self.linkage.to_dict(),
-            "unmixing": self.recovery.to_dict(),
+            "unmixing": {**self.recovery.to_dict(), "identified": self.groups_identified},
             "slot_labels": self.slot_labels.to_dict(),
             "shares": None if self.shares is None else self.shares.to_dict(),
             "clearest_slots": {
@@ -90,7 +96,6 @@ def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> Listen
     """
     mixtures = view.received[:, : view.inputs] / float(view.scale[0])
     labels = (view.received[:, view.inputs :].double().cpu().numpy()) / view.scale[view.inputs :]
-    weights = view.matrix.weights
     return _attack(
         mixtures,
         labels,
@@ -99,7 +104,7 @@ def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> Listen
         held,
         decoder,
         clearness=_distance_from_mean(mixtures),
-        slot_weights=weights if np.ptp(weights) else None,
+        slot_weights=_label_weights(view),
         known_scale=True,
     )
 
@@ -117,7 +122,7 @@ def attack_as_eavesdropper(
     """
     transmission = view.transmission
     heard = overhear(
-        transmission.scenario, view.dataset, transmission.population, most_slots=SLOTS_LOOKED_AT, speed=speed
+        transmission.scenario, view.dataset, transmission.population, most_slots=SLOTS_OVERHEARD, speed=speed
     )
     findings = _attack(
         heard.inputs,
@@ -147,7 +152,7 @@ def _attack(
 ) -> ListenerFindings:
     device, sent = mixtures.device, view.dataset
     held_index = view.held_index
-    looked_at = purest_slots(mixtures, SLOTS_LOOKED_AT)
+    looked_at = purest_slots(mixtures, SLOTS_COMPARED)
     chosen = mixtures[torch.from_numpy(looked_at).to(device)]
     dominating = np.where(dominating_worker >= 0, held_index[dominating_worker], -1)
     candidates = _candidates(held_index, view.transmission.scenario.seed)
@@ -158,9 +163,10 @@ def _attack(
     linkage = link_candidates(
         chosen, private, public, dominating=np.where(dominating >= 0, place[dominating], -1)[looked_at]
     )
-    unmixed = unmix(mixtures, most_slots=SLOTS_LOOKED_AT, seed=view.transmission.scenario.seed)
-    everyone = torch.from_numpy(sent.train_inputs[np.unique(held_index)]).to(device)
-    recovery = judge_recovery(unmixed.estimates, everyone, torch.from_numpy(sent.test_inputs).to(device))
+    unmixed = unmix(mixtures, most_slots=SLOTS_UNMIXED, seed=view.transmission.scenario.seed)
+    everyone = np.unique(held_index)
+    everything = torch.from_numpy(sent.train_inputs[everyone]).to(device)
+    recovery = judge_recovery(unmixed.estimates, everything, torch.from_numpy(sent.test_inputs).to(device))
     true_labels = sent.train_labels[held_index]
     true_shares = np.bincount(true_labels, minlength=sent.label_dim) / len(true_labels)
     try:
@@ -172,12 +178,15 @@ def _attack(
     single = align_phase(pictures) if pictures.is_complex() else pictures
     example_index = dominating[clearest.cpu().numpy()]
     truth = torch.from_numpy(sent.train_inputs[example_index]).to(device)
-    found = np.unique(held_index)[closest_samples(single, everyone).cpu().numpy()]
+    whitening = whitening_of(chosen)
+    found = everyone[_most_alike(single, everything, whitening)]
+    found_in_groups = everyone[_most_alike(unmixed.estimates, everything, whitening)]
     return ListenerFindings(
         linkage=linkage,
         recovery=recovery,
         slot_labels=infer_slot_labels(labels, np.where(dominating_worker >= 0, true_labels[dominating_worker], -1)),
         shares=shares,
+        groups_identified=int((found_in_groups == _dominating_groups(unmixed, dominating)).sum()),
         identified=int((found == example_index).sum()),
         examples=decoder.decode(_as_bright(single, truth).cpu().numpy()),
         example_index=example_index,
@@ -201,6 +210,33 @@ def _candidates(held_index: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     held = np.unique(held_index)
     order = Streams(seed).generator("eavesdropper", _CANDIDATES_CHAPTER).permutation(len(held))
     return np.sort(held[order[:CANDIDATES]])
+
+
+def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sample that dominates most slots of each group; shape groups."""
+    joined = unmixed.group_of_slot >= 0
+    pairs, counts = np.unique(
+        np.stack([unmixed.group_of_slot[joined], dominating[unmixed.slots[joined]]]), axis=1, return_counts=True
+    )
+    order = np.argsort(counts, kind="stable")  # of equal groups the last entry stays, the one of the largest count
+    found = np.full(len(unmixed.estimates), -1)
+    found[pairs[0, order]] = pairs[1, order]
+    return found
+
+
+def _most_alike(estimates: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> NDArray[np.int64]:
+    """Return the row of ``samples`` that correlates most with each estimate, both whitened; shape estimates."""
+    theirs = unit_length(samples @ whitening)
+    ours = unit_length(estimates.to(theirs.dtype) @ whitening)
+    at_once = max(1, _NUMBERS_AT_ONCE // len(theirs))
+    found = [(ours[first : first + at_once] @ theirs.T).argmax(dim=1) for first in range(0, len(ours), at_once)]
+    return np.asarray(torch.cat(found).cpu().numpy()) if found else np.zeros(0, dtype=np.int64)
+
+
+def _label_weights(view: ServerView) -> NDArray[np.float64]:
+    """Return 1 / variance of a slot's labels about the population's shares: its noise, and who was drawn; slots."""
+    noise = 1.0 / np.maximum(view.matrix.weights, _TINY) / view.scale[-1] ** 2
+    return np.asarray(1.0 / (noise + np.concatenate([np.square(each.ratios).sum(axis=1) for each in view.draws])))
 
 
 def _distance_from_mean(mixtures: torch.Tensor) -> torch.Tensor:
