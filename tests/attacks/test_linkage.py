@@ -28,9 +28,7 @@ def samples_of(count: int, d: int, seed: int) -> torch.Tensor:
     return torch.from_numpy((0.7 * mixed + 0.3 * rng.uniform(0, 1, (count, d))).astype(np.float32))
 
 
-def mixtures_of(
-    private: torch.Tensor, slots: int, scheduled: int, noise: float, seed: int
-) -> tuple[torch.Tensor, Any]:
+def mixtures_of(private: torch.Tensor, slots: int, scheduled: int, noise: float, seed: int) -> tuple[torch.Tensor, Any]:
     """Equal mixtures of so many samples; and the first sample of each slot."""
     rng = np.random.default_rng(seed)
     chosen = rng.integers(len(private), size=(slots, scheduled))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from airmixml.attacks.overheard import align_phase
 from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 
-__all__ = ["Recovery", "Unmixed", "closest_samples", "fitted_psnr_db", "judge_recovery", "purest_slots", "unmix"]
+__all__ = ["Unmixed", "joining_threshold", "purest_slots", "unmix"]
 
 MOST_SLOTS: Final = 20_000
 FALSE_LINKS: Final = 0.01
@@ -28,7 +29,6 @@ _PAIRS_LOOKED_AT: Final = 1 << 18
 _TAIL: Final = (0.95, 0.995)
 _RAISE: Final = 1.25
 _POWER_ITERATIONS: Final = 12
-_LARGEST_PSNR_DB: Final = 150.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,28 +48,6 @@ class Unmixed:
     slots: NDArray[np.int64]
     group_of_slot: NDArray[np.int64]
     threshold: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recovery:
-    """How good estimates are, each beside the private sample that it fits best.
-
-    Attributes:
-        estimates: how many there are.
-        median_psnr_db: of the fits to private samples.
-        median_public_psnr_db: of the fits of the same estimates to decoys that nobody holds: what likeness alone gives.
-        recovered_samples: different private samples that an estimate fits at least as well as ``threshold_db``.
-    """
-
-    estimates: int
-    median_psnr_db: float
-    median_public_psnr_db: float
-    recovered_samples: int
-    threshold_db: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures."""
-        return dict(vars(self))
 
 
 def purest_slots(mixtures: torch.Tensor, most_slots: int) -> NDArray[np.int64]:
@@ -128,7 +106,7 @@ def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
     rng = np.random.default_rng(seed)
     ones = rng.integers(slots, size=_PAIRS_LOOKED_AT)
     others = (ones + rng.integers(1, slots, size=_PAIRS_LOOKED_AT)) % slots
-    at_once = max(1, _NUMBERS_AT_ONCE // whitened.shape[1])
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, whitened.shape[1]))
     squares = torch.cat(
         [
             (whitened[ones[first : first + at_once]].conj() * whitened[others[first : first + at_once]])
@@ -216,68 +194,5 @@ def _solve_groups(chosen: torch.Tensor, whitened: torch.Tensor, group_of_slot: N
     added = torch.zeros((groups, chosen.shape[1]), dtype=chosen.dtype, device=chosen.device)
     added.index_add_(0, group, weights[:, None] * received)
     if added.is_complex():
-        from airmixml.attacks.overheard import align_phase
-
         return align_phase(added)
     return torch.where(added.sum(dim=1, keepdim=True) < 0.0, -added, added)
-
-
-def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-    """Return -10 log10 of the mean squared error of a e + b beside x in [0, 1], best a >= 0 and b; rows.
-
-    The least error is var(x) (1 - rho^2). A constant, which knows nothing, gets -10 log10 var(x).
-
-    Args:
-        estimates: e; rows x d.
-        samples: x; rows x d.
-    """
-    ours, theirs = estimates.double(), samples.double()
-    ours = ours - ours.mean(dim=1, keepdim=True)
-    theirs = theirs - theirs.mean(dim=1, keepdim=True)
-    factor = ((ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(1e-300)).clamp_min(0.0)
-    error = (theirs - factor[:, None] * ours).square().mean(dim=1)
-    return -10.0 * torch.log10(error.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
-
-
-def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-    """Return the row of ``samples`` that each estimate fits with the least error; estimates."""
-    ours = unit_length(estimates - estimates.mean(dim=1, keepdim=True))
-    theirs = samples - samples.mean(dim=1, keepdim=True)
-    energy = theirs.square().sum(dim=1)
-    at_once = max(1, _NUMBERS_AT_ONCE // len(samples))
-    found = [
-        (energy - (ours[first : first + at_once] @ theirs.T).clamp_min(0.0).square()).argmin(dim=1)
-        for first in range(0, len(ours), at_once)
-    ]
-    return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64, device=samples.device)
-
-
-def judge_recovery(
-    estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, threshold_db: float = 20.0
-) -> Recovery:
-    """Compare estimates with the samples that workers hold, and with samples that nobody holds.
-
-    Args:
-        estimates: estimates x d, real.
-        private: samples x d, in [0, 1].
-        public: samples x d, in [0, 1]; as many as there are private ones make the two medians comparable.
-        threshold_db: error from which a sample counts as recovered.
-    """
-    if not len(estimates):
-        return Recovery(
-            estimates=0,
-            median_psnr_db=0.0,
-            median_public_psnr_db=0.0,
-            recovered_samples=0,
-            threshold_db=threshold_db,
-        )
-    closest = closest_samples(estimates, private)
-    psnr_db = fitted_psnr_db(estimates, private[closest])
-    public_psnr_db = fitted_psnr_db(estimates, public[closest_samples(estimates, public)])
-    return Recovery(
-        estimates=len(estimates),
-        median_psnr_db=float(psnr_db.median()),
-        median_public_psnr_db=float(public_psnr_db.median()),
-        recovered_samples=len(torch.unique(closest[psnr_db >= threshold_db])),
-        threshold_db=threshold_db,
-    )
