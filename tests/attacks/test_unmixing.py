@@ -14,6 +14,7 @@ from scipy.stats import beta
 from airmixml.attacks import unmixing
 from airmixml.attacks.recovery import closest_samples, fitted_psnr_db, judge_recovery
 from airmixml.attacks.unmixing import joining_threshold, purest_slots, unmix
+from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 
 WORKERS, SLOTS, D = 400, 2400, 120
 
@@ -77,6 +78,25 @@ def test_a_dominating_sample_among_others_is_found() -> None:
     assert judged.recovered_samples > 0.9 * len(np.unique(chosen[:, 0]))
 
 
+@pytest.mark.parametrize("imaginary", [False, True])
+def test_slots_too_noisy_to_be_like_each_other_join_those_that_are_not(imaginary: bool) -> None:
+    """Of one worker that sends in 30 slots among noise, some pairs are alike by luck, and those draw in the others."""
+    sends = np.arange(SLOTS) % 80 == 0
+    noise = noise_of((SLOTS, D), 20)
+    if imaginary:
+        noise = torch.complex(noise, noise_of((SLOTS, D), 21))
+    sample = noise_of((D,), 22)
+    signal = 0.9 * torch.from_numpy(sends.astype(np.float32))[:, None] * sample
+    found = unmix(noise + signal)
+    joined = found.group_of_slot >= 0
+    parts = [part @ whitening_of(noise + signal) for part in in_parts(noise + signal)]
+    alike = unmixing._join(unit_length(torch.complex(*parts) if imaginary else parts[0]), found.threshold)[0] >= 0
+    assert 0.0 < alike[sends].mean() < 0.4
+    assert joined[sends].mean() > 0.55
+    assert not joined[~sends].any()
+    assert len(found.group_sizes) == 1
+
+
 @pytest.mark.parametrize("deviation", [0.0, 0.02, 2.0])
 @pytest.mark.parametrize("imaginary", [False, True])
 def test_equal_mixtures_of_many_are_never_joined(deviation: float, imaginary: bool) -> None:
@@ -109,7 +129,8 @@ def test_a_chain_is_no_group() -> None:
     angles = np.radians(np.concatenate([np.arange(20) * 9.0, np.full(5, 265.0)]))
     rows = torch.from_numpy(np.column_stack([np.cos(angles), np.sin(angles), np.zeros(25)]))
     rows[20:] = torch.tensor([0.0, 0.0, 1.0], dtype=rows.dtype)
-    group_of_slot = unmixing._join(rows, math.cos(math.radians(10.0)))
+    group_of_slot, needed = unmixing._join(rows, math.cos(math.radians(10.0)))
+    assert np.all(needed[:20] > needed[20:].max())
     assert len(set(group_of_slot[20:])) == 1
     assert group_of_slot[20] >= 0
     assert np.unique(group_of_slot[:20], return_counts=True)[1][np.unique(group_of_slot[:20]) >= 0].max(initial=0) <= 3
