@@ -37,6 +37,13 @@ def test_distances_are_those_of_the_coordinates() -> None:
     assert abs(places.mean()) < 5 * 500 / math.sqrt(12 * 2000)
 
 
+def test_its_streams_are_never_renumbered() -> None:
+    for name, number in (("eavesdropper", 12), ("eavesdropper-noise", 13)):
+        sequence = np.random.SeedSequence(7, spawn_key=(number, 3))
+        expected = np.random.Generator(np.random.PCG64DXSM(sequence)).random(5)
+        np.testing.assert_array_equal(Streams(7).generator(name, 3).random(5), expected)
+
+
 def test_it_stands_beyond_the_worker_farthest_from_the_server() -> None:
     places = np.array([[3.0, 4.0], [-30.0, -40.0], [0.0, 1.0]])
     listener = Listener.of(BASE.with_overrides("privacy.eavesdropper_antennas=4"), places)

@@ -157,8 +157,11 @@ def infer_shares(
 
     A slot's expectation over schedule and noise is a times the shares, with a = 1 at the server and in what it
     releases, and unknown to others. Shares add up to 1: a known scale lets what the sum is off by be taken from every
-    class alike (noise is the same in each); an unknown one is the sum. Covariances are those of a weighted mean of
-    independent slots, seen in how the slots differ; slots are taken to share no more workers than chance brings.
+    class alike (noise is the same in each); an unknown one is the sum.
+
+    Covariances are those of a weighted mean of slots whose workers were drawn independently, seen in how the slots
+    differ. An eavesdropper hears the same workers louder in all slots and so estimates their shares rather than those
+    of all; the standard errors do not show that.
 
     Args:
         received_labels: slots x classes.

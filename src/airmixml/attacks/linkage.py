@@ -44,7 +44,7 @@ class Linkage:
         public_scores: the same of the decoys; public candidates.
         nearest_private: private candidate most like each mixture; slots.
         auc: probability that a private candidate scores above a decoy; 1/2 is chance.
-        auc_chance_deviation: standard deviation of that under chance.
+        auc_chance_deviation: standard deviation of that under chance, for candidates that are not alike.
         hit_rate: private candidates that score above all but 1 % of the decoys; 0.01 is chance.
         reidentified: share of the slots whose nearest private candidate is that of the dominating worker.
         reidentified_chance: the same for a guess among the private candidates.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from airmixml.attacks.overheard import align_phase
 from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 
-__all__ = ["Recovery", "Unmixed", "closest_samples", "fitted_psnr_db", "judge_recovery", "purest_slots", "unmix"]
+__all__ = ["Unmixed", "joining_threshold", "purest_slots", "unmix"]
 
 MOST_SLOTS: Final = 20_000
 FALSE_LINKS: Final = 0.01
@@ -27,8 +28,8 @@ _NUMBERS_AT_ONCE: Final = 1 << 24
 _PAIRS_LOOKED_AT: Final = 1 << 18
 _TAIL: Final = (0.95, 0.995)
 _RAISE: Final = 1.25
+_ROUNDS: Final = 20
 _POWER_ITERATIONS: Final = 12
-_LARGEST_PSNR_DB: Final = 150.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,38 +51,21 @@ class Unmixed:
     threshold: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recovery:
-    """How good estimates are, each beside the private sample that it fits best.
-
-    Attributes:
-        estimates: how many there are.
-        median_psnr_db: of the fits to private samples.
-        median_public_psnr_db: of the fits of the same estimates to decoys that nobody holds: what likeness alone gives.
-        recovered_samples: different private samples that an estimate fits at least as well as ``threshold_db``.
-    """
-
-    estimates: int
-    median_psnr_db: float
-    median_public_psnr_db: float
-    recovered_samples: int
-    threshold_db: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures."""
-        return dict(vars(self))
-
-
 def purest_slots(mixtures: torch.Tensor, most_slots: int) -> NDArray[np.int64]:
     """Return the slots that lie farthest from the line that their mean spans, at most so many, in order.
 
-    A mixture of many is like the mean in some scale; one sample alone is not.
+    A mixture of many is like the mean in some scale; one sample alone is not. Of mixtures with phases of their own,
+    which have next to no mean, these are the loudest.
+
+    Args:
+        mixtures: slots x d, real or complex.
+        most_slots: how many.
     """
     if len(mixtures) <= most_slots:
         return np.arange(len(mixtures))
     mean = unit_length(mixtures.mean(dim=0, keepdim=True))[0]
-    along = (mixtures @ mean.conj()).abs().square()
-    away = torch.linalg.vector_norm(mixtures, dim=1).square() - along
+    along = mixtures @ mean.conj()
+    away = torch.linalg.vector_norm(mixtures - along[:, None] * mean, dim=1)
     return np.sort(away.topk(most_slots).indices.cpu().numpy())
 
 
@@ -99,7 +83,7 @@ def unmix(mixtures: torch.Tensor, *, most_slots: int = MOST_SLOTS, seed: int = 0
     parts = [part @ whitening for part in in_parts(chosen)]
     whitened = unit_length(torch.complex(*parts) if len(parts) == 2 else parts[0])
     threshold = joining_threshold(whitened, seed)
-    group_of_slot = _join(whitened, threshold)
+    group_of_slot = _grow(whitened, *_join(whitened, threshold))
     estimates = _solve_groups(chosen, whitened, group_of_slot)
     return Unmixed(
         estimates=estimates,
@@ -128,7 +112,7 @@ def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
     rng = np.random.default_rng(seed)
     ones = rng.integers(slots, size=_PAIRS_LOOKED_AT)
     others = (ones + rng.integers(1, slots, size=_PAIRS_LOOKED_AT)) % slots
-    at_once = max(1, _NUMBERS_AT_ONCE // whitened.shape[1])
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, whitened.shape[1]))
     squares = torch.cat(
         [
             (whitened[ones[first : first + at_once]].conj() * whitened[others[first : first + at_once]])
@@ -167,8 +151,8 @@ def _find_links(
     return rows, columns, np.concatenate(values)
 
 
-def _join(whitened: torch.Tensor, threshold: float) -> NDArray[np.int64]:
-    """Return the group of each slot, -1 for slots alone; slots.
+def _join(whitened: torch.Tensor, threshold: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the group of each slot, -1 for slots alone, and the correlation that it takes to join it; slots each.
 
     Groups are the connected components of slots whose correlation exceeds the threshold. Slots of one sample are all
     alike, so a component with less than half of its pairs linked is a chain of samples that are alike (the many ones
@@ -176,13 +160,13 @@ def _join(whitened: torch.Tensor, threshold: float) -> NDArray[np.int64]:
     """
     slots = len(whitened)
     rows, columns, likeness = _find_links(whitened, threshold)
+    # In -ln(1 - rho^2), where a step is as large near a correlation of 1 as elsewhere.
     level_of_link = -np.log1p(-(np.minimum(likeness, 1.0 - 1e-7) ** 2))
     level_of_slot = np.full(slots, max(-math.log1p(-(min(threshold, 1.0 - 1e-7) ** 2)), 1e-6))
     while True:
         kept = level_of_link >= level_of_slot[rows]
         rows, columns, level_of_link = rows[kept], columns[kept], level_of_link[kept]
-        graph = coo_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(slots, slots))
-        _, component = connected_components(graph, directed=False)
+        component = _components(slots, rows, columns)
         size = np.bincount(component)
         links = np.bincount(component[rows], minlength=len(size))
         chained = links < size * (size - 1) / 4.0
@@ -192,92 +176,89 @@ def _join(whitened: torch.Tensor, threshold: float) -> NDArray[np.int64]:
     shared = size[component] > 1
     group_of_slot = np.full(slots, -1, dtype=np.int64)
     group_of_slot[shared] = np.unique(component[shared], return_inverse=True)[1]
+    return group_of_slot, np.sqrt(-np.expm1(-level_of_slot))
+
+
+def _components(nodes: int, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of the connected component of each node, given the links' two ends; nodes."""
+    graph = coo_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(nodes, nodes))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+
+
+def _grow(
+    whitened: torch.Tensor, group_of_slot: NDArray[np.int64], correlation_needed: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the groups once what they share has drawn in more slots, and groups that share the same; slots.
+
+    Two noisy slots of a sample may be too unlike to be joined when each is like the mean of ten others.
+    """
+    group_of_slot = group_of_slot.copy()
+    for _ in range(_ROUNDS):
+        alone = np.flatnonzero(group_of_slot < 0)
+        groups = int(group_of_slot.max(initial=-1)) + 1
+        if not groups:
+            break
+        shared, _, grouped = _shared_directions(whitened, group_of_slot)
+        needed_by_group = np.zeros(groups)
+        np.maximum.at(needed_by_group, group_of_slot[grouped], correlation_needed[grouped])
+        rows, columns, likeness = _find_links(shared, float(needed_by_group.min()))
+        same = likeness > np.maximum(needed_by_group[rows], needed_by_group[columns])
+        if same.any():
+            merged = _components(groups, rows[same], columns[same])
+            group_of_slot[grouped] = merged[group_of_slot[grouped]]
+            continue
+        likeness, closest = _closest_groups(whitened[torch.from_numpy(alone).to(whitened.device)], shared)
+        joins = likeness > np.maximum(correlation_needed[alone], needed_by_group[closest])
+        if not joins.any():
+            break
+        group_of_slot[alone[joins]] = closest[joins]
     return group_of_slot
 
 
-def _solve_groups(chosen: torch.Tensor, whitened: torch.Tensor, group_of_slot: NDArray[np.int64]) -> torch.Tensor:
-    """Return the real vector whose multiples fit the slots of each group best; groups x d.
+def _closest_groups(whitened: torch.Tensor, shared: torch.Tensor) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the largest correlation of each slot with a group's direction, and the group; slots each."""
+    at_once = max(1, _NUMBERS_AT_ONCE // len(shared))
+    found = [
+        (whitened[first : first + at_once].conj() @ shared.T).abs().max(dim=1)
+        if whitened.is_complex()
+        else (whitened[first : first + at_once] @ shared.T).max(dim=1)
+        for first in range(0, len(whitened), at_once)
+    ]
+    if not found:
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
+    likeness = torch.cat([values for values, _ in found]).double().cpu().numpy()
+    return likeness, torch.cat([groups for _, groups in found]).cpu().numpy()
+
+
+def _shared_directions(
+    whitened: torch.Tensor, group_of_slot: NDArray[np.int64]
+) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.int64]]:
+    """Return the direction whose multiples fit the slots of each group best, the weight of each slot, and which slots.
 
     Shares and phases differ from slot to slot, so each slot is c_t x plus a rest: by turns c_t is the slot's product
-    with what the group's slots add up to, and x that sum weighted by c_t (power iteration). The weights come from
-    whitened slots, where the rest is smallest, and serve to add up the slots as they were received.
+    with what the group's slots add up to, and x that sum weighted by c_t (power iteration). Shapes are groups x
+    directions, grouped slots, grouped slots.
     """
     grouped = np.flatnonzero(group_of_slot >= 0)
-    group = torch.from_numpy(group_of_slot[grouped]).to(chosen.device)
-    groups = int(group_of_slot.max(initial=-1)) + 1
-    mine = whitened[torch.from_numpy(grouped).to(chosen.device)]
-    first = torch.from_numpy(np.unique(group_of_slot[grouped], return_index=True)[1]).to(chosen.device)
-    shared = mine[first]
-    weights = torch.zeros(len(grouped), dtype=mine.dtype, device=mine.device)
+    group = torch.from_numpy(group_of_slot[grouped]).to(whitened.device)
+    mine = whitened[torch.from_numpy(grouped).to(whitened.device)]
+    first = torch.from_numpy(np.unique(group_of_slot[grouped], return_index=True)[1]).to(whitened.device)
+    shared, weights = mine[first], mine.new_zeros(len(grouped))
     for _ in range(_POWER_ITERATIONS):
         weights = (mine.conj() * shared[group]).sum(dim=1)
         shared = unit_length(torch.zeros_like(shared).index_add_(0, group, weights[:, None] * mine))
-    received = chosen[torch.from_numpy(grouped).to(chosen.device)]
-    added = torch.zeros((groups, chosen.shape[1]), dtype=chosen.dtype, device=chosen.device)
-    added.index_add_(0, group, weights[:, None] * received)
-    if added.is_complex():
-        from airmixml.attacks.overheard import align_phase
+    return shared, weights, grouped
 
+
+def _solve_groups(chosen: torch.Tensor, whitened: torch.Tensor, group_of_slot: NDArray[np.int64]) -> torch.Tensor:
+    """Return the real vector that the slots of each group share; groups x d.
+
+    The weights come from whitened slots, where what others sent is smallest, and add up the slots as received.
+    """
+    shared, weights, grouped = _shared_directions(whitened, group_of_slot)
+    group = torch.from_numpy(group_of_slot[grouped]).to(chosen.device)
+    received = chosen[torch.from_numpy(grouped).to(chosen.device)]
+    added = chosen.new_zeros((len(shared), chosen.shape[1])).index_add_(0, group, weights[:, None] * received)
+    if added.is_complex():
         return align_phase(added)
     return torch.where(added.sum(dim=1, keepdim=True) < 0.0, -added, added)
-
-
-def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-    """Return -10 log10 of the mean squared error of a e + b beside x in [0, 1], best a >= 0 and b; rows.
-
-    The least error is var(x) (1 - rho^2). A constant, which knows nothing, gets -10 log10 var(x).
-
-    Args:
-        estimates: e; rows x d.
-        samples: x; rows x d.
-    """
-    ours, theirs = estimates.double(), samples.double()
-    ours = ours - ours.mean(dim=1, keepdim=True)
-    theirs = theirs - theirs.mean(dim=1, keepdim=True)
-    factor = ((ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(1e-300)).clamp_min(0.0)
-    error = (theirs - factor[:, None] * ours).square().mean(dim=1)
-    return -10.0 * torch.log10(error.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
-
-
-def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-    """Return the row of ``samples`` that each estimate fits with the least error; estimates."""
-    ours = unit_length(estimates - estimates.mean(dim=1, keepdim=True))
-    theirs = samples - samples.mean(dim=1, keepdim=True)
-    energy = theirs.square().sum(dim=1)
-    at_once = max(1, _NUMBERS_AT_ONCE // len(samples))
-    found = [
-        (energy - (ours[first : first + at_once] @ theirs.T).clamp_min(0.0).square()).argmin(dim=1)
-        for first in range(0, len(ours), at_once)
-    ]
-    return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64, device=samples.device)
-
-
-def judge_recovery(
-    estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, threshold_db: float = 20.0
-) -> Recovery:
-    """Compare estimates with the samples that workers hold, and with samples that nobody holds.
-
-    Args:
-        estimates: estimates x d, real.
-        private: samples x d, in [0, 1].
-        public: samples x d, in [0, 1]; as many as there are private ones make the two medians comparable.
-        threshold_db: error from which a sample counts as recovered.
-    """
-    if not len(estimates):
-        return Recovery(
-            estimates=0,
-            median_psnr_db=0.0,
-            median_public_psnr_db=0.0,
-            recovered_samples=0,
-            threshold_db=threshold_db,
-        )
-    closest = closest_samples(estimates, private)
-    psnr_db = fitted_psnr_db(estimates, private[closest])
-    public_psnr_db = fitted_psnr_db(estimates, public[closest_samples(estimates, public)])
-    return Recovery(
-        estimates=len(estimates),
-        median_psnr_db=float(psnr_db.median()),
-        median_public_psnr_db=float(public_psnr_db.median()),
-        recovered_samples=len(torch.unique(closest[psnr_db >= threshold_db])),
-        threshold_db=threshold_db,
-    )

@@ -1,7 +1,7 @@
-"""Take off what all mixtures have in common, so that what is left of one sample points nowhere else.
+"""Weaken what all mixtures have in common, so that what is left of one sample points nowhere else.
 
 Two images, and two mixtures even more, are alike for being images: they share a mean and a few large components. An
-attacker who knows no more than the mixtures removes both with their second moments.
+attacker who knows no more than the mixtures takes both down to the size of the rest with their second moments.
 """
 
 from __future__ import annotations
@@ -27,23 +27,21 @@ def unit_length(rows: torch.Tensor) -> torch.Tensor:
 
 
 def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
-    """Return V diag(w)^(-1/2) of the mixtures' second moments, without the largest component; d x directions.
+    """Return V diag(w)^(-1/2) of the mixtures' second moments; d x directions.
 
-    Mixtures of samples that are never negative, in any scale and phase, have their mean as the largest component.
-    Directions with less than a thousandth of the next component's power are left out, for they hold rounding or
-    nothing. Every slot counts alike, however loud it was. A mixture of one number has nothing to spare and stays.
+    The mean, which is the largest component of samples that are never negative, in any scale and phase, becomes one
+    direction among many. Directions with less than a thousandth of the second component's power are left out, for
+    they hold rounding or nothing. Every slot counts alike, however loud it was.
 
     Args:
         mixtures: slots x d, real or complex.
     """
     symbols = mixtures.shape[1]
-    if symbols == 1:
-        return torch.ones((1, 1), dtype=mixtures.real.dtype, device=mixtures.device)
     moments = torch.zeros((symbols, symbols), dtype=torch.float64, device=mixtures.device)
     for part in in_parts(unit_length(mixtures)):
         moments += (part.T @ part).double()
-    ascending, every = torch.linalg.eigh(moments / len(mixtures))
-    power: torch.Tensor = ascending[:-1]
-    directions: torch.Tensor = every[:, :-1]
-    kept = power > _LEAST_SHARE * power[-1].clamp_min(1e-30)
-    return (directions[:, kept] / power[kept].sqrt()).to(mixtures.real.dtype)
+    power: torch.Tensor
+    power, directions = torch.linalg.eigh(moments / len(mixtures))  # ascending
+    kept = power > _LEAST_SHARE * power[-2:][0].clamp_min(1e-30)
+    whitening: torch.Tensor = directions[:, kept] / power[kept].sqrt()
+    return whitening.to(mixtures.real.dtype)

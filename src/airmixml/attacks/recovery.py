@@ -1,0 +1,99 @@
+"""How much of a sample an estimate shows: its error at the best scale and offset, beside that for decoys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from airmixml.attacks.whitening import unit_length
+
+__all__ = ["Recovery", "closest_samples", "fitted_psnr_db", "judge_recovery"]
+
+_NUMBERS_AT_ONCE: Final = 1 << 24
+_LARGEST_PSNR_DB: Final = 150.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """How good estimates are, each beside the private sample that it fits best.
+
+    Attributes:
+        estimates: how many there are.
+        median_psnr_db: of the fits to private samples.
+        median_public_psnr_db: of the fits of the same estimates to decoys that nobody holds: what likeness alone gives.
+        recovered_samples: different private samples that an estimate fits at least as well as ``threshold_db``.
+    """
+
+    estimates: int
+    median_psnr_db: float
+    median_public_psnr_db: float
+    recovered_samples: int
+    threshold_db: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures."""
+        return dict(vars(self))
+
+
+def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Return -10 log10 of the mean squared error of a e + b beside x in [0, 1], best a >= 0 and b; rows.
+
+    The least error is var(x) (1 - rho^2). A constant, which knows nothing, gets -10 log10 var(x). Two numbers are
+    fitted, so samples of a handful of numbers fit well by themselves: compare with samples that nobody holds.
+
+    Args:
+        estimates: e; rows x d.
+        samples: x; rows x d.
+    """
+    ours, theirs = estimates.double(), samples.double()
+    ours = ours - ours.mean(dim=1, keepdim=True)
+    theirs = theirs - theirs.mean(dim=1, keepdim=True)
+    factor = ((ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(1e-300)).clamp_min(0.0)
+    error = (theirs - factor[:, None] * ours).square().mean(dim=1)
+    return -10.0 * torch.log10(error.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
+
+
+def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Return the row of ``samples`` that each estimate fits with the least error; estimates."""
+    ours = unit_length(estimates - estimates.mean(dim=1, keepdim=True))
+    theirs = samples - samples.mean(dim=1, keepdim=True)
+    energy = theirs.square().sum(dim=1)
+    at_once = max(1, _NUMBERS_AT_ONCE // len(samples))
+    found = [
+        (energy - (ours[first : first + at_once] @ theirs.T).clamp_min(0.0).square()).argmin(dim=1)
+        for first in range(0, len(ours), at_once)
+    ]
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64, device=samples.device)
+
+
+def judge_recovery(
+    estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, threshold_db: float = 20.0
+) -> Recovery:
+    """Compare estimates with the samples that workers hold, and with samples that nobody holds.
+
+    Args:
+        estimates: estimates x d, real.
+        private: samples x d, in [0, 1].
+        public: samples x d, in [0, 1]; as many as there are private ones make the two medians comparable.
+        threshold_db: error from which a sample counts as recovered.
+    """
+    if not len(estimates):
+        return Recovery(
+            estimates=0,
+            median_psnr_db=0.0,
+            median_public_psnr_db=0.0,
+            recovered_samples=0,
+            threshold_db=threshold_db,
+        )
+    closest = closest_samples(estimates, private)
+    psnr_db = fitted_psnr_db(estimates, private[closest])
+    public_psnr_db = fitted_psnr_db(estimates, public[closest_samples(estimates, public)])
+    return Recovery(
+        estimates=len(estimates),
+        median_psnr_db=float(psnr_db.median()),
+        median_public_psnr_db=float(public_psnr_db.median()),
+        recovered_samples=len(torch.unique(closest[psnr_db >= threshold_db])),
+        threshold_db=threshold_db,
+    )
