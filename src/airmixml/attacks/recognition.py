@@ -14,7 +14,7 @@ from airmixml.attacks.public_knowledge import Decoder, Reader
 from airmixml.attacks.reconstruction import Reconstruction
 from airmixml.workers import DataSet
 
-__all__ = ["Recognition", "guessing_rate", "recognise"]
+__all__ = ["Recognition", "beyond_guessing", "guessing_rate", "recognise"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,6 +48,7 @@ class Recognition:
             "guessing": self.guessing,
             "beyond_guessing": beyond_guessing(share, self.guessing),
             "labels": self.labels.to_dict(),
+            "labels_beyond_guessing": beyond_guessing(self.labels.accuracy, self.guessing),
         }
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from airmixml.attacks.label_inference import LabelInference, PropertyInference, infer_shares, infer_slot_labels
 from airmixml.attacks.linkage import Linkage, link_candidates
@@ -26,7 +27,7 @@ from airmixml.scenario import Speed
 from airmixml.streams import Streams
 from airmixml.workers import DataSet
 
-__all__ = ["ListenerFindings", "attack_as_eavesdropper", "attack_released", "attack_released_refusal"]
+__all__ = ["ListenerFindings", "attack_as_eavesdropper", "attack_released", "too_few_slots"]
 
 SLOTS_COMPARED: Final = 100_000
 SLOTS_OVERHEARD: Final = 20_000
@@ -50,6 +51,7 @@ class ListenerFindings:
         shares: classes of the population; None where too little was received.
         groups_identified: unmixed groups that are most like the very sample that dominates them, of all that are held.
         identified: the same of the ``examples``.
+        held_samples: different samples that workers hold.
         examples: the clearest slots as received, decoded; examples x inputs.
         example_index: row of the pool that dominates each of them; examples.
         example_psnr_db: likeness of the two at the best scale; examples.
@@ -61,29 +63,39 @@ class ListenerFindings:
     shares: PropertyInference | None
     groups_identified: int
     identified: int
+    held_samples: int
     examples: NDArray[np.float32]
     example_index: NDArray[np.int64]
     example_psnr_db: NDArray[np.float64]
+
+    def _by_chance(self, identified: int, trials: int) -> float:
+        """Return the probability that so many, or more, are identified by guessing among all that is held."""
+        return float(binom.sf(identified - 1, trials, 1.0 / self.held_samples))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures without the pictures."""
         return {
             "linkage": self.linkage.to_dict(),
-            "unmixing": {**self.recovery.to_dict(), "identified": self.groups_identified},
+            "unmixing": {
+                **self.recovery.to_dict(),
+                "identified": self.groups_identified,
+                "p_value": self._by_chance(self.groups_identified, self.recovery.estimates),
+            },
             "slot_labels": self.slot_labels.to_dict(),
             "shares": None if self.shares is None else self.shares.to_dict(),
             "clearest_slots": {
                 "looked_at": len(self.examples),
                 "identified": self.identified,
+                "p_value": self._by_chance(self.identified, len(self.examples)),
                 "psnr_db": float(np.median(self.example_psnr_db)),
             },
         }
 
 
-def attack_released_refusal(view: ServerView) -> str:
-    """Return why there is nothing to compare mixtures with; empty if there is."""
-    slots = len(view.received)
-    return f"{slots} slots: fewer than {_FEWEST_SLOTS} cannot be compared" if slots < _FEWEST_SLOTS else ""
+def too_few_slots(slots: int) -> str:
+    """Return why mixtures of so many slots cannot be compared with each other; empty if they can."""
+    count = "1 slot" if slots == 1 else f"{slots} slots"
+    return f"{count}: fewer than {_FEWEST_SLOTS} cannot be compared" if slots < _FEWEST_SLOTS else ""
 
 
 def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> ListenerFindings:
@@ -188,6 +200,7 @@ def _attack(
         shares=shares,
         groups_identified=int((found_in_groups == _dominating_groups(unmixed, dominating)).sum()),
         identified=int((found == example_index).sum()),
+        held_samples=len(everyone),
         examples=decoder.decode(_as_bright(single, truth).cpu().numpy()),
         example_index=example_index,
         example_psnr_db=fitted_psnr_db(single, truth).cpu().numpy(),

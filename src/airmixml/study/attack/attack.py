@@ -1,0 +1,232 @@
+"""Attack one setting or several side by side: part by part into a folder, then a table, a picture and a verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.attacks.public_knowledge import Reader
+from airmixml.attacks.reconstruction import RECONSTRUCTIONS
+from airmixml.devices import find_device, using_threads
+from airmixml.errors import PrivacyError, RunFolderError, ScenarioError
+from airmixml.privacy import state_privacy
+from airmixml.progress import Progress, silent
+from airmixml.radio import check_privacy_target
+from airmixml.radio.centring import with_centring
+from airmixml.radio.design import adversary_named, slots_target
+from airmixml.radio.rehearsal import rehearse
+from airmixml.scenario import Scenario, Speed
+from airmixml.streams import Streams
+from airmixml.study.attack.cases import Case
+from airmixml.study.attack.parts import LISTENERS, PARTS, Attacker, Part, PartStore
+from airmixml.study.attack.verdict import ADVERSARIES, GRADES, grade_listener, grade_server, verdict_of, worst_grade
+from airmixml.study.attack.writing import write_attack
+from airmixml.study.experiment import RUNS_FOLDER, identity_of
+from airmixml.study.run_folder import claim_folder, claim_free_folder
+from airmixml.wording import nearest, shown
+from airmixml.workers import DataSet, deploy, encoded_dim, load_dataset
+
+__all__ = ["attack", "choose_parts"]
+
+_EXAMPLES: Final = 10
+_PARTS_FOLDER: Final = "parts"
+_CLAIMS: Final = "claims"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Means:
+    speed: Speed
+    data_dir: Path | None
+    progress: Progress
+
+
+def choose_parts(asked: str | None) -> tuple[str, ...]:
+    """Return the attacks named with commas between them; all by default."""
+    if asked is None:
+        return PARTS
+    names = [name.strip() for name in asked.split(",")]
+    for name in names:
+        if name not in PARTS:
+            raise ScenarioError(
+                f"--attacks {shown(name)}: must be some of {', '.join(PARTS)}; did you mean "
+                f"{nearest(name.lower(), list(PARTS))}?"
+            )
+    return tuple(name for name in PARTS if name in names)
+
+
+def attack(
+    cases: Sequence[Case],
+    parts: Sequence[str] = PARTS,
+    *,
+    out: Path | str | None = None,
+    force: bool = False,
+    speed: Speed | None = None,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Attack the cases, write the folder, and return its metrics (those of ``metrics.json``).
+
+    Args:
+        cases: settings, of the same data.
+        parts: which attacks.
+        out: folder to make (default: a free name below ``runs``).
+        force: replace ``out`` where it exists.
+        speed: device, block size and threads.
+        data_dir: folder to look for MNIST in.
+        progress: told how far each stage is.
+    """
+    means = _Means(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    find_device(means.speed.device)
+    for case in cases:
+        check_privacy_target(case.scenario)
+    first = cases[0].scenario
+    identity = {
+        **identity_of(first),
+        "attacked": [[case.label, case.scenario.to_dict()] for case in cases],
+        "parts": list(parts),
+    }
+    started = time.perf_counter()
+    name = f"attack-{first.name}-seed{first.seed}"
+    claimed = (
+        claim_folder(Path(out), identity, force=force)
+        if out is not None
+        else claim_free_folder(RUNS_FOLDER, name, identity)
+    )
+    try:
+        with claimed as folder, using_threads(means.speed.threads):
+            store = PartStore(folder.work / _PARTS_FOLDER)
+            dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
+            examples = _choose_examples(cases, dataset)
+            found = _attack_all(cases, parts, store, examples, means)
+            results = [
+                _result(case, by_name, refused, _claims(store, number, case.scenario, dataset))
+                for number, (case, (by_name, refused)) in enumerate(zip(cases, found, strict=True))
+            ]
+            metrics = {
+                "name": first.name,
+                "seed": first.seed,
+                "cases": results,
+                "verdict": results[0]["verdict"],
+                "grade": results[0]["grade"],
+                "seconds": time.perf_counter() - started,
+                "device": means.speed.device,
+                "run_dir": str(folder.final),
+            }
+            write_attack(first, metrics, [by_name for by_name, _ in found], folder.work)
+            folder.publish(replace=force)
+    except OSError as problem:
+        place = problem.filename or out or RUNS_FOLDER
+        raise RunFolderError(
+            f"{place}: cannot be written ({problem.strerror or problem}); free space or choose another --out"
+        ) from problem
+    return metrics
+
+
+def _attack_all(
+    cases: Sequence[Case], parts: Sequence[str], store: PartStore, examples: NDArray[np.int64], means: _Means
+) -> list[tuple[dict[str, Part], dict[str, str]]]:
+    """Run what is not there yet; for each case the finished parts, and why others were left out."""
+    readers: dict[Any, Reader] = {}
+    found = []
+    for number, case in enumerate(cases):
+        attacker = Attacker(
+            scenario=case.scenario,
+            examples=examples,
+            speed=means.speed,
+            data_dir=means.data_dir,
+            progress=means.progress,
+            readers=readers,
+        )
+        by_name: dict[str, Part] = {}
+        refused: dict[str, str] = {}
+        for place, name in enumerate(parts):
+            means.progress("attacks", number * len(parts) + place, len(cases) * len(parts))
+            refusal = attacker.refusal(name)
+            if refusal:
+                refused[name] = refusal
+                continue
+            part = store.load(number, name)
+            if part is None:
+                part = attacker.run(name)
+                store.save(number, name, part)
+            by_name[name] = part
+        found.append((by_name, refused))
+    means.progress("attacks", len(cases) * len(parts), len(cases) * len(parts))
+    return found
+
+
+def _claims(store: PartStore, number: int, scenario: Scenario, dataset: DataSet) -> dict[str, Any]:
+    """Return the least epsilon that is certified against each adversary, for the schedule that was drawn."""
+    known = store.load(number, _CLAIMS)
+    if known is not None:
+        return known.figures
+    tally = rehearse(scenario, encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim)
+    claims: dict[str, Any] = {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency}
+    for name in ADVERSARIES:
+        epsilons = []
+        told = name == "server" or tally.design.power_tells_schedule
+        for accountant in ("gdp",) if told else ("gdp", "pld"):
+            with suppress(PrivacyError):
+                stated = state_privacy(
+                    tally.design,
+                    adversary_named(name, scenario),
+                    accountant,
+                    adjacency=scenario.privacy.adjacency,
+                    delta=slots_target(scenario)[1],
+                )
+                epsilons.append(with_centring(stated, tally.centring).epsilon)
+        claims[name] = min(epsilons, default=None)
+    store.save(number, _CLAIMS, Part(figures=claims, arrays={}))
+    return claims
+
+
+def _choose_examples(cases: Sequence[Case], dataset: DataSet) -> NDArray[np.int64]:
+    """Return samples that some worker holds in every case, class after class; rows of the pool."""
+    held = np.arange(dataset.train_samples)
+    for case in cases:
+        scenario = case.scenario
+        population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
+        held = np.intersect1d(held, population.sample_index)
+    if not len(held):
+        raise ScenarioError("--vary, --beside: no sample is held in every setting to be shown; deploy more workers")
+    labels = dataset.train_labels[held]
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], labels[order])
+    rank = np.arange(len(order)) - starts  # how many of its class come before it
+    return np.asarray(held[order[np.argsort(rank, kind="stable")[:_EXAMPLES]]])
+
+
+def _result(case: Case, found: dict[str, Part], refused: dict[str, str], claims: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of one case, with its claims and its verdict."""
+    scenario = case.scenario
+    methods = {name: found[name].figures for name in RECONSTRUCTIONS if name in found}
+    server = None
+    if methods:
+        best = max(methods, key=lambda name: methods[name]["beyond_guessing"])
+        grade = max((grade_server(figures) for figures in methods.values()), key=GRADES.index)
+        server = {"best": best, "grade": grade, "methods": methods}
+    listeners = {
+        name: {**found[name].figures, "grade": grade_listener(found[name].figures)} if name in found else None
+        for name in LISTENERS
+    }
+    result = {
+        "label": case.label,
+        "name": scenario.name,
+        "workers": scenario.workers.count,
+        "slots": scenario.radio.slots,
+        "scheduled": scenario.radio.scheduled,
+        "eavesdropper_distance_metres": scenario.privacy.eavesdropper_distance_metres,
+        "server": server,
+        **listeners,
+        "claimed": claims,
+        "left_out": refused,
+        "scenario": scenario.to_dict(),
+    }
+    return {**result, "grade": worst_grade(result), "verdict": verdict_of(result)}
