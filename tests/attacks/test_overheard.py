@@ -169,12 +169,24 @@ def test_under_noise_what_is_left_is_the_sample_and_half_the_noise() -> None:
     assert ((aligned - sample) ** 2).sum(axis=1).mean() == pytest.approx(50.0, rel=0.02)
 
 
+def test_moments_are_mixtures_of_the_inputs_of_each_class() -> None:
+    """Without noise to speak of, slot t and class c hold sum_i w_i x_i over the workers i of that class: the whole sum
+    over the classes is the mixture of inputs that samples would have given, for the draws are the same."""
+    quiet = ("privacy.eavesdropper_noise_dbm=-290", "workers.encoder='clip'", "mixing.power='fixed'")
+    samples = BASE.with_overrides(*quiet, "privacy.sensitivity='encoder'")
+    moments = samples.with_overrides("workers.sends='moments'", "learner.model='ridge'")
+    dataset, population = loaded(moments)
+    heard, alone = overhear(moments, dataset, population, most_slots=300), overhear(samples, dataset, population)
+    classes = dataset.label_dim
+    assert heard.received.shape == (300, dataset.input_dim)
+    by_slot = heard.received.reshape(-1, classes, dataset.input_dim).numpy()
+    np.testing.assert_allclose(by_slot.sum(axis=1), alone.inputs.numpy()[: len(by_slot)], rtol=1e-3, atol=1e-3)
+    labels = dataset.train_labels[population.sample_index]
+    for row, worker in enumerate(heard.loudest_worker):
+        assert worker < 0 or labels[worker] == row % classes
+
+
 def test_what_is_not_modelled_is_refused() -> None:
-    moments = BASE.with_overrides(
-        "workers.sends='moments'", "learner.model='ridge'", "workers.encoder='clip'", "privacy.sensitivity='encoder'"
-    )
-    with pytest.raises(ScenarioError, match="samples"):
-        overhear(moments, *loaded(moments))
     dataset, population = loaded(BASE)
     elsewhere = replace(population, distance_metres=population.distance_metres + 1.0)
     with pytest.raises(ScenarioError, match="places_metres"):

@@ -25,6 +25,7 @@ __all__ = [
     "DirectExposure",
     "Linkage",
     "area_under_curve",
+    "correlations",
     "direct_exposure",
     "hit_rate",
     "link_candidates",
@@ -100,6 +101,7 @@ def link_candidates(
     *,
     dominating: NDArray[np.int64] | None = None,
     measure: str = "correlation",
+    whitening: torch.Tensor | None = None,
 ) -> Linkage:
     """Score every candidate by its likeness to the most similar mixture.
 
@@ -111,21 +113,22 @@ def link_candidates(
         measure: "correlation" of whitened vectors, at the best scale and phase, for whoever knows neither; or
             "distance", minus the squared distance as it stands, for mixtures of known scale (real ones only), which
             says more of samples with few numbers.
+        whitening: of the correlation; by default that of the mixtures, which takes many of them; d x directions.
     """
     _check(mixtures, private, public, measure)
     candidates = torch.cat([private, public]).to(mixtures.real.dtype)
     best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
     nearest = np.empty(len(mixtures), dtype=np.int64)
     if measure == "correlation":
-        whitening = whitening_of(mixtures)
+        whitening = whitening_of(mixtures) if whitening is None else whitening
         candidates = unit_length(candidates @ whitening)
     at_once = max(1, _NUMBERS_AT_ONCE // len(candidates))
     for first in range(0, len(mixtures), at_once):
         some = mixtures[first : first + at_once]
-        if measure == "distance":
+        if whitening is None:
             likeness = -torch.cdist(some, candidates).square()
         else:
-            likeness = _correlations(some, whitening, candidates)
+            likeness = correlations(some, whitening, candidates)
         best = torch.maximum(best, likeness.amax(dim=0))
         nearest[first : first + at_once] = likeness[:, : len(private)].argmax(dim=1).cpu().numpy()
     scores = best.double().cpu().numpy()
@@ -157,7 +160,7 @@ def _check(mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor, 
         )
 
 
-def _correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+def correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
     """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
     if not mixtures.is_complex():
         return unit_length(mixtures @ whitening) @ candidates.T

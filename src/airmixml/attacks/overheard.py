@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -88,6 +88,9 @@ class Overheard:
         loudest_worker: whom it heard loudest, or -1 where nobody sent; slots.
         loudest_share: that worker's part of all the power that it heard; slots.
         input_symbols: how many of the symbols carry the input; the rest carry the label.
+
+    Where moments are sent, every slot counts as many as there are classes: the products of inputs and label are, class
+    by class, mixtures of the inputs of that class's workers. The products of inputs with each other are left alone.
     """
 
     listener: Listener
@@ -103,7 +106,7 @@ class Overheard:
 
     @property
     def labels(self) -> torch.Tensor:
-        """The symbols of the label, turned back and real; slots x label symbols."""
+        """The symbols of the label, turned back and real; slots x label symbols, none where moments are sent."""
         return align_phase(self.received)[:, self.input_symbols :]
 
 
@@ -143,15 +146,21 @@ def overhear(
         raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
     places_metres = places_of(scenario, population) if places_metres is None else places_metres
     listener = Listener.of(scenario, places_metres)
-    slots = min(most_slots, scenario.radio.slots)
+    classes = dataset.label_dim if scenario.workers.sends == "moments" else 1
+    slots = min(max(1, most_slots // classes), scenario.radio.slots) * classes
+    labels = dataset.train_labels[population.sample_index]
     received, workers, shares = [], [], []
-    for heard, draws, heard_watts in overhear_chapters(
-        scenario, dataset, population, listener, chapters=chapter_count(slots), speed=speed
+    for heard, draws, slot_watts in overhear_chapters(
+        scenario, dataset, population, listener, chapters=chapter_count(slots // classes), speed=speed
     ):
+        scheduled, heard_watts = draws.scheduled_workers, slot_watts
+        if classes > 1:
+            heard_watts = _by_class(slot_watts, labels[scheduled], classes)
+            scheduled = scheduled.repeat(classes, axis=0)
         loudest = heard_watts.argmax(axis=1)[:, None]
         total_watts = heard_watts.sum(axis=1)
         largest_watts = np.take_along_axis(heard_watts, loudest, axis=1)[:, 0]
-        worker = np.take_along_axis(draws.scheduled_workers, loudest, axis=1)[:, 0]
+        worker = np.take_along_axis(scheduled, loudest, axis=1)[:, 0]
         received.append(heard)
         workers.append(np.where(total_watts > 0.0, worker, -1))
         shares.append(np.divide(largest_watts, total_watts, out=np.zeros(len(worker)), where=total_watts > 0.0))
@@ -175,14 +184,20 @@ def overhear_chapters(
 ) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
     """Yield, chapter by chapter of the run's own draws, what a listener receives in its slots.
 
-    Yields y / sigma (slots x symbols, complex), the draws, and the power with which each scheduled worker is heard in
-    units of the noise power (slots x scheduled).
+    Yields y / sigma (slots x symbols, complex; of moments: slots and classes x inputs), the draws, and the power with
+    which each scheduled worker is heard in units of the noise power (slots x scheduled).
     """
     speed = speed or Speed()
     device = find_device(speed.device)
     sender = make_sender(scenario, dataset, device)
-    if not isinstance(sender, SampleSender):
-        raise ScenarioError('workers.sends = "moments": what is overheard is modelled for "samples" only')
+    moments = not isinstance(sender, SampleSender)
+    # Of moments the products of inputs and label, as they are before any rounding.
+    table = (
+        sender.table
+        if isinstance(sender, SampleSender)
+        else scenario.workers.label_weight * torch.from_numpy(dataset.train_inputs).to(device)
+    )
+    labels = dataset.train_labels[population.sample_index]
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     for chapter, draws in enumerate(draw_ahead(setting, threads=speed.threads, noise=False, chapters=chapters)):
         channel = Streams(scenario.seed).generator("eavesdropper", chapter)
@@ -197,13 +212,22 @@ def overhear_chapters(
         noise = Streams(scenario.seed).generator("eavesdropper-noise", chapter)
         with using_threads(speed.threads):
             sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
+            if moments:
+                sample_index = sample_index.repeat_interleave(dataset.label_dim, dim=0)
+                weights = _by_class(weights, labels[draws.scheduled_workers], dataset.label_dim)
             parts = [
-                mix_samples(sender.table, sample_index, torch.from_numpy(part).to(device))
+                mix_samples(table, sample_index, torch.from_numpy(part).to(device))
                 for part in (weights.real.copy(), weights.imag.copy())
             ]
             standard = torch.from_numpy(noise.standard_normal((2, *parts[0].shape), dtype=np.float32)).to(device)
             received = torch.complex(*parts) + math.sqrt(0.5) * torch.complex(standard[0], standard[1])
         yield received, draws, heard_watts
+
+
+def _by_class(values: NDArray[Any], labels: NDArray[np.int64], classes: int) -> NDArray[Any]:
+    """Return the values of each class's workers, 0 for the others, class after class; (slots classes) x scheduled."""
+    mine = labels[:, None, :] == np.arange(classes)[:, None]
+    return np.asarray(np.where(mine, values[:, None, :], 0.0).reshape(-1, values.shape[1]))
 
 
 def align_phase(received: torch.Tensor) -> torch.Tensor:

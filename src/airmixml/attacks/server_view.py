@@ -27,6 +27,7 @@ __all__ = ["ServerView", "watch"]
 
 _COPIES: Final = 4  # of the largest table, while a block of its columns is solved for
 _BYTES_PER_SHARE: Final = 60
+_SLOTS_BY_CLASS: Final = 2000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,6 +42,8 @@ class ServerView:
         matrix: shares, each slot weighted by 1 / (noise variance).
         scale: shape numbers.
         draws: schedule, ratios and powers, block by block.
+        by_class: of moments, the mixtures of the inputs of each class's workers in the first slots, slot after slot;
+            (slots classes) x inputs.
     """
 
     transmission: Transmission
@@ -48,6 +51,7 @@ class ServerView:
     matrix: MixingMatrix
     scale: NDArray[np.float64]
     draws: list[SlotDraws]
+    by_class: torch.Tensor | None = None
 
     @property
     def dataset(self) -> DataSet:
@@ -96,12 +100,16 @@ def watch(
     linear: list[_LinearPart] = []
     received: list[torch.Tensor] = []
     draws: list[SlotDraws] = []
+    by_class: list[torch.Tensor] = []
 
     def prepare(sent: DataSet) -> None:
         linear.append(_LinearPart(signal, sent, device))
 
     def receive(_number: int, block: MixtureBlock) -> None:
         received.append(linear[0].of(block))
+        if signal.moments and block.first_slot < _SLOTS_BY_CLASS:
+            products = block.labels.reshape(-1, signal.features, signal.classes).transpose(1, 2)
+            by_class.append(products[: _SLOTS_BY_CLASS - block.first_slot].reshape(-1, signal.features))
         draws.append(block.draws.without_noise())
 
     (transmission,) = transmit_family(
@@ -116,6 +124,7 @@ def watch(
         matrix=MixingMatrix.of(draws, scenario.workers.count, weights, device),
         scale=linear[0].scale,
         draws=draws,
+        by_class=torch.cat(by_class) if by_class else None,
     )
 
 

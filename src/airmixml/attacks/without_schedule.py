@@ -15,26 +15,26 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from airmixml.attacks.label_inference import LabelInference, PropertyInference, infer_shares, infer_slot_labels
-from airmixml.attacks.linkage import Linkage, link_candidates
+from airmixml.attacks.linkage import Linkage, correlations, link_candidates
 from airmixml.attacks.overheard import Overheard, align_phase, overhear
 from airmixml.attacks.public_knowledge import Decoder
+from airmixml.attacks.recovery import Recovery, fitted_psnr_db, judge_recovery
 from airmixml.attacks.server_view import ServerView
-from airmixml.attacks.unmixing import Recovery, Unmixed, fitted_psnr_db, judge_recovery, purest_slots, unmix
+from airmixml.attacks.unmixing import Unmixed, purest_slots, unmix
 from airmixml.attacks.whitening import unit_length, whitening_of
 from airmixml.errors import ScenarioError
-from airmixml.radio.draws import SlotDraws
 from airmixml.scenario import Speed
 from airmixml.streams import Streams
-from airmixml.workers import DataSet
+from airmixml.workers import DataSet, input_range
 
-__all__ = ["ListenerFindings", "attack_as_eavesdropper", "attack_released", "too_few_slots"]
+__all__ = ["ListenerFindings", "attack_as_eavesdropper", "attack_released"]
 
 SLOTS_COMPARED: Final = 100_000
 SLOTS_OVERHEARD: Final = 20_000
 SLOTS_UNMIXED: Final = 10_000
 CANDIDATES: Final = 2_000
 EXAMPLES: Final = 10
-_FEWEST_SLOTS: Final = 20
+_FEW_SLOTS: Final = 50
 _CANDIDATES_CHAPTER: Final = 10**9  # far beyond the chapters of slots
 _TINY: Final = 1e-30
 _NUMBERS_AT_ONCE: Final = 1 << 24
@@ -47,7 +47,7 @@ class ListenerFindings:
     Attributes:
         linkage: known samples told from samples that nobody holds.
         recovery: samples unmixed.
-        slot_labels: class of the worker that dominates a slot.
+        slot_labels: class of the worker that dominates a slot; None where no label is sent by itself.
         shares: classes of the population; None where too little was received.
         groups_identified: unmixed groups that are most like the very sample that dominates them, of all that are held.
         identified: the same of the ``examples``.
@@ -59,7 +59,7 @@ class ListenerFindings:
 
     linkage: Linkage
     recovery: Recovery
-    slot_labels: LabelInference
+    slot_labels: LabelInference | None
     shares: PropertyInference | None
     groups_identified: int
     identified: int
@@ -81,7 +81,7 @@ class ListenerFindings:
                 "identified": self.groups_identified,
                 "p_value": self._by_chance(self.groups_identified, self.recovery.estimates),
             },
-            "slot_labels": self.slot_labels.to_dict(),
+            "slot_labels": None if self.slot_labels is None else self.slot_labels.to_dict(),
             "shares": None if self.shares is None else self.shares.to_dict(),
             "clearest_slots": {
                 "looked_at": len(self.examples),
@@ -92,12 +92,6 @@ class ListenerFindings:
         }
 
 
-def too_few_slots(slots: int) -> str:
-    """Return why mixtures of so many slots cannot be compared with each other; empty if they can."""
-    count = "1 slot" if slots == 1 else f"{slots} slots"
-    return f"{count}: fewer than {_FEWEST_SLOTS} cannot be compared" if slots < _FEWEST_SLOTS else ""
-
-
 def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> ListenerFindings:
     """Attack the mixtures as they are released, without schedule and ratios.
 
@@ -106,18 +100,24 @@ def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> Listen
         held: the data, not encoded.
         decoder: from what is sent to what is held.
     """
+    labels = view.received[:, view.inputs :].double().cpu().numpy() / view.scale[view.inputs :]
     mixtures = view.received[:, : view.inputs] / float(view.scale[0])
-    labels = (view.received[:, view.inputs :].double().cpu().numpy()) / view.scale[view.inputs :]
+    slot_dominating = row_dominating = _dominating(view)
+    if view.by_class is not None:
+        mixtures, row_dominating = view.by_class, _dominating(view, by_class=True)[: len(view.by_class)]
+    heard = _Heard(
+        mixtures=mixtures,
+        dominating_worker=row_dominating,
+        clearness=(mixtures - mixtures.mean(dim=0)).square().sum(dim=1),
+    )
+    true_labels = view.dataset.train_labels[view.held_index]
     return _attack(
-        mixtures,
-        labels,
-        _dominating(view.draws),
+        heard,
         view,
         held,
         decoder,
-        clearness=_distance_from_mean(mixtures),
-        slot_weights=_label_weights(view),
-        known_scale=True,
+        slot_labels=infer_slot_labels(labels, np.where(slot_dominating >= 0, true_labels[slot_dominating], -1)),
+        shares=_shares(labels, view, slot_weights=_label_weights(view), known_scale=True),
     )
 
 
@@ -136,70 +136,84 @@ def attack_as_eavesdropper(
     heard = overhear(
         transmission.scenario, view.dataset, transmission.population, most_slots=SLOTS_OVERHEARD, speed=speed
     )
+    labels, loudest = heard.labels.double().cpu().numpy(), heard.loudest_worker
+    true_labels = view.dataset.train_labels[view.held_index]
+    has_labels = labels.shape[1] > 0
     findings = _attack(
-        heard.inputs,
-        heard.labels.double().cpu().numpy(),
-        heard.loudest_worker,
+        _Heard(
+            mixtures=heard.inputs,
+            dominating_worker=loudest,
+            clearness=heard.received.abs().square().sum(dim=1),
+        ),
         view,
         held,
         decoder,
-        clearness=heard.received.abs().square().sum(dim=1),
-        slot_weights=None,
-        known_scale=False,
+        slot_labels=infer_slot_labels(labels, np.where(loudest >= 0, true_labels[loudest], -1)) if has_labels else None,
+        shares=_shares(labels, view, slot_weights=None, known_scale=False) if has_labels else None,
     )
     return heard, findings
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Heard:
+    """Mixtures of inputs as somebody received them.
+
+    Attributes:
+        mixtures: slots x inputs, real or complex.
+        dominating_worker: who is strongest in each, -1 for nobody; slots.
+        clearness: how much a slot promises; slots.
+    """
+
+    mixtures: torch.Tensor
+    dominating_worker: NDArray[np.int64]
+    clearness: torch.Tensor
+
+
 def _attack(
-    mixtures: torch.Tensor,
-    labels: NDArray[np.float64],
-    dominating_worker: NDArray[np.int64],
+    heard: _Heard,
     view: ServerView,
     held: DataSet,
     decoder: Decoder,
     *,
-    clearness: torch.Tensor,
-    slot_weights: NDArray[np.float64] | None,
-    known_scale: bool,
+    slot_labels: LabelInference | None,
+    shares: PropertyInference | None,
 ) -> ListenerFindings:
-    device, sent = mixtures.device, view.dataset
-    held_index = view.held_index
+    sent, held_index, seed = view.dataset, view.held_index, view.transmission.scenario.seed
+    mixtures, device = heard.mixtures, heard.mixtures.device
+    dominating = np.where(heard.dominating_worker >= 0, held_index[heard.dominating_worker], -1)
+    everyone = np.unique(held_index)
+    everything = torch.from_numpy(sent.train_inputs[everyone]).to(device)
+    decoys = torch.from_numpy(_decoys(sent, everyone)).to(device)
     looked_at = purest_slots(mixtures, SLOTS_COMPARED)
     chosen = mixtures[torch.from_numpy(looked_at).to(device)]
-    dominating = np.where(dominating_worker >= 0, held_index[dominating_worker], -1)
-    candidates = _candidates(held_index, view.transmission.scenario.seed)
-    private = torch.from_numpy(sent.train_inputs[candidates]).to(device)
-    public = torch.from_numpy(sent.test_inputs[:CANDIDATES]).to(device)
+    # Few mixtures do not tell what mixtures have in common; public samples do, about.
+    whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
+    candidates = _candidates(everyone, seed)
     place = np.full(sent.train_samples, -1)
     place[candidates] = np.arange(len(candidates))
     linkage = link_candidates(
-        chosen, private, public, dominating=np.where(dominating >= 0, place[dominating], -1)[looked_at]
+        chosen,
+        torch.from_numpy(sent.train_inputs[candidates]).to(device),
+        decoys[:CANDIDATES],
+        dominating=np.where(dominating >= 0, place[dominating], -1)[looked_at],
+        whitening=whitening,
     )
-    unmixed = unmix(mixtures, most_slots=SLOTS_UNMIXED, seed=view.transmission.scenario.seed)
-    everyone = np.unique(held_index)
-    everything = torch.from_numpy(sent.train_inputs[everyone]).to(device)
-    recovery = judge_recovery(unmixed.estimates, everything, torch.from_numpy(sent.test_inputs).to(device))
-    true_labels = sent.train_labels[held_index]
-    true_shares = np.bincount(true_labels, minlength=sent.label_dim) / len(true_labels)
-    try:
-        shares = infer_shares(labels, true_shares, slot_weights=slot_weights, known_scale=known_scale)
-    except ScenarioError:  # too little was received to know even the scale
-        shares = None
-    clearest = clearness.topk(min(EXAMPLES, len(mixtures))).indices
-    pictures = mixtures[clearest]
-    single = align_phase(pictures) if pictures.is_complex() else pictures
-    example_index = dominating[clearest.cpu().numpy()]
+    unmixed = unmix(mixtures, most_slots=SLOTS_UNMIXED, seed=seed) if len(mixtures) >= _FEW_SLOTS else None
+    estimates = mixtures.real[:0] if unmixed is None else unmixed.estimates
+    groups = np.zeros(0, dtype=np.int64) if unmixed is None else _dominating_groups(unmixed, dominating)
+    clearest = heard.clearness.topk(min(EXAMPLES, len(mixtures))).indices
+    clear, example_index = mixtures[clearest], dominating[clearest.cpu().numpy()]
     truth = torch.from_numpy(sent.train_inputs[example_index]).to(device)
-    whitening = whitening_of(chosen)
-    found = everyone[_most_alike(single, everything, whitening)]
-    found_in_groups = everyone[_most_alike(unmixed.estimates, everything, whitening)]
+    single = align_phase(clear) if clear.is_complex() else clear
+    if input_range(view.transmission.scenario.workers)[0] < 0.0:  # its sum does not tell which way round it is
+        single = single * torch.where((single * truth).sum(dim=1, keepdim=True) < 0.0, -1.0, 1.0)
     return ListenerFindings(
         linkage=linkage,
-        recovery=recovery,
-        slot_labels=infer_slot_labels(labels, np.where(dominating_worker >= 0, true_labels[dominating_worker], -1)),
+        recovery=judge_recovery(estimates, everything, decoys),
+        slot_labels=slot_labels,
         shares=shares,
-        groups_identified=int((found_in_groups == _dominating_groups(unmixed, dominating)).sum()),
-        identified=int((found == example_index).sum()),
+        groups_identified=int((everyone[_most_alike(estimates, everything, whitening)] == groups).sum()),
+        identified=int((everyone[_most_alike(clear, everything, whitening)] == example_index).sum()),
         held_samples=len(everyone),
         examples=decoder.decode(_as_bright(single, truth).cpu().numpy()),
         example_index=example_index,
@@ -207,22 +221,46 @@ def _attack(
     )
 
 
-def _dominating(draws: list[SlotDraws]) -> NDArray[np.int64]:
-    """Return the worker with the largest share of each slot, -1 where nobody sent; shape slots."""
+def _shares(
+    labels: NDArray[np.float64], view: ServerView, *, slot_weights: NDArray[np.float64] | None, known_scale: bool
+) -> PropertyInference | None:
+    """Return the classes of the population; None where there is one slot, or too little was received to know any."""
+    true_labels = view.dataset.train_labels[view.held_index]
+    true_shares = np.bincount(true_labels, minlength=view.dataset.label_dim) / len(true_labels)
+    try:
+        return infer_shares(labels, true_shares, slot_weights=slot_weights, known_scale=known_scale)
+    except ScenarioError:
+        return None
+
+
+def _dominating(view: ServerView, *, by_class: bool = False) -> NDArray[np.int64]:
+    """Return the worker with the largest share of each slot, or of each class in a slot, -1 for none; rows."""
+    labels = view.dataset.train_labels[view.held_index]
     parts = []
-    for each in draws:
-        seat = each.ratios.argmax(axis=1)[:, None]
-        worker = np.take_along_axis(each.scheduled_workers, seat, axis=1)
-        share = np.take_along_axis(each.ratios, seat, axis=1)
-        parts.append(np.where(share > 0.0, worker, -1)[:, 0])
+    for draws in view.draws:
+        scheduled, ratios = draws.scheduled_workers, draws.ratios
+        if by_class:
+            classes = view.dataset.label_dim
+            scheduled, ratios = scheduled.repeat(classes, axis=0), ratios.repeat(classes, axis=0)
+            ratios = np.where(labels[scheduled] == np.tile(np.arange(classes), len(draws))[:, None], ratios, 0.0)
+        seat = ratios.argmax(axis=1)[:, None]
+        worker, share = (np.take_along_axis(part, seat, axis=1)[:, 0] for part in (scheduled, ratios))
+        parts.append(np.where(share > 0.0, worker, -1))
+        if by_class and sum(map(len, parts)) >= len(view.by_class if view.by_class is not None else ()):
+            break
     return np.concatenate(parts)
 
 
-def _candidates(held_index: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """Return some of the samples that are held, each once; rows of the pool."""
-    held = np.unique(held_index)
-    order = Streams(seed).generator("eavesdropper", _CANDIDATES_CHAPTER).permutation(len(held))
-    return np.sort(held[order[:CANDIDATES]])
+def _decoys(sent: DataSet, everyone: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return samples that nobody holds: of the same pool, where that leaves enough of them, or else public ones."""
+    free = np.setdiff1d(np.arange(sent.train_samples), everyone)
+    return sent.train_inputs[free] if len(free) >= CANDIDATES else sent.test_inputs
+
+
+def _candidates(everyone: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return some of the samples that are held; rows of the pool."""
+    order = Streams(seed).generator("eavesdropper", _CANDIDATES_CHAPTER).permutation(len(everyone))
+    return np.sort(everyone[order[:CANDIDATES]])
 
 
 def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -237,23 +275,25 @@ def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArr
     return found
 
 
-def _most_alike(estimates: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> NDArray[np.int64]:
-    """Return the row of ``samples`` that correlates most with each estimate, both whitened; shape estimates."""
+def _most_alike(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> NDArray[np.int64]:
+    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
     theirs = unit_length(samples @ whitening)
-    ours = unit_length(estimates.to(theirs.dtype) @ whitening)
     at_once = max(1, _NUMBERS_AT_ONCE // len(theirs))
-    found = [(ours[first : first + at_once] @ theirs.T).argmax(dim=1) for first in range(0, len(ours), at_once)]
+    found = [
+        correlations(mixtures[first : first + at_once].to(_type_of(mixtures, theirs)), whitening, theirs).argmax(dim=1)
+        for first in range(0, len(mixtures), at_once)
+    ]
     return np.asarray(torch.cat(found).cpu().numpy()) if found else np.zeros(0, dtype=np.int64)
+
+
+def _type_of(mixtures: torch.Tensor, samples: torch.Tensor) -> torch.dtype:
+    return torch.complex64 if mixtures.is_complex() else samples.dtype
 
 
 def _label_weights(view: ServerView) -> NDArray[np.float64]:
     """Return 1 / variance of a slot's labels about the population's shares: its noise, and who was drawn; slots."""
     noise = 1.0 / np.maximum(view.matrix.weights, _TINY) / view.scale[-1] ** 2
     return np.asarray(1.0 / (noise + np.concatenate([np.square(each.ratios).sum(axis=1) for each in view.draws])))
-
-
-def _distance_from_mean(mixtures: torch.Tensor) -> torch.Tensor:
-    return (mixtures - mixtures.mean(dim=0)).square().sum(dim=1)
 
 
 def _as_bright(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:

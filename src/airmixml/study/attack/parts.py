@@ -22,7 +22,6 @@ from airmixml.attacks.without_schedule import (
     ListenerFindings,
     attack_as_eavesdropper,
     attack_released,
-    too_few_slots,
 )
 from airmixml.progress import Progress
 from airmixml.scenario import Scenario, Speed
@@ -116,12 +115,7 @@ class Attacker:
 
     def refusal(self, name: str) -> str:
         """Return why a part cannot be run on this setting; empty if it can."""
-        workers, radio = self.scenario.workers, self.scenario.radio
-        if name in RECONSTRUCTIONS:
-            return reconstruction_refusal(name, workers)
-        if workers.sends == "moments" and name == "eavesdropper":
-            return "moments: what an eavesdropper hears of products is not modelled"
-        return too_few_slots(radio.slots)
+        return reconstruction_refusal(name, self.scenario.workers) if name in RECONSTRUCTIONS else ""
 
     def run(self, name: str) -> Part:
         """Run one part."""

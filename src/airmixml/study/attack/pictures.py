@@ -49,7 +49,7 @@ class _Row:
     """One line of the picture: a name, and a cell for each adversary (None leaves it empty)."""
 
     name: str
-    cells: tuple[_Cell | str | None, _Cell | str | None, _Cell | str | None]
+    cells: tuple[_Cell | None, _Cell | None, _Cell | None]
 
 
 def draw_attack(metrics: dict[str, Any], found: list[dict[str, Part]], folder: Path) -> None:
@@ -121,9 +121,9 @@ def _server_cell(case: dict[str, Any], part: Part, method: str) -> _Cell:
     )
 
 
-def _listener_cells(case: dict[str, Any], by_name: dict[str, Part]) -> tuple[_Cell | str | None, _Cell | str | None]:
+def _listener_cells(case: dict[str, Any], by_name: dict[str, Part]) -> tuple[_Cell | None, _Cell | None]:
     release, eavesdropper = (
-        _listener_cell(case, by_name[name], name) if name in by_name else _left_out(case, name) for name in LISTENERS
+        _listener_cell(case, by_name[name], name) if name in by_name else None for name in LISTENERS
     )
     return release, eavesdropper
 
@@ -136,11 +136,6 @@ def _listener_cell(case: dict[str, Any], part: Part, name: str) -> _Cell:
         text=f"ε {claimed} · {clearest['identified']} of {clearest['looked_at']} clearest slots identified",
         grade=case[name]["grade"],
     )
-
-
-def _left_out(case: dict[str, Any], name: str) -> str | None:
-    why = case["left_out"].get(name)
-    return None if why is None else why.partition(":")[0] + ": nothing to look at"
 
 
 def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> Figure:
@@ -166,15 +161,16 @@ def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> 
                 axis.set_title(heads[place], fontsize=10, fontweight="bold", pad=8)
             if column == 0:
                 axis.set_ylabel(row.name, rotation=0, ha="right", va="center", fontsize=9.5, labelpad=6)
-            if isinstance(cell, str):
-                axis.text(0.5, 0.5, cell, ha="center", va="center", fontsize=8, color=_COLOURS["hidden"], wrap=True)
-            elif cell is not None:
-                _draw_cell(axis, cell, _WIDTHS[place], image_shape)
+            _draw_cell(axis, cell, _WIDTHS[place], image_shape)
     figure.suptitle(title, fontsize=12)
     return figure
 
 
-def _draw_cell(axis: Axes, cell: _Cell, places: int, image_shape: tuple[int, int] | None) -> None:
+def _draw_cell(axis: Axes, cell: _Cell | None, places: int, image_shape: tuple[int, int] | None) -> None:
+    if cell is None:  # takes the room of a cell, so that all lines stay level
+        if image_shape is not None:
+            axis.imshow(_strip(np.zeros((0, 1), np.float32), places, image_shape), cmap="gray_r", vmin=0.0, vmax=1.0)
+        return
     colour = _COLOURS[cell.grade]
     axis.set_xlabel(cell.text, fontsize=7.5, color=colour, fontweight="bold" if cell.grade else "normal", labelpad=3)
     if image_shape is None:

@@ -23,10 +23,7 @@ def grade_server(found: dict[str, Any]) -> str:
 
 def grade_listener(found: dict[str, Any]) -> str:
     """Grade what nearest neighbours and unmixing find without a schedule."""
-    linkage, unmixing, clearest = found["linkage"], found["unmixing"], found["clearest_slots"]
-    by_chance = linkage["false_positive_rate"]
-    told_apart = abs(linkage["auc"] - 0.5) > _BEYOND_DOUBT * linkage["auc_chance_deviation"]
-    hits = (linkage["hit_rate"] - by_chance) / (1.0 - by_chance) if told_apart else 0.0
+    unmixing, clearest, hits = found["unmixing"], found["clearest_slots"], _hits(found)
     identified = clearest["identified"] if clearest["p_value"] < _CHANCE_ALONE else 0
     groups = unmixing["identified"] if unmixing["p_value"] < _CHANCE_ALONE else 0
     if hits >= _EXPOSED or identified >= _EXPOSED * clearest["looked_at"]:
@@ -67,6 +64,19 @@ def _listener_in_words(found: dict[str, Any], who: str) -> str:
     if found["grade"] == "hidden":
         return f"{who} finds nobody's sample"
     clearest, unmixed = found["clearest_slots"], found["unmixing"]["identified"]
-    joined = f" and in {unmixed:,} groups of slots that it joins" if unmixed else ""
-    slots = f"{clearest['identified']} of the {clearest['looked_at']} clearest slots"
-    return f"{who} knows whose sample it is in {slots}{joined}"
+    told = []
+    if clearest["identified"]:
+        told.append(f"knows whose sample is in {clearest['identified']} of the {clearest['looked_at']} clearest slots")
+    if unmixed:
+        told.append(f"unmixes {unmixed:,} samples")
+    if _hits(found) >= _LEAK:
+        told.append(f"can tell of {100 * found['linkage']['hit_rate']:.0f} % of the samples that they took part")
+    return f"{who} {' and '.join(told)}"
+
+
+def _hits(found: dict[str, Any]) -> float:
+    """Return the share of held samples that are told from others, beyond chance; 0 where that may be chance."""
+    linkage = found["linkage"]
+    by_chance = linkage["false_positive_rate"]
+    told_apart = abs(linkage["auc"] - 0.5) > _BEYOND_DOUBT * linkage["auc_chance_deviation"]
+    return float((linkage["hit_rate"] - by_chance) / (1.0 - by_chance)) if told_apart else 0.0
