@@ -62,7 +62,7 @@ def choose_parts(asked: str | None) -> tuple[str, ...]:
 
 
 def attack(
-    cases: Sequence[Case],
+    cases: Sequence[Case] | Scenario,
     parts: Sequence[str] = PARTS,
     *,
     out: Path | str | None = None,
@@ -74,7 +74,7 @@ def attack(
     """Attack the cases, write the folder, and return its metrics (those of ``metrics.json``).
 
     Args:
-        cases: settings, of the same data.
+        cases: settings of the same data, or one scenario.
         parts: which attacks.
         out: folder to make (default: a free name below ``runs``).
         force: replace ``out`` where it exists.
@@ -84,6 +84,8 @@ def attack(
     """
     means = _Means(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     find_device(means.speed.device)
+    if isinstance(cases, Scenario):
+        cases = [Case(label=cases.name, scenario=cases)]
     for case in cases:
         check_privacy_target(case.scenario)
     first = cases[0].scenario

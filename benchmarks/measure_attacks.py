@@ -1,0 +1,98 @@
+"""Attack and audit the paper's settings and ours, and keep the figures that docs/attacks.md shows.
+
+python benchmarks/measure_attacks.py --device cuda --parts gallery,alpha,distance,slots,seeds
+python benchmarks/measure_attacks.py --parts audits,faults
+
+Every part is one or several commands of ``airmix``; what they print as JSON is kept, less the scenarios, together with
+the command. Pictures are in the folders below --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results" / "attacks.json"
+AUDITED = {
+    "paper-iris": "--preset paper-iris --trials 100000",
+    "paper-mnist": "--preset paper-mnist --trials 20000",
+    "paper-mnist, maximum power": "--preset paper-mnist --set mixing.power=max",
+    "private-iris": "--preset private-iris --trials 100000",
+    "private-mnist": "--preset private-mnist",
+    "private-mnist-release": "--preset private-mnist-release --trials 20000",
+}
+FAULTS = {
+    "half-noise": "--preset paper-iris --fault half-noise --trials 100000",
+    "wrong-sensitivity": "--preset paper-iris --fault wrong-sensitivity --trials 100000",
+    "schedule-revealed": "--preset paper-iris --fault schedule-revealed --adversary release --trials 100000",
+}
+MAXIMUM = "--preset paper-mnist --set mixing.power=max"
+PARTS: dict[str, dict[str, str]] = {
+    "gallery": {
+        "gallery": "attack --preset paper-mnist --vary privacy.epsilon=max,1e8,1e5,100,10 "
+        "--beside private-mnist-release,private-mnist"
+    },
+    "alpha": {"alpha": f"attack {MAXIMUM} --vary mixing.alpha=1e-3,1,10,100,1e7 --attacks prior,release,eavesdropper"},
+    "distance": {
+        "distance": "attack --preset paper-mnist --vary privacy.eavesdropper_distance_metres=1,10,30,100,300 "
+        "--attacks eavesdropper",
+        "distance, private-mnist": "attack --preset private-mnist "
+        "--vary privacy.eavesdropper_distance_metres=1,10,30,100 --attacks eavesdropper",
+    },
+    "slots": {
+        "slots": f"attack {MAXIMUM} --vary radio.slots=100000,60000,30000,10000,3000 "
+        "--attacks least-squares,non-negative,prior"
+    },
+    "seeds": {
+        f"seed {seed}": f"attack --preset paper-mnist --seed {seed} --attacks prior,release,eavesdropper"
+        for seed in (1, 2, 3)
+    },
+    "audits": {f"audit {name}": f"audit {arguments}" for name, arguments in AUDITED.items()},
+    "faults": {f"fault {name}": f"audit {arguments}" for name, arguments in FAULTS.items()},
+}
+
+
+def slim(result: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in result.items() if name not in ("scenario", "run_dir", "files")}
+    if "cases" in kept:
+        kept["cases"] = [slim(case) for case in kept["cases"]]
+    return kept
+
+
+def measure(name: str, command: str, extra: list[str], out: Path) -> dict[str, Any]:
+    folder = out / name.replace(",", "").replace(" ", "-")
+    started = time.perf_counter()
+    arguments = [*shlex.split(command), "--out", str(folder), "--json", *extra]
+    done = subprocess.run([sys.executable, "-m", "airmixml", *arguments], stdout=subprocess.PIPE, check=False)
+    if done.returncode not in (0, 1) or not done.stdout:
+        raise SystemExit(f"airmix {command}: exit code {done.returncode}")
+    seconds = time.perf_counter() - started
+    print(f"{name}: {seconds:.1f} s", flush=True)
+    return {"command": f"airmix {command}", "command_seconds": seconds, **slim(json.loads(done.stdout))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--device", default="cpu", help="of the attacks; audits run on the CPU")
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("runs/attacks"))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    results = json.loads(asked.results.read_text(encoding="utf-8")) if asked.results.exists() else {}
+    for part in asked.parts.split(","):
+        for name, command in PARTS[part].items():
+            extra = [] if asked.data_dir is None else ["--data-dir", str(asked.data_dir)]
+            extra += ["--device", asked.device] if command.startswith("attack") else []
+            results[name] = measure(name, command, extra, asked.out)
+            asked.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
