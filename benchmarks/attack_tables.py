@@ -1,0 +1,176 @@
+"""Write the tables of docs/attacks.md from benchmarks/results/attacks.json, below their marks.
+
+python benchmarks/attack_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from airmixml.study.attack.tables import epsilon_text, listener_cells
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"
+DOCUMENT = ROOT / "docs" / "attacks.md"
+METHODS = ("least-squares", "non-negative", "prior")
+ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
+BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
+
+Result = dict[str, Any]
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    every = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in every)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def server(results: Result) -> str:
+    lines = []
+    for case in results["gallery"]["cases"]:
+        methods = case["server"]["methods"]
+        best = methods[case["server"]["best"]]
+        lines.append(
+            [
+                case["label"],
+                epsilon_text(case["claimed"]["server"]),
+                *(percent(methods[name]["recognised_share"]) if name in methods else "–" for name in METHODS),
+                f"{best['psnr_db']['median']:.1f} dB",
+                f"{best['ssim']['median']:.2f}",
+                percent(max(each["labels"]["accuracy"] for each in methods.values())),
+                case["server"]["grade"],
+            ]
+        )
+    head = ["setting", "epsilon, server", *(f"read, {name}" for name in METHODS)]
+    return table([*head, "PSNR", "SSIM", "labels", "verdict"], lines)
+
+
+def slots(results: Result) -> str:
+    lines = []
+    for case in results["slots"]["cases"]:
+        methods = case["server"]["methods"]
+        lines.append(
+            [
+                f"{case['slots']:,}",
+                *(
+                    f"{methods[name]['psnr_db']['median']:.1f} dB, {percent(methods[name]['recognised_share'])}"
+                    for name in METHODS
+                ),
+            ]
+        )
+    return table(["slots", *METHODS], lines)
+
+
+def listeners(name: str, *adversaries: str) -> Callable[[Result], str]:
+    def write(results: Result) -> str:
+        lines = [
+            [
+                case["label"],
+                *([adversary] if len(adversaries) > 1 else []),
+                epsilon_text(case["claimed"][adversary]),
+                *listener_cells(case[adversary]),
+                case[adversary]["grade"],
+            ]
+            for case in results[name]["cases"]
+            for adversary in adversaries
+        ]
+        head = ["setting", *(["who"] if len(adversaries) > 1 else []), "epsilon"]
+        return table([*head, "AUC", "hits", "clearest slots", "unmixed", "classes off by", "verdict"], lines)
+
+    return write
+
+
+def seeds(results: Result) -> str:
+    lines = []
+    for name in ("gallery", "seed 1", "seed 2", "seed 3"):
+        case = next(each for each in results[name]["cases"] if each["label"] in ("paper-mnist", "epsilon 10"))
+        prior, heard = case["server"]["methods"]["prior"], case["eavesdropper"]
+        lines.append(
+            [
+                str(results[name]["seed"]),
+                percent(prior["recognised_share"]),
+                percent(prior["labels"]["accuracy"]),
+                *listener_cells(case["release"])[:2],
+                *listener_cells(heard)[2:4],
+            ]
+        )
+    head = ["seed", "server reads", "server infers labels", "release AUC", "release hits"]
+    return table([*head, "eavesdropper, clearest", "eavesdropper, unmixed"], lines)
+
+
+def audits(results: Result) -> str:
+    lines = []
+    for name, result in results.items():
+        if not name.startswith("audit "):
+            continue
+        for audit in result["audits"]:
+            claims = {claim["accountant"]: claim["epsilon"] for claim in audit["claims"]}
+            found = {bound["method"]: bound["epsilon"] for bound in audit["bounds"]}
+            lines.append(
+                [
+                    name.removeprefix("audit "),
+                    audit["adversary"],
+                    f"{audit['adjacency']}, {audit['delta']:g}",
+                    *(_epsilon(claims.get(accountant)) for accountant in ACCOUNTANTS),
+                    *(_epsilon(found.get(method)) for method in BOUNDS),
+                    f"**{_epsilon(audit['epsilon_lower'])}**",
+                    f"{100 * audit['epsilon_lower'] / audit['epsilon_claimed']:.0f} %",
+                ]
+            )
+    head = ["setting", "against", "neighbours, delta", *ACCOUNTANTS, *(f"found: {name}" for name in BOUNDS)]
+    return table([*head, "lower bound", "of the sharpest claim"], lines)
+
+
+def faults(results: Result) -> str:
+    lines = [
+        [
+            name.removeprefix("fault "),
+            audit["adversary"],
+            _epsilon(audit["epsilon_claimed"]),
+            _epsilon(audit["epsilon_lower"]),
+            "**caught**" if audit["caught"] else "not caught",
+        ]
+        for name, result in results.items()
+        if name.startswith("fault ")
+        for audit in result["audits"]
+    ]
+    return table(["broken on purpose", "against", "sharpest claim", "lower bound", ""], lines)
+
+
+def _epsilon(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}" if value < 1e4 else f"{value:.1e}"
+
+
+TABLES: dict[str, Callable[[Result], str]] = {
+    "server": server,
+    "release": listeners("gallery", "release"),
+    "eavesdropper": listeners("gallery", "eavesdropper"),
+    "slots": slots,
+    "alpha": listeners("alpha", "release", "eavesdropper"),
+    "distance": listeners("distance", "eavesdropper"),
+    "distance, private-mnist": listeners("distance, private-mnist", "eavesdropper"),
+    "seeds": seeds,
+    "audits": audits,
+    "faults": faults,
+}
+
+
+def with_tables(text: str, results: Result) -> str:
+    """Return the document with every table as the results give it."""
+    for name, write in TABLES.items():
+        pattern = re.compile(rf"(<!-- table: {name} -->\n)(?:\|[^\n]*\n)*")
+        assert pattern.search(text), name
+        text = pattern.sub(lambda found, content=write(results): found[1] + content + "\n", text)
+    return text
+
+
+if __name__ == "__main__":
+    known = json.loads(RESULTS.read_text(encoding="utf-8"))
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8"), known), encoding="utf-8")
