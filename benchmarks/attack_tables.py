@@ -167,7 +167,8 @@ def with_tables(text: str, results: Result) -> str:
     for name, write in TABLES.items():
         pattern = re.compile(rf"(<!-- table: {name} -->\n)(?:\|[^\n]*\n)*")
         assert pattern.search(text), name
-        text = pattern.sub(lambda found, content=write(results): found[1] + content + "\n", text)
+        content = write(results)
+        text = pattern.sub(lambda found, content=content: found[1] + content + "\n", text)
     return text
 
 
