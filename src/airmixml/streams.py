@@ -14,7 +14,18 @@ import numpy as np
 __all__ = ["SLOTS_PER_CHAPTER", "StreamName", "Streams"]
 
 StreamName = Literal[
-    "placement", "data", "schedule", "fading", "phase", "ratios", "assignment", "noise", "training", "encoder"
+    "placement",
+    "data",
+    "schedule",
+    "fading",
+    "phase",
+    "ratios",
+    "assignment",
+    "noise",
+    "training",
+    "encoder",
+    "canary",
+    "audit",
 ]
 
 # The numbers are part of every published result: never renumber, only append.
@@ -29,6 +40,8 @@ _STREAM_KEYS: Final[dict[StreamName, int]] = {
     "noise": 7,
     "training": 8,
     "encoder": 9,
+    "canary": 10,
+    "audit": 11,
 }
 
 SLOTS_PER_CHAPTER: Final = 128

@@ -1,0 +1,1 @@
+"""What an adversary learns: audits of the privacy that is claimed."""
