@@ -11,6 +11,7 @@ import typer
 
 from airmixml.cli import data
 from airmixml.cli.account import account_command
+from airmixml.cli.audit import audit_command
 from airmixml.cli.compare import compare_command
 from airmixml.cli.plan import plan_command
 from airmixml.cli.presets import presets_command, show_command
@@ -27,6 +28,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _LONGEST_LINE = 1000
 _GOES_ON = {
     "run": "; the same command goes on from the last checkpoint (one is kept every few seconds)",
+    "audit": "; the same command goes on from what is finished",
     "compare": "; the same command goes on from what is finished",
     "reproduce": "; the same command goes on from what is finished",
 }
@@ -39,6 +41,7 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.command("account")(account_command)
+app.command("audit")(audit_command)
 app.command("plan")(plan_command)
 app.command("compare")(compare_command)
 app.command("reproduce")(reproduce_command)

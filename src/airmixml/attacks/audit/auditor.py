@@ -1,21 +1,19 @@
-"""One audit: attack what an adversary sees, bound epsilon from below, and hold that against every claim."""
+"""An audit: attack what an adversary sees, bound epsilon from below, and hold that against every claim."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+import math
+from dataclasses import replace
+from typing import Final
 
-from airmixml.attacks.audit.bounds import (
-    clopper_pearson_epsilon,
-    gaussian_epsilon_lower,
-    largest_counted_epsilon,
-    normal_scores_p_value,
-    one_run_epsilon,
-    parametric_epsilon,
-)
-from airmixml.attacks.audit.claims import Claim, claims_of
+import numpy as np
+import torch
+
+from airmixml.attacks.audit.canaries import sent_of, worst_samples
+from airmixml.attacks.audit.claims import claims_of
+from airmixml.attacks.audit.evidence import bounds_of, why_far_below
 from airmixml.attacks.audit.faults import SOUND, Fault
+from airmixml.attacks.audit.findings import Audit
 from airmixml.attacks.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.attacks.audit.known_schedule import known_schedule_trials, slots_of_worker
 from airmixml.attacks.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
@@ -24,125 +22,15 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.design import slots_target
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.senders import make_sender
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
 from airmixml.workers import DataSet, encoded_dim
 
-__all__ = ["Audit", "Auditor", "LowerBound"]
+__all__ = ["Auditor"]
 
-# Below this the scores are not taken for normal.
-_LEAST_P_VALUE: Final = 1e-4
-_FAR_BELOW: Final = 0.7
-_COUNTING, _GAUSSIAN, _NORMAL, _ONE_RUN = "clopper-pearson", "gaussian", "normal scores", "one run"
-_ASSUMES: Final = {
-    _COUNTING: "nothing but independent trials",
-    _GAUSSIAN: "the trade-off curve of a Gaussian mechanism",
-    _NORMAL: "normal scores of one variance",
-    _ONE_RUN: "nothing; one real run, real data",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LowerBound:
-    """An epsilon that the mechanism exceeds.
-
-    Attributes:
-        method: how it was found.
-        epsilon: the bound; None where the method was left out.
-        adjacency: which neighbours it is about.
-        assumes: what it takes for granted.
-        detail: trials and counts, or why it was left out.
-    """
-
-    method: str
-    epsilon: float | None
-    adjacency: str
-    assumes: str
-    detail: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return dict(vars(self))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Audit:
-    """What an attack found beside what is claimed.
-
-    Attributes:
-        adversary: whose attack.
-        adjacency: which neighbours.
-        delta: of claims and bounds.
-        confidence: with which all lower bounds together hold.
-        claims: of every accountant, for these neighbours.
-        other_claims: the same for the other neighbours, where a bound is about those.
-        bounds: by every method.
-        trials: the scores.
-        one_run: scores of the run with many canaries, if there was one.
-        notes: what a reader should know, in words.
-    """
-
-    adversary: str
-    adjacency: str
-    delta: float
-    confidence: float
-    claims: list[Claim]
-    other_claims: list[Claim]
-    bounds: list[LowerBound]
-    trials: Trials
-    one_run: OneRun | None
-    notes: list[str]
-
-    @property
-    def sharpest(self) -> Claim | None:
-        """The claim with the least epsilon; None where no accountant claims anything."""
-        return _sharpest(self.claims)
-
-    @property
-    def best(self) -> LowerBound:
-        """The largest lower bound that is about these neighbours."""
-        found = [bound for bound in self.bounds if bound.epsilon is not None and bound.adjacency == self.adjacency]
-        return max(found, key=lambda bound: bound.epsilon or 0.0)
-
-    @property
-    def caught(self) -> bool:
-        """Whether a lower bound exceeds a claim about the same neighbours: then that claim is false."""
-        return any(self.refutes(bound) for bound in self.bounds)
-
-    def refutes(self, bound: LowerBound) -> bool:
-        """Whether the bound exceeds a claim about the same neighbours."""
-        sharpest = _sharpest(self.claims if bound.adjacency == self.adjacency else self.other_claims)
-        return (
-            bound.epsilon is not None
-            and sharpest is not None
-            and sharpest.epsilon is not None
-            and bound.epsilon > sharpest.epsilon
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        sharpest = self.sharpest
-        return {
-            "adversary": self.adversary,
-            "adjacency": self.adjacency,
-            "delta": self.delta,
-            "confidence": self.confidence,
-            "epsilon_lower": self.best.epsilon,
-            "method": self.best.method,
-            "epsilon_claimed": None if sharpest is None else sharpest.epsilon,
-            "accountant": None if sharpest is None else sharpest.accountant,
-            "caught": self.caught,
-            "claims": [claim.to_dict() for claim in self.claims],
-            "other_claims": [claim.to_dict() for claim in self.other_claims],
-            "bounds": [bound.to_dict() for bound in self.bounds],
-            "trials": {
-                "with_canary": len(self.trials.scores_in),
-                "without": len(self.trials.scores_out),
-                "how": self.trials.how,
-            },
-            "one_run": None if self.one_run is None else self.one_run.how,
-            "notes": self.notes,
-        }
+# A sensitivity that the worst canaries miss by more than this is worth a word.
+_NOT_REACHED: Final = 1.001
 
 
 class Auditor:
@@ -205,10 +93,9 @@ class Auditor:
         one_run, left_out = self._one_run(adversary, told=told)
         design = self.tally.design
         claims = claims_of(self.scenario, design, adversary, self.adjacency, self.delta)
-        others = one_run is not None and one_run.adjacency != self.adjacency
-        other_claims = (
-            claims_of(self.scenario, design, adversary, one_run.adjacency, self.delta) if others and one_run else []
-        )
+        other_claims = []
+        if one_run is not None and one_run.adjacency != self.adjacency:
+            other_claims = claims_of(self.scenario, design, adversary, one_run.adjacency, self.delta)
         audit = Audit(
             adversary=adversary,
             adjacency=self.adjacency,
@@ -216,7 +103,14 @@ class Auditor:
             confidence=self._confidence,
             claims=claims,
             other_claims=other_claims,
-            bounds=self._bounds(trials, one_run, left_out),
+            bounds=bounds_of(
+                trials,
+                one_run,
+                left_out,
+                adjacency=self.adjacency,
+                delta=self.delta,
+                confidence=self._confidence,
+            ),
             trials=trials,
             one_run=one_run,
             notes=[],
@@ -266,9 +160,7 @@ class Auditor:
         adjacency = "replace-one" if hidden_fixed else self.adjacency
         kept = self._keeper.load(f"{adversary}, one run")
         if kept:
-            scores, coins = kept[0]
-            run = OneRun(scores=scores, coins=coins > 0.5, adjacency=adjacency, how="")
-            ...
+            return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
         run = run_with_canaries(
             scenario,
             self.dataset,
@@ -279,4 +171,31 @@ class Auditor:
             speed=self._speed,
             progress=self._progress,
         )
+        self._keeper.save(f"{adversary}, one run", [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
+
+    def _notes(self, audit: Audit, *, told: bool) -> list[str]:
+        scenario, design = self.scenario, self.tally.design
+        notes = []
+        if audit.adversary == "release" and told:
+            why = (
+                "received power may tell who was scheduled"
+                if design.power_tells_schedule
+                else "everybody sends in every slot"
+            )
+            notes.append(f"{why}, so the release is attacked as one who knows the schedule")
+        if scenario.workers.centre == "private":
+            notes.append("the slots alone are audited, not the one that estimates the mean")
+        notes += why_far_below(audit)
+        moved, bound = self._reached(), design.sensitivity.squared_move(self.adjacency, "none")
+        if told and bound > _NOT_REACHED * moved and not self._fault.name:
+            notes.append(f"the sensitivity {bound:g} that is claimed with is never reached: {moved:.4g} is")
+        if any(bound.adjacency != self.adjacency for bound in audit.bounds):
+            notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
+        return notes
+
+    def _reached(self) -> float:
+        """Return the largest squared move of canaries as they are really sent."""
+        canaries = worst_samples(self.scenario, self._features, self.dataset.label_dim)
+        canary, other, _ = sent_of(make_sender(self.scenario, canaries, torch.device("cpu")), 3)
+        return math.fsum((canary - (0.0 if self.adjacency == "remove-one" else other)) ** 2)

@@ -24,6 +24,7 @@ __all__ = [
     "gaussian_epsilon_lower",
     "largest_counted_epsilon",
     "normal_scores_p_value",
+    "one_run_can_tell",
     "one_run_epsilon",
     "one_run_p_value",
     "parametric_epsilon",
@@ -35,6 +36,7 @@ Scores = NDArray[np.float64]
 _CHOOSING_SHARE: Final = 0.25
 _MOST_THRESHOLDS: Final = 2000
 _LARGEST_EPSILON: Final = 60.0
+_GUESSED_SHARES: Final = (1.0, 0.5, 0.2, 0.1)
 
 
 def binomial_upper(count: NDArray[np.int64] | int, trials: int, failure: float) -> NDArray[np.float64]:
@@ -150,7 +152,7 @@ def one_run_epsilon(
     delta: float,
     confidence: float,
     *,
-    shares: Sequence[float] = (1.0, 0.5, 0.2, 0.1, 0.05),
+    shares: Sequence[float] = _GUESSED_SHARES,
 ) -> tuple[float, int, int]:
     """Return an epsilon that is exceeded with that confidence, the guesses made and how many of them were right.
 
@@ -177,6 +179,11 @@ def one_run_epsilon(
     return best
 
 
+def one_run_can_tell(delta: float, confidence: float) -> bool:
+    """Return whether one run can refute anything: its p-value is at least 2 delta, however good the guesses are."""
+    return 2.0 * delta < (1.0 - confidence) / len(_GUESSED_SHARES)
+
+
 def _one_run_lower(canaries: int, guesses: int, correct: int, delta: float, failure: float) -> float:
     def spare(epsilon: float) -> float:
         return failure - one_run_p_value(canaries, guesses, correct, epsilon, delta)
@@ -194,7 +201,7 @@ def _split(scores: Scores) -> tuple[Scores, Scores]:
 
 
 def _thresholds(scores_in: Scores, scores_out: Scores) -> Scores:
-    """Return places between scores to cut at, and the middle of the widest gap between the worlds."""
+    """Return places between scores to cut at, and the middle between the two medians."""
     every = np.unique(np.concatenate([scores_in, scores_out]))
     if len(every) < 2:
         return np.asarray([0.0])
@@ -204,9 +211,7 @@ def _thresholds(scores_in: Scores, scores_out: Scores) -> Scores:
     return np.append(middles[::step], centre)
 
 
-def _errors(
-    scores_in: Scores, scores_out: Scores, thresholds: Scores
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _errors(scores_in: Scores, scores_out: Scores, thresholds: Scores) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many scores with the canary lie at or below each threshold, and how many without it above."""
     misses = np.searchsorted(np.sort(scores_in), thresholds, side="right")
     alarms = len(scores_out) - np.searchsorted(np.sort(scores_out), thresholds, side="right")

@@ -111,9 +111,7 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> C
     encoded = [
         _bounded(workers, (_long_enough(each) if signed else each).astype(np.float32))[0] for each in (first, second)
     ]
-    return CanaryPairs(
-        first=encoded[0], first_labels=first_labels, second=encoded[1], second_labels=second_labels
-    )
+    return CanaryPairs(first=encoded[0], first_labels=first_labels, second=encoded[1], second_labels=second_labels)
 
 
 def sent_of(sender: Sender, samples: int) -> NDArray[np.float64]:
@@ -136,9 +134,9 @@ def _long_enough(directions: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _stays_in_cube(workers: Workers) -> bool:
     """Whether inputs lie in [0, 1]^d and only norms above ``clip_norm`` are shortened."""
-    return workers.encoder == "scale" or (
-        workers.encoder == "clip" and workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
-    )
+    if workers.encoder == "clip":
+        return workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
+    return workers.encoder == "scale"
 
 
 def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:

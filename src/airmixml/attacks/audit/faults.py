@@ -60,9 +60,7 @@ FAULTS: Final = {
     for fault in (
         Fault(name="half-noise", about="the receiver noise has half the stated deviation", noise_factor=0.5),
         Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
-        Fault(
-            name="schedule-revealed", about="the release is told who was scheduled when", schedule_revealed=True
-        ),
+        Fault(name="schedule-revealed", about="the release is told who was scheduled when", schedule_revealed=True),
     )
 }
 

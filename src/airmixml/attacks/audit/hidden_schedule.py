@@ -1,9 +1,9 @@
 """The attack of whoever gets the mixtures and no schedule.
 
-The data set is the worst one. Where exactly |N_t| workers send, all others hold one sample u, so that a slot without the
-canary v is known, and one with it is moved by q (v - u). Where every worker tosses its own coin, the others' coins tell
-nothing of this one, so they are granted and what the others sent subtracts: the move is q v. Noise has the same law in
-all directions, so only the plane of the moves is received: one number a slot, or two for a replacement.
+The data set is the worst one. Where exactly |N_t| workers send, all others hold one sample u, so that a slot without
+the canary v is known, and one with it is moved by q (v - u). Where every worker tosses its own coin, the others' coins
+tell nothing of this one, so they are granted and what the others sent subtracts: the move is q v. Noise has the same
+law in all directions, so only the plane of the moves is received: one number a slot, or two for a replacement.
 
 A trial is one worker of a real schedule (its slots, shares and powers come from the draws of a run) in fresh noise. Up
 to one worker in twenty of a run is used, then comes the run of the next seed. Workers of one run take each other's

@@ -1,8 +1,8 @@
 """The attack of whoever knows the schedule: the server, or a release whose schedule leaks.
 
-Everything but one worker's sample is known, so what the others sent subtracts. What is left in the worker's own slots is
-its signal in Gaussian noise, in one of two worlds: the canary, or another sample (replace-one) or silence (remove-one).
-The log-likelihood ratio is a matched filter, and no attack does better.
+Everything but one worker's sample is known, so what the others sent subtracts. What is left in the worker's own slots
+is its signal in Gaussian noise, in one of two worlds: the canary, or another sample (replace-one) or silence
+(remove-one). The log-likelihood ratio is a matched filter, and no attack does better.
 """
 
 from __future__ import annotations

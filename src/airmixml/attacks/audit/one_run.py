@@ -5,8 +5,8 @@ first sample of its pair, tails the second, or sends nothing (remove-one). The r
 other, in full dimension, and the adversary guesses the coins from what it receives. A guess may use everything but the
 other canaries' coins: for those it reckons with the middle of their pairs.
 
-Canaries disturb each other and the data disturb the release, so this is a weaker attack than one that grants all but one
-sample. But it is one of the whole run, and nothing in it is idealised.
+Canaries disturb each other and the data disturb the release, so this is a weaker attack than one that grants all but
+one sample. But it is one of the whole run, and nothing in it is idealised.
 """
 
 from __future__ import annotations
@@ -48,13 +48,11 @@ class OneRun:
         scores: of each canary, large where its coin is believed to show heads.
         coins: what they showed.
         adjacency: what a coin decides.
-        how: how it was made, in words.
     """
 
     scores: NDArray[np.float64]
     coins: NDArray[np.bool_]
     adjacency: str
-    how: str
 
 
 def canaries_that_fit(wanted: int, workers: int, symbols: int) -> tuple[int, str]:
@@ -127,8 +125,7 @@ def run_with_canaries(
         with using_threads(speed.threads):
             score.add(_received(block, scenario.workers.label_weight, fault), block.draws, column)
         progress(_STAGE, block.first_slot + block.slots, slots)
-    how = f"one run of {slots:,} slots on the real data, {canaries:,} canaries among {population.count:,} workers"
-    return OneRun(scores=score.finish(), coins=coins, adjacency=adjacency, how=how)
+    return OneRun(scores=score.finish(), coins=coins, adjacency=adjacency)
 
 
 class _WithSilence:
