@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.audit import SOUND, Audit, Auditor, Fault
+from airmixml.attacks.audit.findings import sharpest_of
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.privacy import ADJACENCIES
 from airmixml.progress import Progress, silent
@@ -186,7 +187,8 @@ def verdict_of(audits: list[Audit], fault: Fault) -> str:
     broken = f" ({fault.about}, on purpose)" if fault.name else ""
     if caught:
         first = "CAUGHT" if fault.name else "BROKEN"
-        return f"{first}: " + "; ".join(map(_in_words, caught)) + f", so that claim is false{broken}."
+        false = "that claim is false" if len(caught) == 1 else "those claims are false"
+        return f"{first}: " + "; ".join(map(_in_words, caught)) + f", so {false}{broken}."
     first = "NOT CAUGHT" if fault.name else "HOLDS"
     return f"{first}: " + "; ".join(map(_in_words, audits)) + f"{broken}."
 
@@ -195,11 +197,12 @@ def _in_words(each: Audit) -> str:
     refuting = [bound for bound in each.bounds if each.refutes(bound)]
     bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else each.best
     claims = each.claims if bound.adjacency == each.adjacency else each.other_claims
-    stated = min((claim for claim in claims if claim.epsilon is not None), key=lambda claim: claim.epsilon or 0.0)
+    stated = sharpest_of(claims)
+    claimed = "nothing" if stated is None else f"{stated.epsilon:.4g}"
     return (
         f"the best attack {'on the release' if each.adversary == 'release' else 'by the server'} found epsilon >= "
-        f"{bound.epsilon:.4g} with {100 * each.confidence:g} % confidence, {stated.epsilon:.4g} is claimed "
-        f"({stated.accountant})"
+        f"{bound.epsilon:.4g} with {100 * each.confidence:g} % confidence, {claimed} is claimed"
+        + ("" if stated is None else f" ({stated.accountant})")
     )
 
 

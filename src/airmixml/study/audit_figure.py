@@ -21,7 +21,6 @@ _CLAIM: Final = "#3b6ea8"
 _FOUND: Final = "#4a8f5d"
 _BROKEN: Final = "#c8402f"
 _WORDS: Final = {"release": "who gets the mixtures (release)", "server": "the server"}
-_LEAST: Final = 1e-2
 
 
 def draw_audit(name: str, audits: list[Audit], verdict: str, path: Path) -> None:
@@ -30,8 +29,8 @@ def draw_audit(name: str, audits: list[Audit], verdict: str, path: Path) -> None
 
     figure = Figure(figsize=(11, 0.9 + 3.9 * len(audits)), layout="constrained")
     caught = any(audit.caught for audit in audits)
-    title = "\n".join(textwrap.wrap(f"{name}: {verdict}".replace("$", r"\$"), 125))
-    figure.suptitle(title, fontsize=10.5, color=_BROKEN if caught else "0.15", x=0.01, ha="left")
+    title = "\n".join(textwrap.wrap(f"{name}: {verdict}".replace("$", r"\$"), 110))
+    figure.suptitle(title, fontsize=11, weight="bold", color=_BROKEN if caught else "0.15", x=0.01, ha="left")
     axes = figure.subplots(len(audits), 2, squeeze=False, width_ratios=(1.25, 1.0))
     for (left, right), audit in zip(axes, audits, strict=True):
         _epsilons(left, audit)
@@ -41,30 +40,33 @@ def draw_audit(name: str, audits: list[Audit], verdict: str, path: Path) -> None
 
 def _epsilons(axis: Axes, audit: Audit) -> None:
     """Draw every claim and every lower bound as a dot on one line each."""
-    rows: list[tuple[str, float | None, str, str]] = [
-        (claim.accountant, claim.epsilon, _CLAIM, "s") for claim in audit.claims if claim.epsilon is not None
+    rows: list[tuple[str, float, str, str]] = [
+        (f"claimed: {claim.accountant}", claim.epsilon, _CLAIM, "s")
+        for claim in audit.claims
+        if claim.epsilon is not None
     ]
     claimed = len(rows)
     for bound in audit.bounds:
         if bound.epsilon is None:
             continue
         other = "" if bound.adjacency == audit.adjacency else f" ({bound.adjacency})"
-        rows.append((bound.method + other, bound.epsilon, _BROKEN if audit.refutes(bound) else _FOUND, "o"))
-    values = [max(value or 0.0, _LEAST) for _, value, _, _ in rows]
-    left_edge, right_edge = min(values) / 2.5, max(values) * 4.0
+        rows.append((f"found: {bound.method}{other}", bound.epsilon, _BROKEN if audit.refutes(bound) else _FOUND, "o"))
+    above_zero = [value for _, value, _, _ in rows if value > 0.0] or [1.0]
+    left_edge, right_edge = min(above_zero) / 4.0, max(above_zero) * 4.0
+    values = [value if value > 0.0 else left_edge * 1.15 for _, value, _, _ in rows]
     for place, ((_, value, colour, marker), at) in enumerate(zip(rows, values, strict=True)):
         axis.plot([left_edge, at], [place, place], color=colour, alpha=0.35, linewidth=5, solid_capstyle="butt")
-        axis.plot(at, place, marker, color=colour, markersize=8)
+        axis.plot(at, place, marker, color=colour, markersize=8, fillstyle="full" if value else "none")
         axis.annotate(f"{value:.3g}", (at, place), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9)
     sharpest = audit.sharpest
     if sharpest is not None and sharpest.epsilon is not None:
-        axis.axvline(max(sharpest.epsilon, _LEAST), color=_CLAIM, linestyle="--", linewidth=1)
+        axis.axvline(max(sharpest.epsilon, left_edge), color=_CLAIM, linestyle="--", linewidth=1)
     axis.axhline(claimed - 0.5, color="0.8", linewidth=1)
     axis.set(xscale="log", xlim=(left_edge, right_edge), ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
     axis.set_yticklabels([name for name, _, _, _ in rows])
     for tick, (_, _, colour, _) in zip(axis.get_yticklabels(), rows, strict=True):
         tick.set_color(colour)
-    axis.set_xlabel(f"ε at δ = {audit.delta:g} (log): claimed above, found below", fontsize=9)
+    axis.set_xlabel(f"ε at δ = {audit.delta:g} (logarithmic)", fontsize=9)
     axis.set_title(f"Against {_WORDS[audit.adversary]}, {audit.adjacency}", fontsize=10.5, loc="left")
     axis.grid(alpha=0.25, axis="x")
 

@@ -63,11 +63,9 @@ def clopper_pearson_epsilon(scores_in: Scores, scores_out: Scores, delta: float,
     (choosing_in, counted_in), (choosing_out, counted_out) = _split(scores_in), _split(scores_out)
     thresholds = _thresholds(choosing_in, choosing_out)
     misses, alarms = _errors(choosing_in, choosing_out, thresholds)
-    # As many failures as the trials that are counted would show, so that the choice minds their uncertainty.
-    miss_up, alarm_up = (
-        binomial_upper(np.round(count * len(counted) / max(len(chosen), 1)).astype(np.int64), len(counted), failure)
-        for count, counted, chosen in ((misses, counted_in, choosing_in), (alarms, counted_out, choosing_out))
-    )
+    # Limits of the few trials that choose, so that a lucky threshold far out in the tail is not taken.
+    miss_up = binomial_upper(misses, len(choosing_in), failure)
+    alarm_up = binomial_upper(alarms, len(choosing_out), failure)
     guesses = np.stack([_log_ratio(1.0 - miss_up - delta, alarm_up), _log_ratio(1.0 - alarm_up - delta, miss_up)])
     direction, place = np.unravel_index(int(np.argmax(guesses)), guesses.shape)
     misses, alarms = _errors(counted_in, counted_out, thresholds[place : place + 1])

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from airmixml.attacks.audit.canaries import sent_of, worst_samples
 from airmixml.attacks.audit.faults import Fault
 from airmixml.attacks.audit.strengths import quantised_law
-from airmixml.attacks.audit.trials import Keeper, Trials, collect
+from airmixml.attacks.audit.trials import Keeper, Trials, collect, noise_source
 from airmixml.progress import Progress
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.channel import path_gain
@@ -39,7 +39,7 @@ from airmixml.radio.draws import (
 )
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.senders import make_sender
-from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.units import dbm_to_watts
 
 __all__ = ["Moves", "hidden_schedule_trials", "moves_of"]
@@ -144,12 +144,12 @@ def _score_run(
     totals = [_Total(score, canaries) for _ in range(2)]
     for block, draws in enumerate(cut_into_blocks(draw_ahead(drawn, threads=threads, noise=False), block_slots)):
         shares = torch.from_numpy(_shares_of(column, draws, canaries))
-        rng = Streams(base.seed).generator("audit", 2 * (run * blocks + block) + 1)
+        source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
         beta = torch.from_numpy(draws.power_scale_watts)
         amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
         for total, move in zip(totals, (moves.with_canary, moves.without), strict=True):
             clean = torch.cat([shares * float(part) for part in move], dim=1)
-            noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), dtype=np.float32))
+            noise = torch.randn(clean.shape, generator=source)
             received = receive_mixtures(clean, noise, beta, fault.heard(noise_watts)) * amplitude
             told = shares * amplitude if fault.schedule_revealed else None
             total.add(received.reshape(len(draws), len(move), canaries), told)

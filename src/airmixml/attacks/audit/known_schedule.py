@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 
 from airmixml.attacks.audit.canaries import worst_samples
 from airmixml.attacks.audit.faults import Fault
-from airmixml.attacks.audit.trials import Keeper, Trials, collect
+from airmixml.attacks.audit.trials import Keeper, Trials, collect, noise_source
 from airmixml.progress import Progress
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, draw_ahead
 from airmixml.radio.senders import make_sender
-from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 
 __all__ = ["WorkerSlots", "known_schedule_trials", "slots_of_worker"]
 
-_NUMBERS_AT_ONCE: Final = 1 << 23
-_MOST_TRIALS_AT_ONCE: Final = 1024
+_NUMBERS_PER_BLOCK: Final = 1 << 26
+_MOST_TRIALS_PER_BLOCK: Final = 1024
+# What is worked on at once stays in the processor's cache.
+_NUMBERS_AT_ONCE: Final = 1 << 19
 # A trial beyond this, or all of them beyond that, has its noise drawn along the canary's direction alone.
 _MOST_NUMBERS_PER_TRIAL: Final = 2_000_000
 _MOST_NUMBERS: Final = 6_000_000_000
@@ -96,27 +97,28 @@ def known_schedule_trials(
         with_canary, without = ((each * direction).sum(dim=1, keepdim=True) for each in (with_canary, without))
         moved = (with_canary - without).double() * amplitude
     numbers = with_canary.numel()
-    at_once = max(1, min(_MOST_TRIALS_AT_ONCE, _NUMBERS_AT_ONCE // max(numbers, 1), trials))
-    power_scale_watts = torch.from_numpy(own.power_scale_watts)
+    per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_PER_BLOCK // max(numbers, 1), trials))
+    at_once = max(1, min(per_block, _NUMBERS_AT_ONCE // max(numbers, 1)))
+    clean = [each.repeat(at_once, 1) for each in (with_canary, without)]
+    power_scale_watts = torch.from_numpy(own.power_scale_watts).repeat(at_once)
     weights = (moved * amplitude).reshape(-1)
     middle = float(((with_canary.double() + without.double()) / 2.0).reshape(-1) @ weights)
 
     def score_block(block: int) -> NDArray[np.float64]:
-        rng = Streams(scenario.seed).generator("audit", 2 * block)
-        count = min(at_once, trials - block * at_once)
-        scores = np.empty((2, count))
-        for world, clean in enumerate((with_canary, without)):
-            received = receive_mixtures(
-                clean.repeat(count, 1),
-                torch.from_numpy(rng.standard_normal((count * slots, clean.shape[1]), dtype=np.float32)),
-                power_scale_watts.repeat(count),
-                fault.heard(noise_watts),
-            )
-            scores[world] = (received.reshape(count, -1).double() @ weights - middle).numpy()
+        source = noise_source(scenario.seed, 2 * block)
+        scores = np.empty((2, min(per_block, trials - block * per_block)))
+        for first in range(0, scores.shape[1], at_once):
+            count = min(at_once, scores.shape[1] - first)
+            for world in range(2):
+                signal = clean[world][: count * slots]
+                noise = torch.randn(signal.shape, generator=source)
+                received = receive_mixtures(signal, noise, power_scale_watts[: count * slots], fault.heard(noise_watts))
+                found = received.reshape(count, -1).double() @ weights - middle
+                scores[world, first : first + count] = found.numpy()
         return scores
 
     name = f"{adversary}, schedule known"
-    scores = collect(name, -(-trials // at_once), score_block, keeper, progress)
+    scores = collect(name, -(-trials // per_block), score_block, keeper, progress)
     return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=True)
 
 

@@ -11,16 +11,22 @@ __all__ = ["quantised_law"]
 
 _VALUES: Final = 6
 _SAME: Final = 0.02
+_SILENT: Final = 1e-6
 
 
 def quantised_law(strengths: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return a few strengths and their chances: equal parts of the energy, each at its root mean square.
 
-    Strong seats tell most, so they are told apart finest. Nearly equal strengths are one value.
+    Strong seats tell most, so they are told apart finest. Nearly equal strengths are one value, and none is another.
     """
     ordered = np.sort(strengths)
-    if ordered[-1] == 0.0:
+    silent = int(np.searchsorted(ordered, _SILENT * ordered[-1], side="right"))
+    if silent == len(ordered):
         return np.zeros(1), np.ones(1)
+    if silent:
+        heard, chances = quantised_law(ordered[silent:])
+        share = silent / len(ordered)
+        return np.append(heard, 0.0), np.append((1.0 - share) * chances, share)
     if ordered[0] >= (1.0 - _SAME) * ordered[-1]:
         return np.array([float(np.sqrt(np.mean(ordered**2)))]), np.ones(1)
     energy = np.cumsum(ordered**2)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from airmixml.progress import Progress
+from airmixml.streams import Streams
 
-__all__ = ["Keeper", "MemoryKeeper", "Trials", "collect"]
+__all__ = ["Keeper", "MemoryKeeper", "Trials", "collect", "noise_source"]
 
 
 class Keeper(Protocol):
@@ -54,6 +56,12 @@ class Trials:
     scores_out: NDArray[np.float64]
     how: str
     normal: bool
+
+
+def noise_source(seed: int, chapter: int) -> torch.Generator:
+    """Return the generator of a block's noise, of torch, which draws normal numbers several times as fast as NumPy."""
+    start = Streams(seed).generator("audit", chapter).integers(2**63 - 1)
+    return torch.Generator().manual_seed(int(start))
 
 
 def collect(
