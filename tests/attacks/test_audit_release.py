@@ -7,18 +7,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from airmixml import Scenario
+from airmixml import Scenario, ScenarioError
 from airmixml.attacks.audit import Audit
 from airmixml.attacks.audit.faults import SOUND
 from airmixml.attacks.audit.hidden_schedule import moves_of
 from airmixml.attacks.audit.strengths import quantised_law
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.scheduling import presence_of
+from airmixml.streams import Streams
 
 Audited = Callable[..., Audit]
 EXACT = "privacy.sensitivity=encoder"
-TIGHT = (EXACT, "privacy.accountant=pld", "privacy.epsilon=2", "mixing.policy=equalmix", "radio.slots=16")
-SAMPLED = (*TIGHT, "radio.scheduled=500")
+TIGHT = (EXACT, "privacy.accountant=pld", "mixing.policy=equalmix", "radio.slots=16", "mixing.power=fixed")
+# Epsilon is about 2 for whoever knows no schedule.
+SAMPLED = (*TIGHT, "radio.scheduled=500", "mixing.power_scale_watts=5e-11")
 
 
 def check_below_every_claim(audit: Audit) -> None:
@@ -56,13 +59,13 @@ def test_near_the_sharpest_claim(schedule: str, audited: Audited) -> None:
         ("mixing.alpha=1",),
         ("mixing.policy=nonmix", "radio.slots=200"),
         ("mixing.alpha=1", "mixing.assignment=max-min", "radio.slots=200"),
-        (*SAMPLED, "radio.schedule=poisson", "privacy.adjacency=remove-one"),
+        (*SAMPLED, "radio.schedule=poisson"),
         (*SAMPLED, "radio.max_participations=4"),
         (*TIGHT, "radio.slots=130", "workers.count=100", "radio.scheduled=10", "radio.max_participations=20"),
-        (*TIGHT, "radio.slots=1", "radio.scheduled=200"),
+        (*TIGHT, "radio.slots=1", "radio.scheduled=200", "mixing.power_scale_watts=1e-11"),
         (EXACT, "workers.count=40", "radio.scheduled=40", "mixing.alpha=1", "radio.slots=10"),
         (EXACT, "workers.count=1", "radio.scheduled=1", "radio.slots=1"),
-        (EXACT, "workers.encoder=clip", "privacy.accountant=pld", "radio.slots=100", "radio.scheduled=200"),
+        (*SAMPLED, "workers.encoder=clip", "radio.scheduled=200"),
         ("mixing.power=fixed", "mixing.power_scale_watts=1e-14", "radio.slots=100"),
     ],
 )
@@ -79,6 +82,16 @@ def test_received_power_tells_the_schedule(audited: Audited) -> None:
     assert audit.notes[0].startswith("received power may tell who was scheduled")
     assert audit.best.epsilon is not None
     assert audit.best.epsilon > 1e6  # no more than counting could ever show, were the scores not normal
+
+
+def test_nothing_to_reveal_and_nobody_to_audit(audited: Audited) -> None:
+    with pytest.raises(ScenarioError, match="nothing is hidden that could be revealed, since everybody sends"):
+        audited("private-iris", adversary="release", fault="schedule-revealed")
+    silent = (*TIGHT, "radio.schedule=poisson", "radio.slots=1", "radio.scheduled=1")
+    seeds = (Scenario.preset("paper-iris").with_overrides(*silent, f"seed={seed}") for seed in range(20))
+    nobody = next(each for each in seeds if not presence_of(each, Streams(each.seed), 0, 1).any())
+    with pytest.raises(ScenarioError, match="nobody tossed heads"):
+        audited("paper-iris", *silent, f"seed={nobody.seed}", adversary="server")
 
 
 def test_everybody_sends(audited: Audited) -> None:

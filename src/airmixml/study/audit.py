@@ -261,5 +261,5 @@ def _write(
 
 def _npz(arrays: dict[str, NDArray[Any]]) -> bytes:
     content = io.BytesIO()
-    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    np.savez(content, **arrays)  # type: ignore[arg-type]
     return content.getvalue()

@@ -29,8 +29,8 @@ def draw_audit(name: str, audits: list[Audit], verdict: str, path: Path) -> None
 
     figure = Figure(figsize=(11, 0.9 + 3.9 * len(audits)), layout="constrained")
     caught = any(audit.caught for audit in audits)
-    title = "\n".join(textwrap.wrap(f"{name}: {verdict}".replace("$", r"\$"), 110))
-    figure.suptitle(title, fontsize=11, weight="bold", color=_BROKEN if caught else "0.15", x=0.01, ha="left")
+    title = "\n".join(textwrap.wrap(f"{name}: {verdict}".replace("$", r"\$"), 118))
+    figure.suptitle(title, fontsize=10.5, weight="bold", color=_BROKEN if caught else "0.15", x=0.01, ha="left")
     axes = figure.subplots(len(audits), 2, squeeze=False, width_ratios=(1.25, 1.0))
     for (left, right), audit in zip(axes, audits, strict=True):
         _epsilons(left, audit)

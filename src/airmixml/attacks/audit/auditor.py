@@ -18,10 +18,13 @@ from airmixml.attacks.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.attacks.audit.known_schedule import known_schedule_trials, slots_of_worker
 from airmixml.attacks.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
 from airmixml.attacks.audit.trials import Keeper, MemoryKeeper, Trials
+from airmixml.errors import ScenarioError
+from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.design import slots_target
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.senders import make_sender
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
@@ -84,13 +87,21 @@ class Auditor:
         if self._tally is None:
             classes = self.dataset.label_dim
             self._tally = rehearse(self.scenario, self._features, classes, progress=self._progress)
+            if not self._tally.largest_power_watts:
+                raise ScenarioError(NOBODY_SENT)
         return self._tally
 
     def audit(self, adversary: str) -> Audit:
         """Attack as that adversary: "release" or "server"."""
-        told = adversary == "server" or self._nothing_is_hidden()
-        trials = self._known(adversary) if told else self._hidden()
-        one_run, left_out = self._one_run(adversary, told=told)
+        why_told = self._why_nothing_is_hidden() if adversary == "release" else "the server knows the schedule"
+        if why_told and adversary == "release" and self._fault.schedule_revealed:
+            raise ScenarioError(
+                f"fault = {self._fault.name!r}: nothing is hidden that could be revealed, since {why_told}; choose "
+                "another fault"
+            )
+        told = bool(why_told)
+        trials = self._known() if told else self._hidden()
+        one_run, left_out = self._one_run(told=told)
         design = self.tally.design
         claims = claims_of(self.scenario, design, adversary, self.adjacency, self.delta)
         other_claims = []
@@ -115,21 +126,24 @@ class Auditor:
             one_run=one_run,
             notes=[],
         )
-        return replace(audit, notes=self._notes(audit, told=told))
+        return replace(audit, notes=self._notes(audit, why_told))
 
-    def _nothing_is_hidden(self) -> bool:
-        """Whether no credit is claimed for a hidden schedule, or everybody sends the same share in every slot."""
-        scenario = self.scenario
-        everybody = scenario.radio.scheduled == scenario.workers.count and scenario.radio.schedule == "fixed"
-        return self.tally.design.power_tells_schedule or (everybody and scenario.mixing.policy == "equalmix")
+    def _why_nothing_is_hidden(self) -> str:
+        """Return why no credit is claimed for a hidden schedule; empty where it is."""
+        scenario, design = self.scenario, self.tally.design
+        if design.power_tells_schedule:
+            return "received power may tell who was scheduled"
+        if design.ratios_tell_ranks and scenario.privacy.colluders:
+            return "the ratios of colluding workers tell of the others' channels"
+        everybody = design.everybody_sends and design.sampling == "without-replacement"
+        return "everybody sends in every slot" if everybody and scenario.mixing.policy == "equalmix" else ""
 
-    def _known(self, adversary: str) -> Trials:
+    def _known(self) -> Trials:
         worst = int(self.tally.ledger.received_watts.argmax())
         return known_schedule_trials(
             self._setting,
             self.dataset.label_dim,
             slots_of_worker(self._setting, worst, threads=self._speed.threads),
-            adversary=adversary,
             adjacency=self.adjacency,
             trials=self._trials,
             fault=self._fault,
@@ -149,7 +163,7 @@ class Auditor:
             threads=self._speed.threads,
         )
 
-    def _one_run(self, adversary: str, *, told: bool) -> tuple[OneRun | None, str]:
+    def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
         """Return the run with many canaries, or why there is none."""
         scenario = self.scenario
         canaries, why = canaries_that_fit(self._canaries, scenario.workers.count, self._setting.signal.symbols)
@@ -158,7 +172,9 @@ class Auditor:
         hidden_fixed = not told and scenario.radio.schedule == "fixed"
         # Where a removed worker's seat goes to somebody else, a coin cannot remove it from this run.
         adjacency = "replace-one" if hidden_fixed else self.adjacency
-        kept = self._keeper.load(f"{adversary}, one run")
+        told = told or self._fault.schedule_revealed
+        name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
+        kept = self._keeper.load(name)
         if kept:
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
         run = run_with_canaries(
@@ -166,36 +182,32 @@ class Auditor:
             self.dataset,
             canaries,
             adjacency=adjacency,
-            told=told or self._fault.schedule_revealed,
+            told=told,
             fault=self._fault,
             speed=self._speed,
             progress=self._progress,
         )
-        self._keeper.save(f"{adversary}, one run", [np.stack([run.scores, run.coins.astype(np.float64)])])
+        self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
 
-    def _notes(self, audit: Audit, *, told: bool) -> list[str]:
-        scenario, design = self.scenario, self.tally.design
+    def _notes(self, audit: Audit, why_told: str) -> list[str]:
         notes = []
-        if audit.adversary == "release" and told:
-            why = (
-                "received power may tell who was scheduled"
-                if design.power_tells_schedule
-                else "everybody sends in every slot"
-            )
-            notes.append(f"{why}, so the release is attacked as one who knows the schedule")
-        if scenario.workers.centre == "private":
+        if audit.adversary == "release" and why_told:
+            notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
+        if self.scenario.workers.centre == "private":
             notes.append("the slots alone are audited, not the one that estimates the mean")
         notes += why_far_below(audit)
-        moved, bound = self._reached(), design.sensitivity.squared_move(self.adjacency, "none")
-        if told and bound > _NOT_REACHED * moved and not self._fault.name:
-            notes.append(f"the sensitivity {bound:g} that is claimed with is never reached: {moved:.4g} is")
-        if any(bound.adjacency != self.adjacency for bound in audit.bounds):
+        sampling = "none" if why_told else self.tally.design.sampling
+        claimed, moved = self.tally.design.sensitivity.squared_move(self.adjacency, sampling), self._reached(sampling)
+        if claimed > _NOT_REACHED * moved and not self._fault.name:
+            notes.append(f"the sensitivity {claimed:g} that is claimed with is never reached: {moved:.4g} is")
+        if audit.other_claims:
             notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
         return notes
 
-    def _reached(self) -> float:
+    def _reached(self, sampling: str) -> float:
         """Return the largest squared move of canaries as they are really sent."""
         canaries = worst_samples(self.scenario, self._features, self.dataset.label_dim)
         canary, other, _ = sent_of(make_sender(self.scenario, canaries, torch.device("cpu")), 3)
-        return math.fsum((canary - (0.0 if self.adjacency == "remove-one" else other)) ** 2)
+        removal, replacement = (math.fsum(move**2) for move in (canary, canary - other))
+        return Sensitivity(removal=removal, replacement=replacement).squared_move(self.adjacency, sampling)

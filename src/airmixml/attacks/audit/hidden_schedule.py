@@ -119,7 +119,7 @@ def hidden_schedule_trials(
     def score_run(run: int) -> NDArray[np.float64]:
         return _score_run(setting, moves, score, run, min(per_run, trials - run * per_run), fault, threads)
 
-    scores = collect("release, schedule hidden", runs, score_run, keeper, progress)
+    scores = collect("schedule hidden", runs, score_run, keeper, progress)
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = (
         f"{per_run:,} worker{'s' if per_run > 1 else ''} in each world of {runs:,} schedule{'s' if runs > 1 else ''}; "

@@ -31,7 +31,7 @@ _MOST_TRIALS_PER_BLOCK: Final = 1024
 _NUMBERS_AT_ONCE: Final = 1 << 19
 # A trial beyond this, or all of them beyond that, has its noise drawn along the canary's direction alone.
 _MOST_NUMBERS_PER_TRIAL: Final = 2_000_000
-_MOST_NUMBERS: Final = 6_000_000_000
+_MOST_NUMBERS: Final = 3_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +62,6 @@ def known_schedule_trials(
     classes: int,
     own: WorkerSlots,
     *,
-    adversary: str,
     adjacency: str,
     trials: int,
     fault: Fault,
@@ -75,7 +74,6 @@ def known_schedule_trials(
         setting: of the scenario.
         classes: number of classes.
         own: the worker's slots.
-        adversary: for the names of what is kept.
         adjacency: which other world.
         trials: receptions in each world.
         fault: what is broken on purpose.
@@ -89,10 +87,11 @@ def known_schedule_trials(
     moved = (with_canary - without).double() * amplitude
     slots, symbols = with_canary.shape
     full = slots * symbols <= _MOST_NUMBERS_PER_TRIAL and 2 * trials * slots * symbols <= _MOST_NUMBERS
+    how = f"{slots:,} slot{'' if slots == 1 else 's'} of {symbols:,} symbols"
     if full:
-        how = f"{slots:,} slots of {symbols:,} symbols, all of them received in every trial"
+        how += ", all of them received in every trial"
     else:
-        how = f"{slots:,} slots of {symbols:,} symbols, received along the canary's direction in every trial"
+        how += ", received along the canary's direction in every trial, which has the same law"
         direction = (moved / moved.norm(dim=1, keepdim=True).clamp(min=1e-300)).float()
         with_canary, without = ((each * direction).sum(dim=1, keepdim=True) for each in (with_canary, without))
         moved = (with_canary - without).double() * amplitude
@@ -117,8 +116,7 @@ def known_schedule_trials(
                 scores[world, first : first + count] = found.numpy()
         return scores
 
-    name = f"{adversary}, schedule known"
-    scores = collect(name, -(-trials // per_block), score_block, keeper, progress)
+    scores = collect("schedule known", -(-trials // per_block), score_block, keeper, progress)
     return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=True)
 
 
