@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.attacks.audit import Audit
+from airmixml.attacks.audit import Audit, hidden_schedule
 from airmixml.attacks.audit.faults import SOUND
 from airmixml.attacks.audit.hidden_schedule import moves_of
 from airmixml.attacks.audit.strengths import quantised_law
@@ -74,6 +74,16 @@ def test_below_every_claim(overrides: tuple[str, ...], adjacency: str, audited: 
     check_below_every_claim(audit)
     assert np.isfinite(audit.trials.scores_in).all()
     assert np.isfinite(audit.trials.scores_out).all()
+
+
+def test_every_block_has_noise_of_its_own(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    real = hidden_schedule.noise_source
+    monkeypatch.setattr(hidden_schedule, "noise_source", lambda *which: (seen.append(which), real(*which))[1])
+    monkeypatch.setattr(hidden_schedule, "_NUMBERS_AT_ONCE", 1)
+    # 150 = 100 + 50 workers of two runs, each in blocks of 128 slots.
+    audited("paper-iris", adversary="release", trials=300)
+    assert len(seen) == len(set(seen)) == 2 * 8
 
 
 def test_received_power_tells_the_schedule(audited: Audited) -> None:

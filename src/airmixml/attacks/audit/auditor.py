@@ -18,6 +18,7 @@ from airmixml.attacks.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.attacks.audit.known_schedule import known_schedule_trials, slots_of_worker
 from airmixml.attacks.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
 from airmixml.attacks.audit.trials import Keeper, MemoryKeeper, Trials
+from airmixml.devices import using_threads
 from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
@@ -100,8 +101,9 @@ class Auditor:
                 "another fault"
             )
         told = bool(why_told)
-        trials = self._known() if told else self._hidden()
-        one_run, left_out = self._one_run(told=told)
+        with using_threads(self._speed.threads):
+            trials = self._known() if told else self._hidden()
+            one_run, left_out = self._one_run(told=told)
         design = self.tally.design
         claims = claims_of(self.scenario, design, adversary, self.adjacency, self.delta)
         other_claims = []
@@ -196,6 +198,8 @@ class Auditor:
             notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
         if self.scenario.workers.centre == "private":
             notes.append("the slots alone are audited, not the one that estimates the mean")
+        if not why_told and len(self.tally.design.counts) > 1:
+            notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
         notes += why_far_below(audit)
         sampling = "none" if why_told else self.tally.design.sampling
         claimed, moved = self.tally.design.sensitivity.squared_move(self.adjacency, sampling), self._reached(sampling)

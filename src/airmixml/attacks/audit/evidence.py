@@ -84,7 +84,10 @@ def why_far_below(audit: Audit) -> list[str]:
     methods = sum(bound.epsilon is not None for bound in audit.bounds)
     most = largest_counted_epsilon(trials, audit.delta, 1.0 - (1.0 - audit.confidence) / methods)
     if best.method == COUNTING and claim.epsilon > most:
-        reasons.append(f"counting cannot show more than epsilon {most:.3g} with {2 * trials:,} trials")
+        reasons.append(
+            f"counting {2 * trials:,} trials cannot show more than epsilon {most:.3g}, and less where only rare "
+            "outcomes tell"
+        )
     elif best.method == COUNTING:
         reasons.append(f"counting {2 * trials:,} trials is uncertain at delta {audit.delta:g}; more trials come closer")
     return reasons

@@ -116,8 +116,11 @@ def hidden_schedule_trials(
     runs = -(-trials // per_run)
     setting.scenario.with_seed(setting.scenario.seed + runs)  # refuses a last seed that is too large
 
+    block_slots = max(SLOTS_PER_CHAPTER, _NUMBERS_AT_ONCE // per_run)
+
     def score_run(run: int) -> NDArray[np.float64]:
-        return _score_run(setting, moves, score, run, min(per_run, trials - run * per_run), fault, threads)
+        canaries = min(per_run, trials - run * per_run)
+        return _score_run(setting, moves, score, run, canaries, fault, block_slots=block_slots, threads=threads)
 
     scores = collect("schedule hidden", runs, score_run, keeper, progress)
     told = ", and the schedule is told" if fault.schedule_revealed else ""
@@ -129,7 +132,15 @@ def hidden_schedule_trials(
 
 
 def _score_run(
-    setting: AirSetting, moves: Moves, score: _Score, run: int, canaries: int, fault: Fault, threads: int
+    setting: AirSetting,
+    moves: Moves,
+    score: _Score,
+    run: int,
+    canaries: int,
+    fault: Fault,
+    *,
+    block_slots: int,
+    threads: int,
 ) -> NDArray[np.float64]:
     """Return the scores of the first workers of one run in both worlds; 2 x canaries."""
     base = setting.scenario
@@ -137,8 +148,7 @@ def _score_run(
     radio = scenario.radio
     gain = path_gain(placed_distances(scenario), radio.path_loss_exponent, radio.unit_path_loss_db)
     drawn = replace(setting, scenario=scenario, worker_path_gain=gain)
-    noise_watts, block_slots = dbm_to_watts(radio.noise_dbm), max(SLOTS_PER_CHAPTER, _NUMBERS_AT_ONCE // canaries)
-    blocks = -(-radio.slots // block_slots)
+    noise_watts, blocks = dbm_to_watts(radio.noise_dbm), -(-radio.slots // block_slots)
     column = np.full(scenario.workers.count, -1)
     column[:canaries] = np.arange(canaries)
     totals = [_Total(score, canaries) for _ in range(2)]
