@@ -10,7 +10,7 @@ import pytest
 from airmixml import Scenario, ScenarioError
 from airmixml.attacks.audit import Audit, hidden_schedule
 from airmixml.attacks.audit.faults import SOUND
-from airmixml.attacks.audit.hidden_schedule import moves_of
+from airmixml.attacks.audit.moves import moves_of
 from airmixml.attacks.audit.strengths import quantised_law
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.rehearsal import placed_distances

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.audit import SOUND, Audit, Auditor, Fault
-from airmixml.attacks.audit.findings import sharpest_of
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.privacy import ADJACENCIES
 from airmixml.progress import Progress, silent
@@ -22,12 +21,13 @@ from airmixml.radio.design import check_privacy_target
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.audit_figure import draw_audit
+from airmixml.study.audit_words import audit_table, verdict_of
 from airmixml.study.experiment import RUNS_FOLDER, identity_of
 from airmixml.study.files import write_bytes, write_text
 from airmixml.study.run_folder import METRICS, SCENARIO, RunFolder, claim_folder, claim_free_folder
 from airmixml.workers import load_dataset
 
-__all__ = ["AUDITED", "audit", "audit_table", "verdict_of"]
+__all__ = ["AUDITED", "audit"]
 
 AUDITED: Final = ("release", "server")
 _KEPT: Final = "trials.npz"
@@ -179,62 +179,6 @@ def _result(scenario: Scenario, audits: list[Audit], fault: Fault) -> dict[str, 
         "fault": fault.name or None,
         "audits": [each.to_dict() for each in audits],
     }
-
-
-def verdict_of(audits: list[Audit], fault: Fault) -> str:
-    """Return one line that a manager understands."""
-    caught = [each for each in audits if each.caught]
-    broken = f" ({fault.about}, on purpose)" if fault.name else ""
-    if caught:
-        first = "CAUGHT" if fault.name else "BROKEN"
-        false = "that claim is false" if len(caught) == 1 else "those claims are false"
-        return f"{first}: " + "; ".join(map(_in_words, caught)) + f", so {false}{broken}."
-    first = "NOT CAUGHT" if fault.name else "HOLDS"
-    return f"{first}: " + "; ".join(map(_in_words, audits)) + f"{broken}."
-
-
-def _in_words(each: Audit) -> str:
-    refuting = [bound for bound in each.bounds if each.refutes(bound)]
-    bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else each.best
-    claims = each.claims if bound.adjacency == each.adjacency else each.other_claims
-    stated = sharpest_of(claims)
-    claimed = "nothing" if stated is None else f"{stated.epsilon:.4g}"
-    return (
-        f"the best attack {'on the release' if each.adversary == 'release' else 'by the server'} found epsilon >= "
-        f"{bound.epsilon:.4g} with {100 * each.confidence:g} % confidence, {claimed} is claimed"
-        + ("" if stated is None else f" ({stated.accountant})")
-    )
-
-
-def audit_table(result: dict[str, Any]) -> str:
-    """Return everything that was found as a page of Markdown."""
-    lines = [f"# Audit of {result['name']}, seed {result['seed']}", "", result["verdict"], ""]
-    for found in result["audits"]:
-        lines += [
-            f"## {found['adversary']}: {found['adjacency']}, delta {found['delta']:g}",
-            "",
-            f"{found['trials']['how']}.",
-            "",
-            "| claim | epsilon | why |",
-            "|---|---|---|",
-            *(f"| {claim['accountant']} | {_number(claim['epsilon'])} | {claim['why']} |" for claim in found["claims"]),
-            "",
-            f"| lower bound, {100 * found['confidence']:g} % for all together | epsilon | assumes | from |",
-            "|---|---|---|---|",
-            *(
-                f"| {bound['method']} ({bound['adjacency']}) | {_number(bound['epsilon'])} | {bound['assumes']} | "
-                f"{bound['detail']} |"
-                for bound in found["bounds"]
-            ),
-            "",
-            *(f"- {note}" for note in found["notes"]),
-            "",
-        ]
-    return "\n".join(lines)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
 
 
 def _write(

@@ -8,22 +8,21 @@ law in all directions, so only the plane of the moves is received: one number a 
 A trial is one worker of a real schedule (its slots, shares and powers come from the draws of a run) in fresh noise. Up
 to one worker in twenty of a run is used, then comes the run of the next seed. Workers of one run take each other's
 seats, so they are negatively associated, to the order of 1 / N: counts of them vary less than those of independent
-trials (by 5 % at most), and limits made for independent trials hold.
+trials, by 5 % at most, which is the safe side for limits that were made for those.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.attacks.audit.canaries import sent_of, worst_samples
 from airmixml.attacks.audit.faults import Fault
-from airmixml.attacks.audit.strengths import quantised_law
+from airmixml.attacks.audit.moves import Moves, moves_of
+from airmixml.attacks.audit.strengths import quantised_law, seat_strengths
 from airmixml.attacks.audit.trials import Keeper, Trials, collect, noise_source
 from airmixml.progress import Progress
 from airmixml.radio.air import receive_mixtures
@@ -38,63 +37,16 @@ from airmixml.radio.draws import (
     draw_chapter,
 )
 from airmixml.radio.rehearsal import placed_distances
-from airmixml.radio.senders import make_sender
 from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.units import dbm_to_watts
 
-__all__ = ["Moves", "hidden_schedule_trials", "moves_of"]
+__all__ = ["hidden_schedule_trials"]
 
 _WORKERS_PER_CANARY: Final = 20
 _NUMBERS_AT_ONCE: Final = 1 << 19
 # Beyond e^80 a slot has told everything; float32 would overflow next.
 _LARGEST_LOG_RATIO: Final = 80.0
-_LARGEST_EXPONENT: Final = 200.0
 _CHAPTERS_LOOKED_AT: Final = 8
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Moves:
-    """What the worker adds to a slot that it sends in with a share of 1, beside a slot without it.
-
-    Attributes:
-        with_canary: shape dimensions (1 or 2).
-        without: in the other world; zero where that world's slots look like those without the worker.
-        about: which data set that is, in words.
-    """
-
-    with_canary: NDArray[np.float64]
-    without: NDArray[np.float64]
-    about: str
-
-
-def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault) -> Moves:
-    """Return the worst moves, of what the real sender sends.
-
-    A removal from a fixed schedule lets somebody else take the seat, so the move is v - u. A replacement has several
-    candidates for what the others hold: the second sample itself, or a third one far from both. The one that moves
-    more is taken, by the chi-square divergence of a slot at a small sampling rate,
-    e^|a|^2 + e^|b|^2 - 2 e^(a . b) for moves a and b over the noise; u half-way between the two moves least.
-    """
-    scenario, radio = setting.scenario, setting.scenario.radio
-    canaries = worst_samples(scenario, setting.signal.features, classes)
-    sender = fault.of(make_sender(scenario, canaries, torch.device("cpu")))
-    canary, other, third = sent_of(sender, 3)
-    silence = np.zeros_like(canary)
-    everybody = radio.scheduled == scenario.workers.count
-    if adjacency == "remove-one":
-        if radio.schedule == "poisson" or everybody:
-            return _in_plane(canary, silence, "a seat without the canary is silent")
-        return _in_plane(canary - other, silence, "all other workers hold the sample farthest from the canary")
-    if radio.schedule == "poisson":
-        return _in_plane(canary, other, "what the others sent is known; without the worker a seat is silent")
-    candidates = [
-        _in_plane(canary - other, silence, "all other workers hold the sample that replaces the canary"),
-        _in_plane(canary - third, other - third, "all other workers hold a third sample"),
-    ]
-    if everybody:
-        return candidates[0]
-    strongest = _strengths(setting, draw_chapter(setting, 0, noise=False)).max()
-    return max(candidates, key=lambda moves: _divergence(moves, float(strongest)))
 
 
 def hidden_schedule_trials(
@@ -115,7 +67,6 @@ def hidden_schedule_trials(
     per_run = min(trials, max(1, workers // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
     setting.scenario.with_seed(setting.scenario.seed + runs)  # refuses a last seed that is too large
-
     block_slots = max(SLOTS_PER_CHAPTER, _NUMBERS_AT_ONCE // per_run)
 
     def score_run(run: int) -> NDArray[np.float64]:
@@ -181,7 +132,7 @@ class _Score:
         self.round_length = max(1, round_length_of(scenario))
         self.moves = (moves.with_canary, moves.without)
         looked_at = min(_CHAPTERS_LOOKED_AT, chapter_count(scenario.radio.slots))
-        drawn = [_strengths(setting, draw_chapter(setting, number, noise=False)) for number in range(looked_at)]
+        drawn = [seat_strengths(setting, draw_chapter(setting, number, noise=False)) for number in range(looked_at)]
         self.strengths, self.chances = quantised_law(np.concatenate(drawn))
 
     def likelihood(self, received: torch.Tensor, move: NDArray[np.float64]) -> torch.Tensor:
@@ -247,29 +198,3 @@ def _shares_of(column: NDArray[np.int64], draws: SlotDraws, canaries: int) -> ND
     shares = np.zeros((len(draws), canaries), dtype=np.float32)
     shares[slot, columns[slot, seat]] = draws.ratios[slot, seat]
     return shares
-
-
-def _strengths(setting: AirSetting, draws: SlotDraws) -> NDArray[np.float64]:
-    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
-    amplitude = np.sqrt(draws.power_scale_watts / (dbm_to_watts(setting.scenario.radio.noise_dbm) / 2.0))
-    strengths = draws.ratios * amplitude[:, None]
-    if setting.scenario.radio.schedule == "poisson":
-        share = 1.0 / setting.scenario.radio.scheduled
-        return np.asarray(amplitude * share)  # whoever sends has that share, were it nobody
-    return strengths.ravel()
-
-
-def _in_plane(first: NDArray[np.float64], second: NDArray[np.float64], about: str) -> Moves:
-    """Return two moves in coordinates of the plane that they span: the first lies on its first axis."""
-    length = math.sqrt(float(first @ first))
-    if not second.any():
-        return Moves(with_canary=np.array([length]), without=np.zeros(1), about=about)
-    along = float(first @ second) / length
-    across = math.sqrt(max(float(second @ second) - along**2, 0.0))
-    return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
-
-
-def _divergence(moves: Moves, strength: float) -> float:
-    a, b = strength * moves.with_canary, strength * moves.without
-    products = np.minimum([a @ a, b @ b, a @ b], _LARGEST_EXPONENT)
-    return float(np.expm1(products) @ np.array([1.0, 1.0, -2.0]))

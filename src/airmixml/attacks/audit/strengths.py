@@ -7,7 +7,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["quantised_law"]
+from airmixml.radio.draws import AirSetting, SlotDraws
+from airmixml.units import dbm_to_watts
+
+__all__ = ["quantised_law", "seat_strengths"]
 
 _VALUES: Final = 6
 _SAME: Final = 0.02
@@ -35,3 +38,13 @@ def quantised_law(strengths: NDArray[np.float64]) -> tuple[NDArray[np.float64], 
     squares = np.bincount(part, ordered**2, _VALUES)
     used = counts > 0
     return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
+
+
+def seat_strengths(setting: AirSetting, draws: SlotDraws) -> NDArray[np.float64]:
+    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
+    amplitude = np.sqrt(draws.power_scale_watts / (dbm_to_watts(setting.scenario.radio.noise_dbm) / 2.0))
+    strengths = draws.ratios * amplitude[:, None]
+    if setting.scenario.radio.schedule == "poisson":
+        share = 1.0 / setting.scenario.radio.scheduled
+        return np.asarray(amplitude * share)  # whoever sends has that share, were it nobody
+    return strengths.ravel()
