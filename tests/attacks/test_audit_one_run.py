@@ -86,6 +86,15 @@ def test_how_many_canaries_fit() -> None:
     assert canaries_that_fit(0, 2000, 7) == (0, "none asked for")
 
 
+def test_a_large_delta_leaves_it_out(audited: Audited) -> None:
+    with_run, without = (audited("paper-iris", adversary="server", canaries=canaries) for canaries in (100, 0))
+    assert with_run.bounds[-1].epsilon is None
+    assert "guesses right" in with_run.bounds[-1].detail
+    assert with_run.bounds[-1].detail.endswith("its theorem says nothing at a delta of 0.01")
+    # Then it takes no share of the confidence.
+    assert with_run.bounds[:-1] == without.bounds[:-1]
+
+
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
 @pytest.mark.parametrize("adversary", ["server", "release"])
 def test_within_an_audit(adversary: str, adjacency: str, audited: Audited) -> None:

@@ -205,7 +205,7 @@ class Auditor:
         claimed, moved = self.tally.design.sensitivity.squared_move(self.adjacency, sampling), self._reached(sampling)
         if claimed > _NOT_REACHED * moved and not self._fault.name:
             notes.append(f"the sensitivity {claimed:g} that is claimed with is never reached: {moved:.4g} is")
-        if audit.other_claims:
+        if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in audit.bounds):
             notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
         return notes
 

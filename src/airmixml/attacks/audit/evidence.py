@@ -38,8 +38,9 @@ def bounds_of(
         delta: of the claim.
         confidence: with which the largest bound holds.
     """
-    methods = (3 if trials.normal else 1) + (one_run is not None)
-    each = 1.0 - (1.0 - confidence) / methods
+    methods = 3 if trials.normal else 1
+    run_tells = one_run is not None and one_run_can_tell(delta, 1.0 - (1.0 - confidence) / (methods + 1))
+    each = 1.0 - (1.0 - confidence) / (methods + run_tells)
     scores = trials.scores_in, trials.scores_out
     counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
 
@@ -67,10 +68,16 @@ def bounds_of(
         return found
     epsilon, guesses, correct = one_run_epsilon(one_run.scores, one_run.coins, delta, each)
     detail = f"{correct:,} of {guesses:,} guesses right, {len(one_run.coins):,} canaries in one run on the real data"
-    if not one_run_can_tell(delta, each):
-        detail += f"; its theorem says nothing at a delta of {delta:g}"
+    if not run_tells:
+        detail += f"; left out: its theorem says nothing at a delta of {delta:g}"
     found.append(
-        LowerBound(method=_ONE_RUN, epsilon=epsilon, adjacency=one_run.adjacency, assumes="nothing", detail=detail)
+        LowerBound(
+            method=_ONE_RUN,
+            epsilon=epsilon if run_tells else None,
+            adjacency=one_run.adjacency,
+            assumes="nothing",
+            detail=detail,
+        )
     )
     return found
 
