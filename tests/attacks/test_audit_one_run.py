@@ -83,6 +83,7 @@ def test_how_many_canaries_fit() -> None:
     assert canaries_that_fit(1000, 60_000, 535_040)[0] == 93
     assert canaries_that_fit(1000, 100, 7)[0] == 0
     assert "fewer than 10" in canaries_that_fit(1000, 100, 7)[1]
+    assert canaries_that_fit(5, 2000, 7) == (0, "5 canaries; fewer than 10 say nothing")
     assert canaries_that_fit(0, 2000, 7) == (0, "none asked for")
 
 

@@ -63,9 +63,9 @@ def canaries_that_fit(wanted: int, workers: int, symbols: int) -> tuple[int, str
     if count < wanted:
         limit = "one worker in twenty" if by_workers <= by_memory else f"{symbols:,} symbols each fill the memory"
         why = f"{count:,} canaries, not {wanted:,}: {limit}"
-    if count < _LEAST_CANARIES:
-        return 0, f"{why}; fewer than {_LEAST_CANARIES} say nothing" if why else "none asked for"
-    return count, why
+    if count >= _LEAST_CANARIES:
+        return count, why
+    return 0, f"{why or f'{count} canaries'}; fewer than {_LEAST_CANARIES} say nothing" if wanted else "none asked for"
 
 
 def run_with_canaries(
