@@ -13,7 +13,7 @@ from airmixml.units import dbm_to_watts
 __all__ = ["quantised_law", "seat_strengths"]
 
 _VALUES: Final = 6
-_SAME: Final = 0.02
+_SAME: Final = 0.1
 _SILENT: Final = 1e-6
 
 
