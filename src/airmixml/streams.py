@@ -24,6 +24,8 @@ StreamName = Literal[
     "noise",
     "training",
     "encoder",
+    "canary",
+    "audit",
     "eavesdropper",
     "eavesdropper-noise",
 ]
@@ -40,6 +42,8 @@ _STREAM_KEYS: Final[dict[StreamName, int]] = {
     "noise": 7,
     "training": 8,
     "encoder": 9,
+    "canary": 10,
+    "audit": 11,
     "eavesdropper": 12,
     "eavesdropper-noise": 13,
 }

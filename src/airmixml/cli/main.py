@@ -12,6 +12,7 @@ import typer
 from airmixml.cli import data
 from airmixml.cli.account import account_command
 from airmixml.cli.attack import attack_command
+from airmixml.cli.audit import audit_command
 from airmixml.cli.compare import compare_command
 from airmixml.cli.plan import plan_command
 from airmixml.cli.presets import presets_command, show_command
@@ -29,6 +30,7 @@ _LONGEST_LINE = 1000
 _GOES_ON = {
     "run": "; the same command goes on from the last checkpoint (one is kept every few seconds)",
     "attack": "; the same command goes on from what is finished",
+    "audit": "; the same command goes on from what is finished",
     "compare": "; the same command goes on from what is finished",
     "reproduce": "; the same command goes on from what is finished",
 }
@@ -44,6 +46,7 @@ app.command("account")(account_command)
 app.command("plan")(plan_command)
 app.command("compare")(compare_command)
 app.command("attack")(attack_command)
+app.command("audit")(audit_command)
 app.command("reproduce")(reproduce_command)
 app.command("presets")(presets_command)
 app.command("show")(show_command)

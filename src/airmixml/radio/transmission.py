@@ -81,23 +81,34 @@ class MixtureBlock:
 
 
 def simulate_blocks(
-    scenario: Scenario, dataset: DataSet, population: Population, *, speed: Speed | None = None
+    scenario: Scenario,
+    dataset: DataSet,
+    population: Population,
+    *,
+    speed: Speed | None = None,
+    sender: Sender | None = None,
 ) -> Iterator[MixtureBlock]:
     """Run all slots of Algorithm 1 and yield their mixtures, block by block.
 
     The same seed gives the same mixtures for any block size and number of threads; another device changes only how
-    sums are rounded.
+    sums are rounded. A ``sender`` sends something else than the scenario's workers would.
     """
-    for blocks in simulate_family_blocks([scenario], dataset, population, speed=speed):
+    for blocks in simulate_family_blocks([scenario], dataset, population, speed=speed, sender=sender):
         yield blocks[0]
 
 
 def simulate_family_blocks(
-    scenarios: Sequence[Scenario], dataset: DataSet, population: Population, *, speed: Speed | None = None
+    scenarios: Sequence[Scenario],
+    dataset: DataSet,
+    population: Population,
+    *,
+    speed: Speed | None = None,
+    sender: Sender | None = None,
 ) -> Iterator[list[MixtureBlock]]:
     """Run scenarios of equal ``draws_key`` side by side: everything is drawn and mixed once, then sent with each power.
 
-    Yields one block per scenario, the same that the scenario would give alone.
+    Yields one block per scenario, the same that the scenario would give alone. A ``sender`` sends something else than
+    the scenarios' workers would.
     """
     speed = speed or Speed()
     settings = [
@@ -105,7 +116,7 @@ def simulate_family_blocks(
         for scenario in scenarios
     ]
     device = find_device(speed.device)
-    sender = make_sender(scenarios[0], dataset, device)
+    sender = sender or make_sender(scenarios[0], dataset, device)
     first_slot = 0
     for draws in cut_into_blocks(draw_ahead(settings[0], threads=speed.threads), speed.block_slots):
         with using_threads(speed.threads):
