@@ -6,7 +6,6 @@ import io
 import json
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.audit import SOUND, Audit, Auditor, Fault
-from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES
 from airmixml.progress import Progress, silent
 from airmixml.radio.design import check_privacy_target
@@ -22,9 +21,9 @@ from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.audit_figure import draw_audit
 from airmixml.study.audit_words import audit_table, verdict_of
-from airmixml.study.experiment import RUNS_FOLDER, identity_of
-from airmixml.study.files import write_bytes, write_text
-from airmixml.study.run_folder import METRICS, SCENARIO, RunFolder, claim_folder, claim_free_folder
+from airmixml.study.experiment import identity_of
+from airmixml.study.files import write_bytes, write_text, writing_to
+from airmixml.study.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim
 from airmixml.workers import load_dataset
 
 __all__ = ["AUDITED", "audit"]
@@ -41,10 +40,12 @@ class FileKeeper:
         self._path, self._every_seconds = folder / _KEPT, every_seconds
         self._blocks: dict[str, list[NDArray[np.float64]]] = {}
         self._saved_at = time.monotonic()
-        if self._path.exists():
-            with np.load(self._path) as kept:
+        try:
+            with np.load(self._path, allow_pickle=False) as kept:
                 for key in kept.files:  # "name/number", in order
                     self._blocks.setdefault(key.rpartition("/")[0], []).append(kept[key])
+        except Exception:  # none yet, or whatever a damaged archive makes NumPy say: begin anew
+            self._blocks = {}
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
     def load(self, name: str) -> list[NDArray[np.float64]]:
@@ -99,32 +100,27 @@ def audit(
         **identity_of(scenario),
         "audit": [list(adversaries), adjacency, trials, canaries, confidence, fault.name],
     }
-    try:
-        with _claim(scenario, fault, identity, out, force) as folder:
-            dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
-            keeper = FileKeeper(folder.work)
-            auditor = Auditor(
-                scenario,
-                dataset,
-                adjacency=adjacency,
-                trials=trials,
-                canaries=canaries,
-                confidence=confidence,
-                fault=fault,
-                speed=speed,
-                keeper=keeper,
-                progress=progress,
-            )
-            audits = [auditor.audit(adversary) for adversary in adversaries]
-            result = _result(scenario, audits, fault)
-            result["resumed_blocks"] = keeper.resumed_blocks
-            result["seconds"] = time.perf_counter() - started
-            _write(scenario, audits, result, folder, replace=force)
-    except OSError as problem:
-        place = problem.filename or out or RUNS_FOLDER
-        raise RunFolderError(
-            f"{place}: cannot be written ({problem.strerror or problem}); free space or choose another --out"
-        ) from problem
+    name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
+    with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
+        dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+        keeper = FileKeeper(folder.work)
+        auditor = Auditor(
+            scenario,
+            dataset,
+            adjacency=adjacency,
+            trials=trials,
+            canaries=canaries,
+            confidence=confidence,
+            fault=fault,
+            speed=speed,
+            keeper=keeper,
+            progress=progress,
+        )
+        audits = [auditor.audit(adversary) for adversary in adversaries]
+        result = _result(scenario, audits, fault)
+        result["resumed_blocks"] = keeper.resumed_blocks
+        result["seconds"] = time.perf_counter() - started
+        _write(scenario, audits, result, folder, replace=force)
     return result
 
 
@@ -153,15 +149,6 @@ def _check(
             f"fault = {fault.name!r}: the server knows the schedule anyway; audit the release (--adversary release)"
         )
     check_privacy_target(scenario)
-
-
-def _claim(
-    scenario: Scenario, fault: Fault, identity: dict[str, Any], out: Path | str | None, force: bool
-) -> AbstractContextManager[RunFolder]:
-    if out is not None:
-        return claim_folder(Path(out), identity, force=force)
-    broken = f"-{fault.name}" if fault.name else ""
-    return claim_free_folder(RUNS_FOLDER, f"audit-{scenario.name}{broken}-seed{scenario.seed}", identity)
 
 
 def _result(scenario: Scenario, audits: list[Audit], fault: Fault) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import os
 import platform
 import sys
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from airmixml.devices import find_device
 from airmixml.edge import TrainingHistory, build_model, learn_from_stream, train
-from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.privacy import Ledger
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target, simulate
@@ -31,17 +30,15 @@ from airmixml.scenario import CLOSED_FORM_MODELS, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.checkpoint import CHECKPOINT, FileCheckpoint
 from airmixml.study.figures import draw_run
-from airmixml.study.files import write_bytes, write_text
+from airmixml.study.files import write_bytes, write_text, writing_to
 from airmixml.study.model_file import save_model
 from airmixml.study.privacy_figures import draw_ledger
-from airmixml.study.run_folder import METRICS, SCENARIO, RunFolder, claim_folder, claim_free_folder, load_metrics
+from airmixml.study.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, load_metrics
 from airmixml.study.seeds import summarise_seeds
 from airmixml.version import __version__
 from airmixml.workers import load_dataset, worker_cost
 
 __all__ = ["identity_of", "run"]
-
-RUNS_FOLDER = Path("runs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,27 +77,15 @@ def run(
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     find_device(means.speed.device)
     check_privacy_target(scenario)
-    try:
-        with _claim(scenario, seeds, out, force) as folder:
-            if seeds == 1:
-                metrics = _run_one(scenario, folder, means)
-            else:
-                metrics = summarise_seeds(scenario, _run_each(scenario, seeds, folder, means))
-            _finish(scenario, metrics, folder, folder.final, replace=force)
-    except OSError as problem:
-        place = problem.filename or out or RUNS_FOLDER
-        raise RunFolderError(
-            f"{place}: cannot be written ({problem.strerror or problem}); free space or choose another --out"
-        ) from problem
-    return metrics
-
-
-def _claim(scenario: Scenario, seeds: int, out: Path | str | None, force: bool) -> AbstractContextManager[RunFolder]:
     identity = {**identity_of(scenario), "seeds": seeds}
-    if out is not None:
-        return claim_folder(Path(out), identity, force=force)
     name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
-    return claim_free_folder(RUNS_FOLDER, name, identity)
+    with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
+        if seeds == 1:
+            metrics = _run_one(scenario, folder, means)
+        else:
+            metrics = summarise_seeds(scenario, _run_each(scenario, seeds, folder, means))
+        _finish(scenario, metrics, folder, folder.final, replace=force)
+    return metrics
 
 
 def identity_of(scenario: Scenario) -> dict[str, Any]:

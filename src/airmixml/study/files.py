@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["TEMPORARY_SUFFIX", "write_bytes", "write_text"]
+from airmixml.errors import RunFolderError
+
+__all__ = ["TEMPORARY_SUFFIX", "write_bytes", "write_text", "writing_to"]
 
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -27,3 +31,15 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:  # Ctrl-C too
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def writing_to(place: Path | str) -> Iterator[None]:
+    """Tell in one line of a disk that is full or forbidden."""
+    try:
+        yield
+    except OSError as problem:
+        raise RunFolderError(
+            f"{problem.filename or place}: cannot be written ({problem.strerror or problem}); free space or choose "
+            "another --out"
+        ) from problem

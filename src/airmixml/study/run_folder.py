@@ -14,15 +14,26 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from airmixml.errors import RunFolderError
 from airmixml.study.files import TEMPORARY_SUFFIX, write_text
 
-__all__ = ["METRICS", "SCENARIO", "RunFolder", "claim_folder", "claim_free_folder", "load_metrics", "take_lock"]
+__all__ = [
+    "METRICS",
+    "RUNS_FOLDER",
+    "SCENARIO",
+    "RunFolder",
+    "claim",
+    "claim_folder",
+    "claim_free_folder",
+    "load_metrics",
+    "take_lock",
+]
 
+RUNS_FOLDER = Path("runs")
 METRICS = "metrics.json"
 SCENARIO = "scenario.toml"
 _IDENTITY = "identity.json"
@@ -64,6 +75,15 @@ class RunFolder:
                 shutil.rmtree(self.work)
                 _remove_empty(self._new_parents)
         self._lock.close()
+
+
+def claim(
+    out: Path | str | None, name: str, identity: dict[str, Any], *, force: bool
+) -> AbstractContextManager[RunFolder]:
+    """Claim the folder that was asked for, or a free one of that name below ``runs``."""
+    if out is not None:
+        return claim_folder(Path(out), identity, force=force)
+    return claim_free_folder(RUNS_FOLDER, name, identity)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from airmixml.attacks.public_knowledge import Reader
 from airmixml.attacks.reconstruction import RECONSTRUCTIONS
 from airmixml.devices import find_device, using_threads
-from airmixml.errors import PrivacyError, RunFolderError, ScenarioError
+from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import state_privacy
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -28,8 +28,9 @@ from airmixml.study.attack.cases import Case
 from airmixml.study.attack.parts import LISTENERS, PARTS, Attacker, Part, PartStore
 from airmixml.study.attack.verdict import ADVERSARIES, GRADES, grade_listener, grade_server, verdict_of, worst_grade
 from airmixml.study.attack.writing import write_attack
-from airmixml.study.experiment import RUNS_FOLDER, identity_of
-from airmixml.study.run_folder import claim_folder, claim_free_folder
+from airmixml.study.experiment import identity_of
+from airmixml.study.files import writing_to
+from airmixml.study.run_folder import RUNS_FOLDER, claim
 from airmixml.wording import nearest, shown
 from airmixml.workers import DataSet, deploy, encoded_dim, load_dataset
 
@@ -96,38 +97,31 @@ def attack(
     }
     started = time.perf_counter()
     name = f"attack-{first.name}-seed{first.seed}"
-    claimed = (
-        claim_folder(Path(out), identity, force=force)
-        if out is not None
-        else claim_free_folder(RUNS_FOLDER, name, identity)
-    )
-    try:
-        with claimed as folder, using_threads(means.speed.threads):
-            store = PartStore(folder.work / _PARTS_FOLDER)
-            dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
-            examples = _choose_examples(cases, dataset)
-            found = _attack_all(cases, parts, store, examples, means)
-            results = [
-                _result(case, by_name, refused, _claims(store, number, case.scenario, dataset))
-                for number, (case, (by_name, refused)) in enumerate(zip(cases, found, strict=True))
-            ]
-            metrics = {
-                "name": first.name,
-                "seed": first.seed,
-                "cases": results,
-                "verdict": results[0]["verdict"],
-                "grade": results[0]["grade"],
-                "seconds": time.perf_counter() - started,
-                "device": means.speed.device,
-                "run_dir": str(folder.final),
-            }
-            write_attack(first, metrics, [by_name for by_name, _ in found], folder.work)
-            folder.publish(replace=force)
-    except OSError as problem:
-        place = problem.filename or out or RUNS_FOLDER
-        raise RunFolderError(
-            f"{place}: cannot be written ({problem.strerror or problem}); free space or choose another --out"
-        ) from problem
+    with (
+        writing_to(out or RUNS_FOLDER),
+        claim(out, name, identity, force=force) as folder,
+        using_threads(means.speed.threads),
+    ):
+        store = PartStore(folder.work / _PARTS_FOLDER)
+        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
+        examples = _choose_examples(cases, dataset)
+        found = _attack_all(cases, parts, store, examples, means)
+        results = [
+            _result(case, by_name, refused, _claims(store, number, case.scenario, dataset))
+            for number, (case, (by_name, refused)) in enumerate(zip(cases, found, strict=True))
+        ]
+        metrics = {
+            "name": first.name,
+            "seed": first.seed,
+            "cases": results,
+            "verdict": results[0]["verdict"],
+            "grade": results[0]["grade"],
+            "seconds": time.perf_counter() - started,
+            "device": means.speed.device,
+            "run_dir": str(folder.final),
+        }
+        write_attack(first, metrics, [by_name for by_name, _ in found], folder.work)
+        folder.publish(replace=force)
     return metrics
 
 

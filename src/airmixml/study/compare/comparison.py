@@ -14,12 +14,13 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import Scenario, Speed
-from airmixml.study.compare.folder import ComparisonFolder, enter_folder, writing_to
+from airmixml.study.compare.folder import ComparisonFolder, enter_folder
 from airmixml.study.compare.methods import METHODS
 from airmixml.study.compare.ours import run_scenario
 from airmixml.study.compare.values import shown_value
 from airmixml.study.compare.work import Outcome, Work
 from airmixml.study.experiment import identity_of
+from airmixml.study.files import writing_to
 
 __all__ = ["Comparison", "compare_methods", "vary_key"]
 

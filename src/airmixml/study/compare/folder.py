@@ -15,7 +15,7 @@ from airmixml.errors import RunFolderError
 from airmixml.study.files import TEMPORARY_SUFFIX, write_text
 from airmixml.study.run_folder import take_lock
 
-__all__ = ["ComparisonFolder", "enter_folder", "writing_to"]
+__all__ = ["ComparisonFolder", "enter_folder"]
 
 _IDENTITY: Final = "identity.json"
 _LOCK: Final = ".lock"
@@ -80,15 +80,3 @@ def enter_folder(path: Path, identity: dict[str, Any], *, force: bool) -> Iterat
     finally:
         (path / _LOCK).unlink(missing_ok=True)
         lock.close()
-
-
-@contextmanager
-def writing_to(path: Path) -> Iterator[None]:
-    """Tell a disk that is full or forbidden in one line."""
-    try:
-        yield
-    except OSError as problem:
-        raise RunFolderError(
-            f"{problem.filename or path}: cannot be written ({problem.strerror or problem}); free space or choose "
-            "another --out"
-        ) from problem

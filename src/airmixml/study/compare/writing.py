@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 from airmixml.study.compare.comparison import Comparison
-from airmixml.study.compare.folder import writing_to
 from airmixml.study.compare.pictures import draw_comparison
 from airmixml.study.compare.tables import comparison_csv, comparison_table
-from airmixml.study.files import write_text
+from airmixml.study.files import write_text, writing_to
 
 __all__ = ["write_comparison"]
 
