@@ -115,11 +115,6 @@ def watch(
     (transmission,) = transmit_family(
         [scenario], receive, prepare=prepare, dataset=dataset, speed=speed, data_dir=data_dir, progress=progress
     )
-    if not any(each.ratios.any() for each in draws):
-        raise ScenarioError(
-            f"radio.slots = {scenario.radio.slots}: nobody sent in any slot, so there is nothing to attack; run more "
-            "slots, or raise radio.scheduled"
-        )
     noise_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0
     weights = np.concatenate([each.power_scale_watts for each in draws]) / noise_watts
     weights[~np.isfinite(weights)] = 0.0  # a slot of a Poisson schedule in which nobody sent

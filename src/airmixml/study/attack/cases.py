@@ -34,8 +34,8 @@ def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list
 
     Args:
         scenario: what is attacked.
-        vary: KEY=V1,V2,...: instead of the scenario itself, it at these values. Of ``privacy.epsilon`` one may be
-            "max", which is ``mixing.power = "max"``.
+        vary: KEY=V1,V2,...: instead of the scenario itself, it at these values. Those of ``privacy.epsilon`` set
+            ``mixing.power = "dp"``, and one may be "max", which is ``mixing.power = "max"``.
         beside: presets or scenario files, with commas between them.
     """
     cases = [Case(label=scenario.name, scenario=scenario)] if vary is None else _varied(scenario, vary)
@@ -63,8 +63,10 @@ def _varied(scenario: Scenario, asked: str) -> list[Case]:
         if (key, value) == ("privacy.epsilon", _MAXIMUM):
             cases.append(Case(label="maximum power", scenario=scenario.with_overrides("mixing.power=max")))
             continue
+        # An epsilon decides nothing while the power does not follow from it.
+        follows = ("mixing.power=dp",) if key == "privacy.epsilon" else ()
         name = key.rpartition(".")[2].replace("_", " ")
-        cases.append(Case(label=f"{name} {value}", scenario=scenario.with_overrides(f"{key}={value}")))
+        cases.append(Case(label=f"{name} {value}", scenario=scenario.with_overrides(*follows, f"{key}={value}")))
     return cases
 
 
