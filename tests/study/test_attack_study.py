@@ -111,7 +111,7 @@ def test_settings_that_cannot_be_attacked_side_by_side(vary: str | None, beside:
 def test_attacks_by_name() -> None:
     assert choose_parts(None) == PARTS == ("least-squares", "non-negative", "prior", "release", "eavesdropper")
     assert choose_parts("eavesdropper , prior,prior") == ("prior", "eavesdropper")
-    with pytest.raises(ScenarioError, match="'lest-squares': must be some of .*; did you mean least-squares?"):
+    with pytest.raises(ScenarioError, match=r"'lest-squares': must be some of .*; did you mean least-squares\?"):
         choose_parts("prior,lest-squares")
     with pytest.raises(ScenarioError, match="--attacks '': must be some of"):
         choose_parts("")
@@ -329,9 +329,10 @@ def test_an_interrupted_attack_goes_on_with_what_is_missing(
             raise Stopped
         return run(self, name)
 
-    with monkeypatch.context() as patch, pytest.raises(Stopped):
+    with monkeypatch.context() as patch:
         patch.setattr(Attacker, "run", stops_at_the_last)
-        attack(cases, out=tmp_path / "here")
+        with pytest.raises(Stopped):
+            attack(cases, out=tmp_path / "here")
     assert [entry.name for entry in tmp_path.iterdir()] == ["here.partial"]
 
     # One part is damaged as a disk would do it, another was cut off.
@@ -359,9 +360,10 @@ def test_another_attack_does_not_go_on_from_it(tmp_path: Path, monkeypatch: pyte
         return run(_self, name)
 
     run = Attacker.run
-    with monkeypatch.context() as patch, pytest.raises(Stopped):
+    with monkeypatch.context() as patch:
         patch.setattr(Attacker, "run", stops)
-        attack(IRIS, ("prior", "release"), out=tmp_path / "here")
+        with pytest.raises(Stopped):
+            attack(IRIS, ("prior", "release"), out=tmp_path / "here")
     for scenario, parts in ((IRIS.with_seed(1), ("prior", "release")), (IRIS, ("prior",))):
         with pytest.raises(RunFolderError, match="holds an interrupted run of something else"):
             attack(scenario, parts, out=tmp_path / "here")
@@ -396,7 +398,7 @@ def test_a_disk_that_fills_up(
     assert not (tmp_path / "here").exists()
     metrics = attack(IRIS, ("prior",), out=tmp_path / "here")  # there is room again
     assert metrics["cases"][0]["server"]["best"] == "prior"
-    assert not [entry for entry in (tmp_path / "here").rglob("*.tmp")]
+    assert not list((tmp_path / "here").rglob("*.tmp"))
 
 
 def test_no_sample_that_all_settings_share(tmp_path: Path) -> None:
