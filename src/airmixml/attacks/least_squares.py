@@ -16,6 +16,9 @@ from airmixml.attacks.mixing_matrix import MixingMatrix
 __all__ = ["solve_least_squares", "solve_within_bounds"]
 
 _TINY: Final = 1e-30
+_WEAKEST: Final = 1e-30
+# What rounding leaves of a gradient has no curvature to follow where slots are fewer than workers.
+_TOLERANCE_WITHIN_BOUNDS: Final = 1e-5
 
 
 def solve_least_squares(
@@ -32,6 +35,8 @@ def solve_least_squares(
     """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients; workers x columns.
 
     Started from zero and without a ridge this tends to the solution of least norm where slots are fewer than workers.
+    Elsewhere there is but one solution, and steps are made in units of how well each worker was heard: a worker on the
+    border may be heard ten thousand times worse than another, and would take hundreds of iterations.
 
     Args:
         matrix: A.
@@ -40,32 +45,57 @@ def solve_least_squares(
         start: where to begin; zero by default.
         free: which entries may move, all by default; workers x columns.
         iterations: at most so many.
-        tolerance: stop when every column's gradient is that much smaller than that of zero.
+        tolerance: a column stops when its gradient is that much smaller than that of zero.
         step: called after each iteration.
     """
-    target = matrix.collect(mixtures)
-    found = torch.zeros_like(target) if start is None else start.clone()
-    gradient = target - matrix.collect(matrix.mix(found)) - ridge * found if start is not None else target.clone()
+    # Received powers span 60 orders of magnitude and float32 squares 38: every column is brought to about 1.
+    strength = min(max(float(matrix.heard.max(initial=0.0)), _WEAKEST), 1.0 / _WEAKEST)
+    target = matrix.collect(mixtures) / strength
+    size = target.abs().amax(dim=0).clamp_min(_TINY)
+    target /= size
+    ridge = ridge / strength
+
+    def normal(samples: torch.Tensor) -> torch.Tensor:
+        return matrix.collect(matrix.mix(samples)) / strength + ridge * samples
+
+    found = torch.zeros_like(target) if start is None else start / size
+    gradient = target.clone() if start is None else target - normal(found)
     if free is not None:
         gradient *= free
-    direction = gradient.clone()
-    squares = gradient.square().sum(dim=0)
-    enough = tolerance**2 * target.square().sum(dim=0)
+    units = _units(matrix, ridge, strength, target.device)
+    scaled = gradient * units
+    direction = scaled
+    squares = (gradient * scaled).sum(dim=0)
+    enough = tolerance**2 * (target.square() * units).sum(dim=0)
+    moving = squares > enough
     for _ in range(iterations):
-        if bool((squares <= enough).all()):
+        if not bool(moving.any()):
             break
-        image = matrix.collect(matrix.mix(direction)) + ridge * direction
+        image = normal(direction)
         if free is not None:
             image *= free
-        # A column that is done has no direction left: it must stay where it is, not become 0 / 0.
-        length = squares / (direction * image).sum(dim=0).clamp_min(_TINY)
+        curvature = (direction * image).sum(dim=0)
+        # A column that is done stays where it is, whichever others it is solved with.
+        moving &= curvature > 0.0
+        length = torch.where(moving, squares / curvature, 0.0)
         found.addcmul_(direction, length)
         gradient.addcmul_(image, -length)
-        shorter = gradient.square().sum(dim=0)
-        direction = torch.addcmul(gradient, direction, shorter / squares.clamp_min(_TINY))
+        scaled = gradient * units
+        shorter = (gradient * scaled).sum(dim=0)
+        direction = torch.addcmul(scaled, direction, shorter / squares.clamp_min(_TINY))
         squares = shorter
+        moving &= squares > enough
         step()
-    return found
+    return found * size
+
+
+def _units(matrix: MixingMatrix, ridge: torch.Tensor, strength: float, device: torch.device) -> torch.Tensor:
+    """Return 1 / diagonal of the normal equations where they have one solution, else 1; broadcasts to the samples."""
+    if matrix.slots < matrix.workers and not bool((ridge > 0.0).all()):
+        return torch.ones((1, 1), device=device)
+    heard = torch.from_numpy(matrix.heard / strength).float().to(device)[:, None]
+    diagonal = heard + ridge if bool((ridge > 0.0).any()) else heard
+    return torch.where(diagonal > 0.0, 1.0 / diagonal.clamp_min(_TINY), 1.0)
 
 
 def solve_within_bounds(
@@ -106,7 +136,7 @@ def solve_within_bounds(
             start=found,
             free=(~held).to(found.dtype),
             iterations=iterations,
-            tolerance=0.0,
+            tolerance=_TOLERANCE_WITHIN_BOUNDS,
             step=step,
         ).clamp(lower, upper)
     return found

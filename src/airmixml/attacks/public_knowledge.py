@@ -88,7 +88,7 @@ class Reader:
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(inputs))
         kept = max(1, len(inputs) // 10)
-        train, check = order[kept:], order[:kept]
+        train, check = order[kept:] if len(order) > kept else order, order[:kept]
         copies = [inputs[train]]
         for deviation in _READER_NOISE:
             noise = deviation * rng.standard_normal((len(train), inputs.shape[1]), dtype=np.float32)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from airmixml.attacks.label_inference import LabelInference, infer_worker_labels
 from airmixml.attacks.likeness import peak_signal_to_noise_db, structural_similarity
@@ -14,7 +15,7 @@ from airmixml.attacks.public_knowledge import Decoder, Reader
 from airmixml.attacks.reconstruction import Reconstruction
 from airmixml.workers import DataSet
 
-__all__ = ["Recognition", "beyond_guessing", "guessing_rate", "recognise"]
+__all__ = ["Recognition", "beyond_guessing", "explained_share", "guessing_rate", "recognise"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,6 +28,7 @@ class Recognition:
         ssim: the same for images, else None; shape workers.
         recognised: whether a reader trained on public samples reads the right class; shape workers.
         guessing: how often always naming the most frequent class is right.
+        explained: part of how the samples differ from the mean of all the others' that was found out; 1 is everything.
         labels: classes inferred from the label symbols instead.
     """
 
@@ -35,6 +37,7 @@ class Recognition:
     ssim: NDArray[np.float64] | None
     recognised: NDArray[np.bool_]
     guessing: float
+    explained: float
     labels: LabelInference
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,6 +50,8 @@ class Recognition:
             "recognised_share": share,
             "guessing": self.guessing,
             "beyond_guessing": beyond_guessing(share, self.guessing),
+            "p_value": float(binom.sf(int(self.recognised.sum()) - 1, len(self.recognised), self.guessing)),
+            "explained": self.explained,
             "labels": self.labels.to_dict(),
             "labels_beyond_guessing": beyond_guessing(self.labels.accuracy, self.guessing),
         }
@@ -76,6 +81,7 @@ def recognise(
         ssim=None if held.image_shape is None else structural_similarity(originals, samples, held.image_shape),
         recognised=reader.read(samples) == labels,
         guessing=guessing_rate(labels),
+        explained=explained_share(originals, samples, held.test_inputs.mean(axis=0)),
         labels=infer_worker_labels(reconstruction.labels, labels),
     )
 
@@ -83,6 +89,25 @@ def recognise(
 def guessing_rate(labels: NDArray[np.int64]) -> float:
     """Return the share of the most frequent class."""
     return float(np.bincount(labels).max() / len(labels))
+
+
+def explained_share(
+    originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
+) -> float:
+    """Return 1 - squared error / that of guessing every sample as the mean of all the others; at most 1.
+
+    What is the same for all workers, such as their mean, is about nobody. Who is alone is guessed as the public mean.
+
+    Args:
+        originals: workers x inputs.
+        recovered: workers x inputs.
+        public_mean: shape inputs.
+    """
+    truth = originals.astype(np.float64)
+    others = len(truth) - 1
+    guess = (truth.sum(axis=0) - truth) / others if others else public_mean[None]
+    left_open = float(np.square(truth - guess).sum())
+    return 1.0 - float(np.square(truth - recovered).sum()) / left_open if left_open else 0.0
 
 
 def beyond_guessing(share: float, guessing: float) -> float:

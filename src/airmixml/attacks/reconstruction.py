@@ -30,7 +30,7 @@ __all__ = ["RECONSTRUCTIONS", "Reconstruction", "reconstruct", "reconstruction_r
 
 RECONSTRUCTIONS: Final = ("least-squares", "non-negative", "prior")
 _ITERATIONS: Final = 100
-_TOLERANCE: Final = 1e-4
+_TOLERANCE: Final = 1e-5
 _BOUND_ROUNDS: Final = 3
 _BOUND_ITERATIONS: Final = 15
 # A block of so many columns stays in the cache of a CPU while random rows of it are added up.
@@ -185,7 +185,12 @@ def _with_prior(view: ServerView, public: NDArray[np.float64], counter: _Counter
 def _principal_directions(
     public: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean, variances (ascending) and directions of public samples, shrunk where these are few."""
+    """Return mean, variances (ascending) and directions of public samples, shrunk where these are few.
+
+    One sample says nothing of how samples vary: all variances are 0 then.
+    """
+    if len(public) < 2:
+        return public.mean(axis=0), np.zeros(public.shape[1]), np.eye(public.shape[1])
     from sklearn.covariance import LedoitWolf
 
     model = LedoitWolf().fit(public)

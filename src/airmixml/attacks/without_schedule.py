@@ -53,7 +53,7 @@ class ListenerFindings:
         identified: the same of the ``examples``.
         held_samples: different samples that workers hold.
         examples: the clearest slots as received, decoded; examples x inputs.
-        example_index: row of the pool that dominates each of them; examples.
+        example_index: row of the pool that dominates each of them (slots in which nobody sent are none); examples.
         example_psnr_db: likeness of the two at the best scale; examples.
     """
 
@@ -201,7 +201,9 @@ def _attack(
     unmixed = unmix(mixtures, most_slots=SLOTS_UNMIXED, seed=seed) if len(mixtures) >= _FEW_SLOTS else None
     estimates = mixtures.real[:0] if unmixed is None else unmixed.estimates
     groups = np.zeros(0, dtype=np.int64) if unmixed is None else _dominating_groups(unmixed, dominating)
-    clearest = heard.clearness.topk(min(EXAMPLES, len(mixtures))).indices
+    # A slot in which nobody sent holds no sample to be compared with.
+    clearness = heard.clearness.masked_fill(torch.from_numpy(dominating < 0).to(device), -torch.inf)
+    clearest = clearness.topk(min(EXAMPLES, int((dominating >= 0).sum()))).indices
     clear, example_index = mixtures[clearest], dominating[clearest.cpu().numpy()]
     truth = torch.from_numpy(sent.train_inputs[example_index]).to(device)
     single = align_phase(clear) if clear.is_complex() else clear

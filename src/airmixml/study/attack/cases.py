@@ -8,11 +8,12 @@ from typing import Final
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
-from airmixml.wording import shown_name
+from airmixml.wording import shown, shown_name
 
 __all__ = ["Case", "read_cases"]
 
 _MAXIMUM: Final = "max"
+_DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +34,8 @@ def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list
 
     Args:
         scenario: what is attacked.
-        vary: KEY=V1,V2,...: instead of the scenario itself, it at these values. Of ``privacy.epsilon`` one may be
-            "max", which is ``mixing.power = "max"``.
+        vary: KEY=V1,V2,...: instead of the scenario itself, it at these values. Those of ``privacy.epsilon`` set
+            ``mixing.power = "dp"``, and one may be "max", which is ``mixing.power = "max"``.
         beside: presets or scenario files, with commas between them.
     """
     cases = [Case(label=scenario.name, scenario=scenario)] if vary is None else _varied(scenario, vary)
@@ -53,7 +54,7 @@ def _varied(scenario: Scenario, asked: str) -> list[Case]:
     key, values = key.strip(), [value.strip() for value in listed.split(",")]
     if not equals or not all(values):
         raise ScenarioError(f"--vary {shown_name(asked)}: must be KEY=V1,V2,..., such as privacy.epsilon=max,1e5,10")
-    if key in ("name", "seed") or key.startswith(("workers.dataset", "workers.train_samples")):
+    if key in ("name", "seed", *(f"workers.{name}" for name in _DATA_KEYS)):
         raise ScenarioError(
             f"--vary {key}: must leave the data as they are; attack other data with a command of its own"
         )
@@ -62,19 +63,19 @@ def _varied(scenario: Scenario, asked: str) -> list[Case]:
         if (key, value) == ("privacy.epsilon", _MAXIMUM):
             cases.append(Case(label="maximum power", scenario=scenario.with_overrides("mixing.power=max")))
             continue
+        # An epsilon decides nothing while the power does not follow from it.
+        follows = ("mixing.power=dp",) if key == "privacy.epsilon" else ()
         name = key.rpartition(".")[2].replace("_", " ")
-        cases.append(Case(label=f"{name} {value}", scenario=scenario.with_overrides(f"{key}={value}")))
+        cases.append(Case(label=f"{name} {value}", scenario=scenario.with_overrides(*follows, f"{key}={value}")))
     return cases
 
 
 def _check_same_data(first: Scenario, other: Scenario, name: str) -> None:
     """Refuse other data: nothing could be shown side by side."""
-    ours, theirs = (
-        (each.workers.dataset, each.workers.train_samples, each.workers.input_lower, each.workers.input_upper)
-        for each in (first, other)
-    )
-    if ours != theirs:
-        raise ScenarioError(
-            f"--beside {shown_name(name)}: has other data ({other.workers.dataset}, pool of "
-            f"{other.workers.train_samples}): must be attacked on the same as {first.name}"
-        )
+    for key in _DATA_KEYS:
+        ours, theirs = (getattr(each.workers, key) for each in (first, other))
+        if ours != theirs:
+            raise ScenarioError(
+                f"--beside {shown_name(name)}: has other data (workers.{key} = {shown(theirs)}): must be that of "
+                f"{first.name}, {shown(ours)}"
+            )

@@ -95,6 +95,11 @@ class Attacker:
     def _held(self) -> DataSet:
         return load_held(self.scenario, data_dir=self.data_dir, progress=self.progress)
 
+    @property
+    def _image_shape(self) -> list[int] | None:
+        """As JSON gives it back, so that a part that was kept is like one just made."""
+        return None if self._held.image_shape is None else list(self._held.image_shape)
+
     @cached_property
     def _view(self) -> ServerView:
         return watch(self.scenario, speed=self.speed, data_dir=self.data_dir, progress=self.progress)
@@ -131,7 +136,7 @@ class Attacker:
         seen = recognise(found, self._held, view.held_index, self._decoder, reader)
         figures = {
             **seen.to_dict(),
-            "image_shape": self._held.image_shape,
+            "image_shape": self._image_shape,
             "reader_accuracy": reader.accuracy,
             "iterations": found.iterations,
             "solver_seconds": found.seconds,
@@ -151,7 +156,7 @@ class Attacker:
         else:
             heard, found = attack_as_eavesdropper(self._view, self._held, self._decoder, speed=self.speed)
         self.progress(name, 1, 1)
-        figures = {**found.to_dict(), "image_shape": self._held.image_shape}
+        figures = {**found.to_dict(), "image_shape": self._image_shape}
         if heard is not None:
             figures["beside_worker"] = heard.listener.beside_worker
         originals = self._held.train_inputs[found.example_index]

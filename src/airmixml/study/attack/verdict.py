@@ -16,16 +16,17 @@ _BEYOND_DOUBT: Final = 5.0
 
 
 def grade_server(found: dict[str, Any]) -> str:
-    """Grade what the server reads from samples or labels, whichever tells it more."""
-    share = max(found["beyond_guessing"], found["labels_beyond_guessing"])
+    """Grade what the server reads from samples or labels beyond chance, or sees of samples that it cannot read."""
+    read = found["beyond_guessing"] if found["p_value"] < _CHANCE_ALONE else 0.0
+    inferred = found["labels_beyond_guessing"] if found["labels"]["p_value"] < _CHANCE_ALONE else 0.0
+    share = max(read, inferred, found["explained"])
     return "exposed" if share >= _EXPOSED else "leaks" if share >= _LEAK else "hidden"
 
 
 def grade_listener(found: dict[str, Any]) -> str:
     """Grade what nearest neighbours and unmixing find without a schedule."""
-    unmixing, clearest, hits = found["unmixing"], found["clearest_slots"], _hits(found)
-    identified = clearest["identified"] if clearest["p_value"] < _CHANCE_ALONE else 0
-    groups = unmixing["identified"] if unmixing["p_value"] < _CHANCE_ALONE else 0
+    clearest, hits = found["clearest_slots"], _hits(found)
+    identified, groups = _beyond_chance(clearest), _beyond_chance(found["unmixing"])
     if hits >= _EXPOSED or identified >= _EXPOSED * clearest["looked_at"]:
         return "exposed"
     return "leaks" if hits >= _LEAK or identified or groups else "hidden"
@@ -57,21 +58,29 @@ def _server_in_words(server: dict[str, Any], workers: int) -> str:
     if server["grade"] == "hidden":
         return f"the server reads samples no better than by guessing ({100 * share:.0f} % right; {guessing})"
     also = f", and infers {100 * labels:.0f} % of the labels" if labels > share + 0.01 else ""
+    explained = max(figures["explained"] for figures in server["methods"].values())
+    if explained >= _LEAK and (best["beyond_guessing"] < _LEAK or best["p_value"] >= _CHANCE_ALONE):
+        also += f", and sees {100 * explained:.0f} % of what sets samples apart"
     return f"the server reads {best['recognised']:,} of {workers:,} samples ({100 * share:.0f} %; {guessing}){also}"
 
 
 def _listener_in_words(found: dict[str, Any], who: str) -> str:
     if found["grade"] == "hidden":
         return f"{who} finds nobody's sample"
-    clearest, unmixed = found["clearest_slots"], found["unmixing"]["identified"]
+    clearest, unmixing = found["clearest_slots"], found["unmixing"]
     told = []
-    if clearest["identified"]:
+    if _beyond_chance(clearest):
         told.append(f"knows whose sample is in {clearest['identified']} of the {clearest['looked_at']} clearest slots")
-    if unmixed:
-        told.append(f"unmixes {unmixed:,} samples")
+    if unmixed := _beyond_chance(unmixing):
+        told.append(f"unmixes {unmixed:,} sample{'s' if unmixed > 1 else ''}")
     if _hits(found) >= _LEAK:
         told.append(f"can tell of {100 * found['linkage']['hit_rate']:.0f} % of the samples that they took part")
     return f"{who} {' and '.join(told)}"
+
+
+def _beyond_chance(found: dict[str, Any]) -> int:
+    """Return how many were identified; 0 where that may be chance."""
+    return int(found["identified"]) if found["p_value"] < _CHANCE_ALONE else 0
 
 
 def _hits(found: dict[str, Any]) -> float:

@@ -1,0 +1,273 @@
+"""``airmix attack``: as a process where that matters, and mistakes in this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from airmixml.cli.main import main
+from airmixml.scenario import Scenario
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+Refused = Callable[..., str]
+IRIS = ("attack", "--preset", "paper-iris", "--set", "workers.count=40", "--set", "radio.slots=80")
+TWO = (*IRIS, "--vary", "privacy.epsilon=max,10", "--out", "here")
+
+
+def without_seconds(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_seconds(inner) for key, inner in value.items() if "seconds" not in key}
+    return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
+
+
+# The real command, but it halts before the attack whose number is in $HALT_AT.
+HALTING = """
+import os, signal
+from airmixml.cli.main import main
+from airmixml.study.attack.parts import Attacker
+run, calls = Attacker.run, []
+def halting(self, name):
+    calls.append(name)
+    if len(calls) == int(os.environ["HALT_AT"]):
+        print("halted", flush=True)
+        signal.pause()
+    return run(self, name)
+Attacker.run = halting
+main()
+"""
+
+
+def test_kill_9_half_way_and_going_on(airmix: Airmix, tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", HALTING, *TWO, "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "HALT_AT": "8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "halted\n", child.communicate()
+        second = airmix(*TWO)  # while the first still runs
+        assert (second.returncode, second.stdout) == (2, "")
+        assert "here.partial: another process is writing it" in second.stderr
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+    assert child.returncode == -signal.SIGKILL
+    assert [entry.name for entry in tmp_path.iterdir()] == ["here.partial"]
+    kept = {path.name: path.stat().st_ino for path in (tmp_path / "here.partial" / "parts").iterdir()}
+    assert len(kept) == 7
+
+    done = airmix(*TWO, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
+    after = {path.name: path.stat().st_ino for path in (tmp_path / "here" / "parts").iterdir()}
+    assert after.items() >= kept.items()  # what was finished was not made again
+    resumed = json.loads(done.stdout)  # exactly one object
+    assert resumed["run_dir"] == "here"
+    assert [case["label"] for case in resumed["cases"]] == ["maximum power", "epsilon 10"]
+    assert resumed["grade"] == resumed["cases"][0]["grade"] == "exposed"
+    assert resumed["verdict"].startswith("EXPOSED: the server reads ")
+    assert json.loads((tmp_path / "here" / "metrics.json").read_text()) == resumed
+
+    # It is there now: refused, then replaced; the figures are those of a command that nobody killed.
+    again = airmix(*TWO)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert again.stderr == "airmix: error: here: exists already; choose another --out, or --force to replace it\n"
+    whole = airmix(*TWO, "--force")
+    assert (whole.returncode, whole.stderr) == (0, "")
+    metrics = json.loads((tmp_path / "here" / "metrics.json").read_text())
+    assert without_seconds(metrics) == without_seconds(resumed)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
+    for case in metrics["cases"]:
+        assert f"{case['label']}: {case['verdict']}\n" in whole.stdout
+    assert "the server: knows schedule and ratios" in whole.stdout
+    table = [line.split() for line in whole.stdout.splitlines() if "least-squares" in line]
+    figures = [case["server"]["methods"]["least-squares"] for case in metrics["cases"]]
+    for line, found in zip(table, figures, strict=True):
+        assert f"{found['psnr_db']['median']:.1f}" in line
+        assert f"{100 * found['recognised_share']:.1f}" in line
+    assert "picture in here/attack.png" in whole.stdout
+
+
+@pytest.mark.parametrize("largest_file", [1_500, 30_000], ids=["part", "picture"])
+def test_files_that_do_not_fit(tmp_path: Path, largest_file: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "airmixml", *IRIS, "--out", "here"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file)),
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("airmix: error: ")
+    assert "cannot be written (File too large)" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.fixture
+def inside(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Run the same entry point in this process; exit status and what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["airmix", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return (ended.value.code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def refused_inside(inside: Callable[..., tuple[int, str, str]], tmp_path: Path) -> Refused:
+    def call(*arguments: str) -> str:
+        before = sorted(tmp_path.rglob("*"))
+        code, out, err = inside(*arguments)
+        assert (code, out) == (2, ""), err
+        assert err.startswith("airmix: error: ")
+        assert err.count("\n") == 1, err
+        assert sorted(tmp_path.rglob("*")) == before
+        return err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--attacks", "lest-squares"), ("--attacks 'lest-squares'", "did you mean least-squares?")),
+        (("--attacks", ""), ("--attacks ''",)),
+        (("--vary", "x"), ("--vary x", "KEY=V1,V2,...")),
+        (("--vary", "name=a,b"), ("--vary name", "must leave the data as they are")),
+        (("--vary", "radio.slots=10,-1"), ("radio.slots = -1", "at least 1")),
+        (("--vary", "privacy.epsilom=1,2"), ("privacy.epsilom", "privacy.epsilon")),
+        (("--vary", "privacy.epsilon=max,1"), ("privacy.epsilon = 1", "certifies only epsilon above")),
+        (("--beside", "nosuch"), ("nosuch",)),
+        (("--beside", "digits"), ("--beside digits", "has other data", "'iris'")),
+        (("--beside", "gone.toml"), ("gone.toml",)),
+        (("--force",), ("--force", "--out")),
+        (("--set", "privacy.epsilon=1"), ("privacy.epsilon = 1", "ln(1/delta)")),
+        (("--threads", "-1"), ("threads = -1",)),
+        (("--out", "x.partial"), ("x.partial: cannot be a run folder",)),
+        (("--out", "/proc/airmix/here"), ("cannot be written",)),
+        (("--set", "radio.slots=100000000000"), ("radio.slots = 100000000000", "needs")),
+        (("--block-slots", "4"), ("--block-slots",)),
+    ],
+)
+def test_mistakes_cost_one_line(refused_inside: Refused, arguments: tuple[str, ...], said: tuple[str, ...]) -> None:
+    line = refused_inside(*IRIS, *arguments)
+    for part in said:
+        assert part in line
+
+
+def test_what_is_attacked_must_be_there(refused_inside: Refused, tmp_path: Path) -> None:
+    assert "preset 'nosuch'" in refused_inside("attack", "--preset", "nosuch")
+    refused_inside("attack")
+    refused_inside("attack", "gone.toml")
+    assert "MNIST" in refused_inside("attack", "--preset", "paper-mnist", "--data-dir", str(tmp_path))
+
+
+def test_a_device_that_is_not_there(refused_inside: Refused) -> None:
+    if torch.cuda.is_available():
+        assert "device = 'cuda:99'" in refused_inside(*IRIS, "--device", "cuda:99")
+        return
+    assert "this machine has no CUDA device" in refused_inside(*IRIS, "--device", "cuda")
+
+
+def test_out_that_is_a_file_or_no_run_folder(refused_inside: Refused, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine").write_text("mine")
+    for name in ("file", "folder"):
+        for more in ((), ("--force",)):
+            assert f"{name}: exists and is not a run folder" in refused_inside(*IRIS, "--out", name, *more)
+    assert "cannot be written" in refused_inside(*IRIS, "--out", "file/below")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def write_csv(path: Path, classes: dict[str, int], numbers: int = 3) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        [*(f"{value:.3f}" for value in rng.uniform(0, 1, numbers) * 0.5 + 0.5 * (place % 2)), name]
+        for place, (name, count) in enumerate(classes.items())
+        for _ in range(count)
+    ]
+    rng.shuffle(rows)
+    head = [*(f"x{number}" for number in range(numbers)), "label"]
+    path.write_text("\n".join(",".join(row) for row in [head, *rows]) + "\n")
+
+
+OWN = Scenario.preset("paper-iris").with_overrides(
+    "name=own $[1]", "workers.dataset=own.csv", "workers.train_samples=60", "workers.count=40", "radio.slots=80",
+    "workers.input_lower=[0]", "workers.input_upper=[1]", "mixing.power=max", "mixing.alpha=1", "radio.scheduled=3",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("classes", "numbers", "changes"),
+    [
+        pytest.param({"a": 50, "b": 50}, 3, (), id="plain"),
+        pytest.param({"a": 60, "b": 50, "c": 1}, 3, (), id="a class that the test part lacks"),
+        pytest.param({"a": 32, "b": 31}, 3, (), id="three public samples"),
+        pytest.param({"a": 31, "b": 30}, 3, (), id="one public sample"),
+        pytest.param({"a": 50, "b": 50}, 1, (), id="one number"),
+        pytest.param({"a": 50, "b": 50}, 3, ("workers.count=1", "radio.scheduled=1"), id="one worker"),
+        pytest.param({"a": 50, "b": 50}, 3, ("radio.slots=1",), id="one slot"),
+        pytest.param(
+            {"a": 50, "b": 50}, 3, ("workers.count=1", "radio.scheduled=1", "radio.slots=1"), id="one of both"
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_data_of_ones_own(
+    inside: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    classes: dict[str, int],
+    numbers: int,
+    changes: tuple[str, ...],
+) -> None:
+    write_csv(tmp_path / "own.csv", classes, numbers)
+    (tmp_path / "own.toml").write_text(OWN.with_overrides(*changes).to_toml())
+    code, out, err = inside("attack", "own.toml", "--json", "--out", "here")
+    assert (code, err) == (0, "")
+    metrics = json.loads(out)
+    (case,) = metrics["cases"]
+    assert case["label"] == "own $[1]"
+    # Nobody hides at full power, unless there is one slot for forty.
+    if changes != ("radio.slots=1",):
+        assert case["server"]["grade"] == "exposed"
+        assert case["server"]["methods"]["least-squares"]["psnr_db"]["median"] > 40.0
+
+
+def test_data_of_one_class_are_refused(refused_inside: Refused, tmp_path: Path) -> None:
+    write_csv(tmp_path / "own.csv", {"a": 100})
+    (tmp_path / "own.toml").write_text(OWN.to_toml())
+    assert "must have at least 2 classes" in refused_inside("attack", "own.toml")
+
+
+def test_other_columns_of_the_same_file_are_other_data(refused_inside: Refused, tmp_path: Path) -> None:
+    write_csv(tmp_path / "own.csv", {"a": 50, "b": 50})
+    (tmp_path / "own.toml").write_text(OWN.to_toml())
+    (tmp_path / "other.toml").write_text(OWN.with_overrides("workers.feature_columns=['x0']").to_toml())
+    line = refused_inside("attack", "own.toml", "--beside", "other.toml")
+    assert "--beside other.toml: has other data (workers.feature_columns = ('x0',))" in line
