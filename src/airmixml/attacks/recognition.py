@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from airmixml.attacks.public_knowledge import Decoder, Reader
 from airmixml.attacks.reconstruction import Reconstruction
 from airmixml.workers import DataSet
 
-__all__ = ["Recognition", "beyond_guessing", "explained_share", "guessing_rate", "recognise"]
+__all__ = ["Recognition", "beyond_guessing", "count_copies", "explained_share", "guessing_rate", "recognise"]
+
+_COPY_DB: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,6 +30,8 @@ class Recognition:
         ssim: the same for images, else None; shape workers.
         recognised: whether a reader trained on public samples reads the right class; shape workers.
         guessing: how often always naming the most frequent class is right.
+        copied: workers whose sample was recovered with a tenth of the error of the public mean.
+        copied_by_chance: the same for what was recovered of other workers, each compared with the wrong one.
         explained: part of how the samples differ from the mean of all the others' that was found out; 1 is everything.
         labels: classes inferred from the label symbols instead.
     """
@@ -37,8 +41,17 @@ class Recognition:
     ssim: NDArray[np.float64] | None
     recognised: NDArray[np.bool_]
     guessing: float
+    copied: int
+    copied_by_chance: int
     explained: float
     labels: LabelInference
+
+    @property
+    def _copied_p_value(self) -> float:
+        """Probability of so many copies or more, were each as likely as one of the wrong worker."""
+        workers = len(self.recognised)
+        by_chance = min(1.0, (self.copied_by_chance + 1) / workers)
+        return float(binom.sf(self.copied - 1, workers, by_chance))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures over all workers."""
@@ -52,6 +65,9 @@ class Recognition:
             "beyond_guessing": beyond_guessing(share, self.guessing),
             "p_value": float(binom.sf(int(self.recognised.sum()) - 1, len(self.recognised), self.guessing)),
             "explained": self.explained,
+            "copied": self.copied,
+            "copied_share": self.copied / len(self.recognised),
+            "copied_p_value": self._copied_p_value,
             "labels": self.labels.to_dict(),
             "labels_beyond_guessing": beyond_guessing(self.labels.accuracy, self.guessing),
         }
@@ -75,13 +91,17 @@ def recognise(
     """
     samples = decoder.decode(reconstruction.inputs)
     originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
+    public_mean = held.test_inputs.mean(axis=0)
     return Recognition(
         samples=samples,
         psnr_db=peak_signal_to_noise_db(originals, samples),
         ssim=None if held.image_shape is None else structural_similarity(originals, samples, held.image_shape),
         recognised=reader.read(samples) == labels,
         guessing=guessing_rate(labels),
-        explained=explained_share(originals, samples, held.test_inputs.mean(axis=0)),
+        copied=count_copies(originals, samples, public_mean),
+        # Whoever comes next in the list holds something else, but for samples that several workers hold.
+        copied_by_chance=count_copies(np.roll(originals, 1, axis=0), samples, public_mean),
+        explained=explained_share(originals, samples, public_mean),
         labels=infer_worker_labels(reconstruction.labels, labels),
     )
 
@@ -89,6 +109,14 @@ def recognise(
 def guessing_rate(labels: NDArray[np.int64]) -> float:
     """Return the share of the most frequent class."""
     return float(np.bincount(labels).max() / len(labels))
+
+
+def count_copies(
+    originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
+) -> int:
+    """Return how many samples were recovered with at most a tenth of the error that the public mean has."""
+    gain_db = peak_signal_to_noise_db(originals, recovered) - peak_signal_to_noise_db(originals, public_mean[None])
+    return int(np.sum(gain_db >= _COPY_DB))
 
 
 def explained_share(

@@ -61,9 +61,11 @@ class Reconstruction:
 
 def reconstruction_refusal(method: str, workers: Workers) -> str:
     """Return why a method does not fit what the workers send; empty if it does."""
-    if method == "non-negative" and input_range(workers)[0] < 0.0:
-        return "what the encoder sends may be negative"
-    return ""
+    if method != "non-negative":
+        return ""
+    if workers.sends == "moments":
+        return "products are sent, not numbers of a known range"
+    return "what the encoder sends may be negative" if workers.bits or input_range(workers)[0] < 0.0 else ""
 
 
 def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -> Reconstruction:
@@ -81,17 +83,17 @@ def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -
         raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
     started = time.perf_counter()
     dataset = view.dataset
-    public = view.numbers_of(dataset.test_inputs, dataset.test_labels)
+    public = view.layout.numbers_of(dataset.test_inputs, dataset.test_labels)
     counter = _Counter()
     if method == "prior":
         numbers = _with_prior(view, public, counter, progress)
     else:
         numbers = _without_prior(view, public.mean(axis=0), method, counter, progress)
-    samples = numbers.double().cpu().numpy() / view.scale
+    inputs, labels = view.layout.read(numbers)
     return Reconstruction(
         method=method,
-        inputs=samples[:, : view.inputs].astype(np.float32),
-        labels=samples[:, view.inputs :].astype(np.float32),
+        inputs=inputs,
+        labels=labels,
         iterations=counter.most,
         seconds=time.perf_counter() - started,
     )
@@ -118,9 +120,10 @@ def _without_prior(
     """Solve for every number by itself; workers x numbers."""
     matrix, device = view.matrix, view.received.device
     centre, root = torch.from_numpy(mean).float().to(device), _root_weights(view)
-    low, high = input_range(view.transmission.scenario.workers)
-    bounds = np.array([[low, high]] * view.inputs + [[0.0, 1.0]] * view.dataset.label_dim) * view.scale[:, None]
-    lower, upper = torch.from_numpy(bounds.T).float().to(device)
+    workers = view.transmission.scenario.workers
+    low, high = input_range(workers)
+    bounds = [[low, high]] * view.dataset.input_dim + [[0.0, workers.label_weight]] * view.dataset.label_dim
+    lower, upper = torch.tensor(bounds, device=device).T
     found = torch.empty((matrix.workers, len(mean)), device=device)
     for columns in _blocks(len(mean), device):
         progress(method, columns.start, len(mean))

@@ -23,14 +23,15 @@ class Recovery:
         estimates: how many there are.
         median_psnr_db: of the fits to private samples.
         median_public_psnr_db: of the fits of the same estimates to decoys that nobody holds: what likeness alone gives.
-        recovered_samples: different private samples that an estimate fits at least as well as ``threshold_db``.
+        recovered_samples: different private samples that an estimate fits so much better than a constant does.
+        gain_db: how much that is.
     """
 
     estimates: int
     median_psnr_db: float
     median_public_psnr_db: float
     recovered_samples: int
-    threshold_db: float
+    gain_db: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures."""
@@ -55,6 +56,12 @@ def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tens
     return -10.0 * torch.log10(error.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
 
 
+def _spread_db(samples: torch.Tensor) -> torch.Tensor:
+    """Return -10 log10 var(x) of each sample, what the best constant gets; rows."""
+    variance = samples.double().var(dim=1, unbiased=False)
+    return -10.0 * torch.log10(variance.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
+
+
 def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
     """Return the row of ``samples`` that each estimate fits with the least error; estimates."""
     ours = unit_length(estimates - estimates.mean(dim=1, keepdim=True))
@@ -69,7 +76,7 @@ def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Ten
 
 
 def judge_recovery(
-    estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, threshold_db: float = 20.0
+    estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, gain_db: float = 10.0
 ) -> Recovery:
     """Compare estimates with the samples that workers hold, and with samples that nobody holds.
 
@@ -77,7 +84,7 @@ def judge_recovery(
         estimates: estimates x d, real.
         private: samples x d, in [0, 1].
         public: samples x d, in [0, 1]; as many as there are private ones make the two medians comparable.
-        threshold_db: error from which a sample counts as recovered.
+        gain_db: how much smaller than the spread of its own numbers the error of a recovered sample is.
     """
     if not len(estimates):
         return Recovery(
@@ -85,7 +92,7 @@ def judge_recovery(
             median_psnr_db=0.0,
             median_public_psnr_db=0.0,
             recovered_samples=0,
-            threshold_db=threshold_db,
+            gain_db=gain_db,
         )
     closest = closest_samples(estimates, private)
     psnr_db = fitted_psnr_db(estimates, private[closest])
@@ -94,6 +101,6 @@ def judge_recovery(
         estimates=len(estimates),
         median_psnr_db=float(psnr_db.median()),
         median_public_psnr_db=float(public_psnr_db.median()),
-        recovered_samples=len(torch.unique(closest[psnr_db >= threshold_db])),
-        threshold_db=threshold_db,
+        recovered_samples=len(torch.unique(closest[psnr_db >= gain_db + _spread_db(private[closest])])),
+        gain_db=gain_db,
     )

@@ -20,7 +20,7 @@ from airmixml.attacks.overheard import Overheard, align_phase, overhear
 from airmixml.attacks.public_knowledge import Decoder
 from airmixml.attacks.recovery import Recovery, fitted_psnr_db, judge_recovery
 from airmixml.attacks.server_view import ServerView
-from airmixml.attacks.unmixing import Unmixed, purest_slots, unmix
+from airmixml.attacks.unmixing import Unmixed, unmix
 from airmixml.attacks.whitening import unit_length, whitening_of
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Speed
@@ -51,8 +51,9 @@ class ListenerFindings:
         shares: classes of the population; None where too little was received.
         groups_identified: unmixed groups that are most like the very sample that dominates them, of all that are held.
         identified: the same of the ``examples``.
+        beside: slots in which the worker nearby was loudest, and in how many its sample is found; None without any.
         held_samples: different samples that workers hold.
-        examples: the clearest slots as received, decoded; examples x inputs.
+        examples: the clearest slots as received, each dominated by another sample, decoded; examples x inputs.
         example_index: row of the pool that dominates each of them (slots in which nobody sent are none); examples.
         example_psnr_db: likeness of the two at the best scale; examples.
     """
@@ -63,6 +64,7 @@ class ListenerFindings:
     shares: PropertyInference | None
     groups_identified: int
     identified: int
+    beside: tuple[int, int] | None
     held_samples: int
     examples: NDArray[np.float32]
     example_index: NDArray[np.int64]
@@ -87,7 +89,14 @@ class ListenerFindings:
                 "looked_at": len(self.examples),
                 "identified": self.identified,
                 "p_value": self._by_chance(self.identified, len(self.examples)),
-                "psnr_db": float(np.median(self.example_psnr_db)),
+                "psnr_db": float(np.median(self.example_psnr_db)) if len(self.example_psnr_db) else 0.0,
+            },
+            "beside": None
+            if self.beside is None
+            else {
+                "looked_at": self.beside[0],
+                "identified": self.beside[1],
+                "p_value": self._by_chance(self.beside[1], self.beside[0]),
             },
         }
 
@@ -100,24 +109,23 @@ def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> Listen
         held: the data, not encoded.
         decoder: from what is sent to what is held.
     """
-    labels = view.received[:, view.inputs :].double().cpu().numpy() / view.scale[view.inputs :]
-    mixtures = view.received[:, : view.inputs] / float(view.scale[0])
-    slot_dominating = row_dominating = _dominating(view)
-    if view.by_class is not None:
-        mixtures, row_dominating = view.by_class, _dominating(view, by_class=True)[: len(view.by_class)]
-    heard = _Heard(
-        mixtures=mixtures,
-        dominating_worker=row_dominating,
-        clearness=(mixtures - mixtures.mean(dim=0)).square().sum(dim=1),
-    )
+    labels, mixtures = view.labels.double().cpu().numpy(), view.released
+    by_class = len(labels[0]) == 0
+    dominating = _dominating(view, by_class=by_class)[: len(mixtures)]
+    weights = view.matrix.weights.repeat(view.dataset.label_dim if by_class else 1)
+    label_weight = view.transmission.scenario.workers.label_weight if by_class else 1.0
+    noise_energy = mixtures.shape[1] / np.maximum(weights[: len(mixtures)] * label_weight**2, _TINY)
+    heard = _Heard(mixtures=mixtures, dominating_worker=dominating, noise_energy=noise_energy)
     true_labels = view.dataset.train_labels[view.held_index]
     return _attack(
         heard,
         view,
         held,
         decoder,
-        slot_labels=infer_slot_labels(labels, np.where(slot_dominating >= 0, true_labels[slot_dominating], -1)),
-        shares=_shares(labels, view, slot_weights=_label_weights(view), known_scale=True),
+        slot_labels=None
+        if by_class
+        else infer_slot_labels(labels, np.where(dominating >= 0, true_labels[dominating], -1)),
+        shares=None if by_class else _shares(labels, view, slot_weights=_label_weights(view), known_scale=True),
     )
 
 
@@ -141,9 +149,7 @@ def attack_as_eavesdropper(
     has_labels = labels.shape[1] > 0
     findings = _attack(
         _Heard(
-            mixtures=heard.inputs,
-            dominating_worker=loudest,
-            clearness=heard.received.abs().square().sum(dim=1),
+            mixtures=heard.inputs, dominating_worker=loudest, noise_energy=None, beside=heard.listener.beside_worker
         ),
         view,
         held,
@@ -161,12 +167,25 @@ class _Heard:
     Attributes:
         mixtures: slots x inputs, real or complex.
         dominating_worker: who is strongest in each, -1 for nobody; slots.
-        clearness: how much a slot promises; slots.
+        noise_energy: expected ||noise||^2 of each, where slots differ in it; slots.
+        beside: the worker that somebody stands beside; -1 for none.
     """
 
     mixtures: torch.Tensor
     dominating_worker: NDArray[np.int64]
-    clearness: torch.Tensor
+    noise_energy: NDArray[np.float64] | None
+    beside: int = -1
+
+    @property
+    def promise(self) -> torch.Tensor:
+        """How much energy of a slot is not along the mean of all, over that of its noise; slots.
+
+        A mixture of many is like the mean in some scale; one sample alone is not.
+        """
+        mean: torch.Tensor = unit_length(self.mixtures.mean(dim=0, keepdim=True))[0]
+        along = (self.mixtures @ mean.conj()).abs().square()
+        away: torch.Tensor = self.mixtures.abs().square().sum(dim=1) - along
+        return away if self.noise_energy is None else away / torch.from_numpy(self.noise_energy).to(away)
 
 
 def _attack(
@@ -184,8 +203,10 @@ def _attack(
     everyone = np.unique(held_index)
     everything = torch.from_numpy(sent.train_inputs[everyone]).to(device)
     decoys = torch.from_numpy(_decoys(sent, everyone)).to(device)
-    looked_at = purest_slots(mixtures, SLOTS_COMPARED)
-    chosen = mixtures[torch.from_numpy(looked_at).to(device)]
+    promise = heard.promise.masked_fill(torch.from_numpy(dominating < 0).to(device), -torch.inf)
+    order = promise.argsort(descending=True)
+    looked_at = order[:SLOTS_COMPARED].cpu().numpy()
+    chosen = mixtures[order[:SLOTS_COMPARED]]
     # Few mixtures do not tell what mixtures have in common; public samples do, about.
     whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
     candidates = _candidates(everyone, seed)
@@ -198,13 +219,12 @@ def _attack(
         dominating=np.where(dominating >= 0, place[dominating], -1)[looked_at],
         whitening=whitening,
     )
-    unmixed = unmix(mixtures, most_slots=SLOTS_UNMIXED, seed=seed) if len(mixtures) >= _FEW_SLOTS else None
+    purest = chosen[:SLOTS_UNMIXED]
+    unmixed = unmix(purest, most_slots=SLOTS_UNMIXED, seed=seed) if len(mixtures) >= _FEW_SLOTS else None
     estimates = mixtures.real[:0] if unmixed is None else unmixed.estimates
-    groups = np.zeros(0, dtype=np.int64) if unmixed is None else _dominating_groups(unmixed, dominating)
-    # A slot in which nobody sent holds no sample to be compared with.
-    clearness = heard.clearness.masked_fill(torch.from_numpy(dominating < 0).to(device), -torch.inf)
-    clearest = clearness.topk(min(EXAMPLES, int((dominating >= 0).sum()))).indices
-    clear, example_index = mixtures[clearest], dominating[clearest.cpu().numpy()]
+    groups = np.zeros(0, dtype=np.int64) if unmixed is None else _dominating_groups(unmixed, dominating[looked_at])
+    clearest = _first_of_each(looked_at, dominating)[:EXAMPLES]
+    clear, example_index = mixtures[torch.from_numpy(clearest).to(device)], dominating[clearest]
     truth = torch.from_numpy(sent.train_inputs[example_index]).to(device)
     single = align_phase(clear) if clear.is_complex() else clear
     if input_range(view.transmission.scenario.workers)[0] < 0.0:  # its sum does not tell which way round it is
@@ -216,11 +236,34 @@ def _attack(
         shares=shares,
         groups_identified=int((everyone[_most_alike(estimates, everything, whitening)] == groups).sum()),
         identified=int((everyone[_most_alike(clear, everything, whitening)] == example_index).sum()),
+        beside=_identify_beside(heard, dominating, everyone, everything, whitening),
         held_samples=len(everyone),
         examples=decoder.decode(_as_bright(single, truth).cpu().numpy()),
         example_index=example_index,
         example_psnr_db=fitted_psnr_db(single, truth).cpu().numpy(),
     )
+
+
+def _first_of_each(slots: NDArray[np.int64], dominating: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return of every sample the first slot that it dominates, in the order given, none for nobody; slots."""
+    sent = slots[dominating[slots] >= 0]
+    _, first = np.unique(dominating[sent], return_index=True)
+    return np.asarray(sent[np.sort(first)])
+
+
+def _identify_beside(
+    heard: _Heard,
+    dominating: NDArray[np.int64],
+    everyone: NDArray[np.int64],
+    everything: torch.Tensor,
+    whitening: torch.Tensor,
+) -> tuple[int, int] | None:
+    """Return in how many slots the worker nearby was loudest, and in how many of them its sample is found."""
+    if heard.beside < 0:
+        return None
+    slots = np.flatnonzero(heard.dominating_worker == heard.beside)
+    found = _most_alike(heard.mixtures[torch.from_numpy(slots).to(heard.mixtures.device)], everything, whitening)
+    return len(slots), int((everyone[found] == dominating[slots]).sum())
 
 
 def _shares(
@@ -248,7 +291,7 @@ def _dominating(view: ServerView, *, by_class: bool = False) -> NDArray[np.int64
         seat = ratios.argmax(axis=1)[:, None]
         worker, share = (np.take_along_axis(part, seat, axis=1)[:, 0] for part in (scheduled, ratios))
         parts.append(np.where(share > 0.0, worker, -1))
-        if by_class and sum(map(len, parts)) >= len(view.by_class if view.by_class is not None else ()):
+        if by_class and sum(map(len, parts)) >= len(view.released):
             break
     return np.concatenate(parts)
 
@@ -294,7 +337,7 @@ def _type_of(mixtures: torch.Tensor, samples: torch.Tensor) -> torch.dtype:
 
 def _label_weights(view: ServerView) -> NDArray[np.float64]:
     """Return 1 / variance of a slot's labels about the population's shares: its noise, and who was drawn; slots."""
-    noise = 1.0 / np.maximum(view.matrix.weights, _TINY) / view.scale[-1] ** 2
+    noise = 1.0 / np.maximum(view.matrix.weights, _TINY) / view.transmission.scenario.workers.label_weight**2
     return np.asarray(1.0 / (noise + np.concatenate([np.square(each.ratios).sum(axis=1) for each in view.draws])))
 
 

@@ -25,8 +25,16 @@ from airmixml.radio.rehearsal import rehearse
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.attack.cases import Case
-from airmixml.study.attack.parts import LISTENERS, PARTS, Attacker, Part, PartStore
-from airmixml.study.attack.verdict import ADVERSARIES, GRADES, grade_listener, grade_server, verdict_of, worst_grade
+from airmixml.study.attack.parts import LISTENERS, PARTS, Attacker, Part, PartStore, part_refusal
+from airmixml.study.attack.verdict import (
+    ADVERSARIES,
+    GRADES,
+    grade_listener,
+    grade_server,
+    server_share,
+    verdict_of,
+    worst_grade,
+)
 from airmixml.study.attack.writing import write_attack
 from airmixml.study.experiment import identity_of
 from airmixml.study.files import writing_to
@@ -89,6 +97,7 @@ def attack(
         cases = [Case(label=cases.name, scenario=cases)]
     for case in cases:
         check_privacy_target(case.scenario)
+        _check_any_fits(case, parts)
     first = cases[0].scenario
     identity = {
         **identity_of(first),
@@ -125,6 +134,14 @@ def attack(
     return metrics
 
 
+def _check_any_fits(case: Case, parts: Sequence[str]) -> None:
+    """Refuse a setting that none of the attacks fits: what was not attacked must not look hidden."""
+    refusals = {name: part_refusal(name, case.scenario) for name in parts}
+    if all(refusals.values()):
+        why = "; ".join(f"{name} ({why})" for name, why in refusals.items())
+        raise ScenarioError(f"--attacks: none fits {case.label}: {why}; choose others of {', '.join(PARTS)}")
+
+
 def _attack_all(
     cases: Sequence[Case], parts: Sequence[str], store: PartStore, examples: NDArray[np.int64], means: _Means
 ) -> list[tuple[dict[str, Part], dict[str, str]]]:
@@ -144,7 +161,7 @@ def _attack_all(
         refused: dict[str, str] = {}
         for place, name in enumerate(parts):
             means.progress("attacks", number * len(parts) + place, len(cases) * len(parts))
-            refusal = attacker.refusal(name)
+            refusal = part_refusal(name, case.scenario)
             if refusal:
                 refused[name] = refusal
                 continue
@@ -205,9 +222,8 @@ def _result(case: Case, found: dict[str, Part], refused: dict[str, str], claims:
     methods = {name: found[name].figures for name in RECONSTRUCTIONS if name in found}
     server = None
     if methods:
-        best = max(methods, key=lambda name: methods[name]["beyond_guessing"])
-        grade = max((grade_server(figures) for figures in methods.values()), key=GRADES.index)
-        server = {"best": best, "grade": grade, "methods": methods}
+        best = max(methods, key=lambda name: (GRADES.index(grade_server(methods[name])), server_share(methods[name])))
+        server = {"best": best, "grade": grade_server(methods[best]), "methods": methods}
     listeners = {
         name: {**found[name].figures, "grade": grade_listener(found[name].figures)} if name in found else None
         for name in LISTENERS

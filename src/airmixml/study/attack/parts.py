@@ -28,7 +28,7 @@ from airmixml.scenario import Scenario, Speed
 from airmixml.study.files import write_bytes
 from airmixml.workers import DataSet
 
-__all__ = ["LISTENERS", "PARTS", "Attacker", "Part", "PartStore"]
+__all__ = ["LISTENERS", "PARTS", "Attacker", "Part", "PartStore", "part_refusal"]
 
 LISTENERS: Final = ("release", "eavesdropper")
 PARTS: Final = (*RECONSTRUCTIONS, *LISTENERS)
@@ -118,10 +118,6 @@ class Attacker:
             self.progress("reader", 1, 1)
         return self.readers[key]
 
-    def refusal(self, name: str) -> str:
-        """Return why a part cannot be run on this setting; empty if it can."""
-        return reconstruction_refusal(name, self.scenario.workers) if name in RECONSTRUCTIONS else ""
-
     def run(self, name: str) -> Part:
         """Run one part."""
         started = time.perf_counter()
@@ -161,6 +157,11 @@ class Attacker:
             figures["beside_worker"] = heard.listener.beside_worker
         originals = self._held.train_inputs[found.example_index]
         return Part(figures=figures, arrays={"originals": originals, "examples": found.examples})
+
+
+def part_refusal(name: str, scenario: Scenario) -> str:
+    """Return why an attack does not fit a scenario; empty if it does."""
+    return reconstruction_refusal(name, scenario.workers) if name in RECONSTRUCTIONS else ""
 
 
 def _holders(samples: NDArray[np.int64], held_index: NDArray[np.int64]) -> NDArray[np.int64]:

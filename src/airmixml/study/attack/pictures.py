@@ -129,11 +129,13 @@ def _listener_cells(case: dict[str, Any], by_name: dict[str, Part]) -> tuple[_Ce
 
 
 def _listener_cell(case: dict[str, Any], part: Part, name: str) -> _Cell:
-    clearest, claimed = case[name]["clearest_slots"], epsilon_text(case["claimed"][name])
+    figures, claimed = case[name], epsilon_text(case["claimed"][name])
+    clearest, beside = figures["clearest_slots"], figures["beside"]
+    nearby = "" if beside is None else f", its neighbour in {beside['identified']} of {beside['looked_at']} slots"
     return _Cell(
         samples=part.arrays["examples"][:_LISTENER_IMAGES],
         truth=part.arrays["originals"][:_LISTENER_IMAGES],
-        text=f"ε {claimed} · {clearest['identified']} of {clearest['looked_at']} clearest slots identified",
+        text=f"ε {claimed} · names {clearest['identified']} of {clearest['looked_at']} workers{nearby}",
         grade=case[name]["grade"],
     )
 

@@ -12,8 +12,8 @@ from airmixml.study.attack.verdict import ADVERSARIES
 __all__ = ["attack_csv", "attack_markdown", "epsilon_text", "listener_cells", "server_cells"]
 
 NONE: Final = "–"
-SERVER_COLUMNS: Final = ("PSNR", "SSIM", "read", "label")
-LISTENER_COLUMNS: Final = ("AUC", "hits", "clearest", "unmixed", "classes")
+SERVER_COLUMNS: Final = ("PSNR", "SSIM", "copied", "read", "label")
+LISTENER_COLUMNS: Final = ("AUC", "hits", "clearest", "unmixed", "beside", "classes")
 
 
 def epsilon_text(epsilon: float | None) -> str:
@@ -29,6 +29,7 @@ def server_cells(figures: dict[str, Any]) -> tuple[str, ...]:
     return (
         f"{figures['psnr_db']['median']:.1f} dB",
         NONE if ssim is None else f"{ssim['median']:.2f}",
+        f"{100 * figures['copied_share']:.1f} %",
         f"{100 * figures['recognised_share']:.1f} %",
         f"{100 * figures['labels']['accuracy']:.1f} %",
     )
@@ -36,14 +37,15 @@ def server_cells(figures: dict[str, Any]) -> tuple[str, ...]:
 
 def listener_cells(figures: dict[str, Any]) -> tuple[str, ...]:
     """Return the texts of one attack without a schedule, in the order of ``LISTENER_COLUMNS``."""
-    linkage, clearest, unmixing, shares = (
-        figures[name] for name in ("linkage", "clearest_slots", "unmixing", "shares")
+    linkage, clearest, unmixing, beside, shares = (
+        figures[name] for name in ("linkage", "clearest_slots", "unmixing", "beside", "shares")
     )
     return (
         f"{linkage['auc']:.2f}",
         f"{100 * linkage['hit_rate']:.1f} %",
         f"{clearest['identified']} of {clearest['looked_at']}",
         f"{unmixing['identified']:,} of {unmixing['estimates']:,}",
+        NONE if beside is None else f"{beside['identified']} of {beside['looked_at']}",
         NONE if shares is None else f"{100 * shares['distance']:.1f} %",
     )
 
@@ -78,15 +80,29 @@ def attack_markdown(metrics: dict[str, Any]) -> str:
 
 
 _SERVER_NOTE: Final = (
-    "PSNR and SSIM are of the median worker. *read*: a classifier trained on public samples reads the right class from "
-    "the recovered sample; *label*: the label symbols give it away. Always naming the most frequent class is right in "
-    "{guessing}."
+    "PSNR and SSIM are of the median worker. *copied*: the error is a tenth of that of the public mean, or less; "
+    "*read*: a classifier trained on public samples reads the right class from the recovered sample; *label*: the label "
+    "symbols give it away. Always naming the most frequent class is right in {guessing}. Which method did best is judged "
+    "with the truth at hand."
+)
+_LISTENER_NOTE, ""]
+    left_out = [f"- {case['label']}, {name}: {why}" for case in cases for name, why in case["left_out"].items()]
+    return "\n".join([*lines, *(["Left out:", "", *left_out, ""] if left_out else [])])
+
+
+_SERVER_NOTE: Final = (
+    "PSNR and SSIM are of the median worker. *copied*: the error is a tenth of that of the public mean, or less. *read*: "
+    "a classifier trained on public samples reads the right class from the recovered sample; *label*: the label symbols "
+    "give it away. Always naming the most frequent class is right in {guessing}. Which method did best is judged with "
+    "the truth at hand."
 )
 _LISTENER_NOTE: Final = (
-    "*AUC*: samples that workers hold told from samples that nobody holds, by their nearest mixture (0.5 is "
-    "guessing); *hits*: of the held ones, at 1 % false alarms; *clearest* slots and *unmixed* groups of slots: in how "
-    "many the right sample is found among all that are held; *classes*: error of the class shares of the whole "
-    "population (total variation), which privacy of one worker does not hide."
+    "*AUC*: samples that workers hold told from samples that nobody holds, by their nearest mixture (0.5 is guessing); "
+    "*hits*: of the held ones, at 1 % false alarms; *clearest*: of the workers whose slots are clearest, how many are "
+    "found among all that are held; *unmixed*: groups of slots that lead to the right sample; *beside*: slots in which "
+    "the worker next to the eavesdropper was loudest, and was found; *classes*: error of the class shares of the whole "
+    "population (total variation), which privacy of one worker does not hide. In the picture, received samples are "
+    "shown as bright as the original, and the right way round."
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["ADVERSARIES", "GRADES", "grade_listener", "grade_server", "verdict_of", "worst_grade"]
+__all__ = ["ADVERSARIES", "GRADES", "grade_listener", "grade_server", "server_share", "verdict_of", "worst_grade"]
 
 ADVERSARIES: Final = ("server", "release", "eavesdropper")
 GRADES: Final = ("hidden", "leaks", "exposed")
@@ -12,30 +12,50 @@ GRADES: Final = ("hidden", "leaks", "exposed")
 _LEAK: Final = 0.05
 _EXPOSED: Final = 0.5
 _CHANCE_ALONE: Final = 1e-4
+# A single sample among all that are held may be named by chance once in as many.
+_NAMED_BY_CHANCE: Final = 1e-3
 _BEYOND_DOUBT: Final = 5.0
 
 
+def server_share(found: dict[str, Any]) -> float:
+    """Return how much one method gave away: the largest of what it read, inferred, copied and saw, beyond chance."""
+    return max(_read(found), _inferred(found), _copied(found), float(found["explained"]))
+
+
 def grade_server(found: dict[str, Any]) -> str:
-    """Grade what the server reads from samples or labels beyond chance, or sees of samples that it cannot read."""
-    read = found["beyond_guessing"] if found["p_value"] < _CHANCE_ALONE else 0.0
-    inferred = found["labels_beyond_guessing"] if found["labels"]["p_value"] < _CHANCE_ALONE else 0.0
-    share = max(read, inferred, found["explained"])
-    return "exposed" if share >= _EXPOSED else "leaks" if share >= _LEAK else "hidden"
+    """Grade one method of the server. Copies of a few workers are a leak, however many others there are."""
+    share = server_share(found)
+    return "exposed" if share >= _EXPOSED else "leaks" if share >= _LEAK or _copied(found) else "hidden"
+
+
+def _read(found: dict[str, Any]) -> float:
+    return float(found["beyond_guessing"]) if found["p_value"] < _CHANCE_ALONE else 0.0
+
+
+def _inferred(found: dict[str, Any]) -> float:
+    return float(found["labels_beyond_guessing"]) if found["labels"]["p_value"] < _CHANCE_ALONE else 0.0
+
+
+def _copied(found: dict[str, Any]) -> float:
+    return float(found["copied_share"]) if found["copied_p_value"] < _CHANCE_ALONE else 0.0
 
 
 def grade_listener(found: dict[str, Any]) -> str:
-    """Grade what nearest neighbours and unmixing find without a schedule."""
-    clearest, hits = found["clearest_slots"], _hits(found)
+    """Grade what nearest neighbours and unmixing find without a schedule, of all workers or of one nearby."""
+    clearest, hits, beside = found["clearest_slots"], _hits(found), found.get("beside")
     identified, groups = _beyond_chance(clearest), _beyond_chance(found["unmixing"])
-    if hits >= _EXPOSED or identified >= _EXPOSED * clearest["looked_at"]:
+    nearby = _beyond_chance(beside) if beside else 0
+    if hits >= _EXPOSED or identified >= _EXPOSED * max(clearest["looked_at"], 1):
         return "exposed"
-    return "leaks" if hits >= _LEAK or identified or groups else "hidden"
+    if beside and nearby and nearby >= _EXPOSED * beside["looked_at"]:
+        return "exposed"
+    return "leaks" if hits >= _LEAK or identified or groups or nearby or _renamed(found) >= _LEAK else "hidden"
 
 
 def worst_grade(result: dict[str, Any]) -> str:
     """Return the worst grade over all adversaries that attacked."""
-    grades = [result[name]["grade"] for name in ADVERSARIES if result[name] is not None]
-    return max(grades, key=GRADES.index, default="hidden")
+    grades: list[str] = [result[name]["grade"] for name in ADVERSARIES if result[name] is not None]
+    return max(grades, key=GRADES.index)
 
 
 def verdict_of(result: dict[str, Any]) -> str:
@@ -53,34 +73,44 @@ def verdict_of(result: dict[str, Any]) -> str:
 
 def _server_in_words(server: dict[str, Any], workers: int) -> str:
     best = server["methods"][server["best"]]
-    share, labels = best["recognised_share"], best["labels"]["accuracy"]
-    guessing = f"guessing gets {100 * best['guessing']:.0f} %"
+    guessing, reads = f"guessing gets {100 * best['guessing']:.0f} %", f"{100 * best['recognised_share']:.0f} %"
     if server["grade"] == "hidden":
-        return f"the server reads samples no better than by guessing ({100 * share:.0f} % right; {guessing})"
-    also = f", and infers {100 * labels:.0f} % of the labels" if labels > share + 0.01 else ""
-    explained = max(figures["explained"] for figures in server["methods"].values())
-    if explained >= _LEAK and (best["beyond_guessing"] < _LEAK or best["p_value"] >= _CHANCE_ALONE):
-        also += f", and sees {100 * explained:.0f} % of what sets samples apart"
-    return f"the server reads {best['recognised']:,} of {workers:,} samples ({100 * share:.0f} %; {guessing}){also}"
+        return f"the server reads samples no better than by guessing ({reads} right; {guessing})"
+    told = [f"reads {best['recognised']:,} of {workers:,} samples ({reads}; {guessing})"]
+    if _copied(best):
+        told.append(f"copies {best['copied']:,} of them")
+    if _inferred(best) > _read(best) + 0.01:
+        told.append(f"infers {100 * best['labels']['accuracy']:.0f} % of the labels")
+    if len(told) == 1 and _read(best) < _LEAK:
+        told.append(f"sees {100 * best['explained']:.0f} % of what sets samples apart")
+    return f"the server {_listed(told)}"
 
 
 def _listener_in_words(found: dict[str, Any], who: str) -> str:
     if found["grade"] == "hidden":
         return f"{who} finds nobody's sample"
-    clearest, unmixing = found["clearest_slots"], found["unmixing"]
+    clearest, unmixing, beside = found["clearest_slots"], found["unmixing"], found.get("beside")
     told = []
+    if beside and _beyond_chance(beside):
+        told.append(f"knows its sample in {beside['identified']} of {beside['looked_at']} slots")
     if _beyond_chance(clearest):
-        told.append(f"knows whose sample is in {clearest['identified']} of the {clearest['looked_at']} clearest slots")
+        told.append(f"names the sample of {clearest['identified']} of the {clearest['looked_at']} clearest workers")
     if unmixed := _beyond_chance(unmixing):
         told.append(f"unmixes {unmixed:,} sample{'s' if unmixed > 1 else ''}")
     if _hits(found) >= _LEAK:
         told.append(f"can tell of {100 * found['linkage']['hit_rate']:.0f} % of the samples that they took part")
-    return f"{who} {' and '.join(told)}"
+    if not told:
+        told.append(f"names the sample in {100 * found['linkage']['reidentified']:.0f} % of the slots")
+    return f"{who} {_listed(told)}"
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _beyond_chance(found: dict[str, Any]) -> int:
     """Return how many were identified; 0 where that may be chance."""
-    return int(found["identified"]) if found["p_value"] < _CHANCE_ALONE else 0
+    return int(found["identified"]) if found["p_value"] < _NAMED_BY_CHANCE else 0
 
 
 def _hits(found: dict[str, Any]) -> float:
@@ -89,3 +119,9 @@ def _hits(found: dict[str, Any]) -> float:
     by_chance = linkage["false_positive_rate"]
     told_apart = abs(linkage["auc"] - 0.5) > _BEYOND_DOUBT * linkage["auc_chance_deviation"]
     return float((linkage["hit_rate"] - by_chance) / (1.0 - by_chance)) if told_apart else 0.0
+
+
+def _renamed(found: dict[str, Any]) -> float:
+    """Return the share of slots whose sample is named among the candidates, beyond chance."""
+    linkage = found["linkage"]
+    return float(linkage["reidentified"] - _BEYOND_DOUBT * linkage["reidentified_chance"])
