@@ -83,7 +83,7 @@ def test_the_worker_heard_worst_is_found_as_well_as_a_dense_solver_finds_it() ->
     exact = np.linalg.lstsq(dense_of(view) * root, view.received.double().numpy() * root, rcond=None)[0]
     inputs, _ = originals_of(view)
     ours = peak_signal_to_noise_db(inputs, reconstruct(view, "least-squares").inputs)
-    theirs = peak_signal_to_noise_db(inputs, exact[:, : view.inputs].astype(np.float32))
+    theirs = peak_signal_to_noise_db(inputs, exact[:, : view.dataset.input_dim].astype(np.float32))
     assert ours.min() == pytest.approx(theirs.min(), abs=1.0)
     assert np.median(ours) == pytest.approx(np.median(theirs), abs=0.5)
 
@@ -254,6 +254,6 @@ def test_a_run_in_which_nobody_sent_is_refused() -> None:
 
 def test_numbers_of_samples_carry_the_weight_of_their_symbols() -> None:
     view = watch(LOUD.with_overrides(*CLIP, "workers.label_weight=0.2"))
-    numbers = view.numbers_of(np.array([[0.1, 0.2, 0.3, 0.4]], np.float32), np.array([2]))
+    numbers = view.layout.numbers_of(np.array([[0.1, 0.2, 0.3, 0.4]], np.float32), np.array([2]))
     np.testing.assert_allclose(numbers, [[0.1, 0.2, 0.3, 0.4, 0.0, 0.0, 0.2]], rtol=1e-6)
     assert view.received.dtype == torch.float32

@@ -38,7 +38,7 @@ def test_repeated_samples_under_noise_come_out_cleaner_than_any_slot() -> None:
     chosen = np.random.default_rng(3).integers(WORKERS, size=SLOTS)
     mixtures = PRIVATE[chosen] + 0.05 * noise_of((SLOTS, D), 4)
     found = unmix(mixtures)
-    judged = judge_recovery(found.estimates, PRIVATE, PUBLIC, threshold_db=28.0)
+    judged = judge_recovery(found.estimates, PRIVATE, PUBLIC, gain_db=12.0)
     grouped = found.group_of_slot >= 0
     assert grouped.mean() > 0.95
     # All slots of a group are of one sample.
@@ -74,7 +74,7 @@ def test_a_dominating_sample_among_others_is_found() -> None:
     rng = np.random.default_rng(8)
     chosen = rng.integers(WORKERS, size=(SLOTS, 8))
     mixtures = 0.9 * PRIVATE[chosen[:, 0]] + 0.1 * PRIVATE[torch.from_numpy(chosen[:, 1:])].mean(dim=1)
-    judged = judge_recovery(unmix(mixtures).estimates, PRIVATE, PUBLIC, threshold_db=30.0)
+    judged = judge_recovery(unmix(mixtures).estimates, PRIVATE, PUBLIC, gain_db=18.0)
     assert judged.recovered_samples > 0.9 * len(np.unique(chosen[:, 0]))
 
 

@@ -117,11 +117,22 @@ def test_attacks_by_name() -> None:
         choose_parts("")
 
 
-def server(beyond: float, labels: float, explained: float = 0.0, *, p_value: float = 0.0) -> dict[str, Any]:
+def server(
+    beyond: float,
+    labels: float,
+    explained: float = 0.0,
+    *,
+    p_value: float = 0.0,
+    copied: float = 0.0,
+    copied_p_value: float = 0.0,
+) -> dict[str, Any]:
     return {
         "beyond_guessing": beyond,
         "labels_beyond_guessing": labels,
         "explained": explained,
+        "copied": round(10 * copied),
+        "copied_share": copied,
+        "copied_p_value": copied_p_value,
         "p_value": p_value,
         "recognised": 7,
         "recognised_share": 0.7,
@@ -142,6 +153,9 @@ def server(beyond: float, labels: float, explained: float = 0.0, *, p_value: flo
         (server(0.5, 0.0), "exposed"),
         (server(0.0, 0.5), "exposed"),
         (server(0.0, 0.0, 0.5), "exposed"),
+        (server(0.0, 0.0, copied=0.001), "leaks"),  # one in a thousand, but copied
+        (server(0.0, 0.0, copied=0.9, copied_p_value=1e-4), "hidden"),
+        (server(0.0, 0.0, copied=0.5), "exposed"),
         (server(0.6, 0.6, p_value=1e-4), "hidden"),  # three right ones of four are nothing
         (server(0.6, 0.6, p_value=0.9e-4), "exposed"),
     ],
@@ -158,11 +172,21 @@ def listener(
     auc: float = 0.5,
     p_clear: float = 0.0,
     p_groups: float = 0.0,
+    beside: tuple[int, int] | None = None,
+    named: float = 0.0,
 ) -> dict[str, Any]:
     return {
+        "beside": None if beside is None else {"identified": beside[0], "looked_at": beside[1], "p_value": 0.0},
         "clearest_slots": {"identified": clear, "looked_at": 10, "p_value": p_clear},
         "unmixing": {"identified": groups, "p_value": p_groups},
-        "linkage": {"hit_rate": hits, "false_positive_rate": 0.01, "auc": auc, "auc_chance_deviation": 0.01},
+        "linkage": {
+            "hit_rate": hits,
+            "false_positive_rate": 0.01,
+            "auc": auc,
+            "auc_chance_deviation": 0.01,
+            "reidentified": named,
+            "reidentified_chance": 0.01,
+        },
     }
 
 
@@ -173,10 +197,15 @@ def listener(
         (listener(clear=1), "leaks"),
         (listener(clear=4), "leaks"),
         (listener(clear=5), "exposed"),
-        (listener(clear=10, p_clear=1e-4), "hidden"),
+        (listener(clear=10, p_clear=1e-3), "hidden"),
         (listener(groups=1), "leaks"),
         (listener(groups=500), "leaks"),
-        (listener(groups=500, p_groups=1e-4), "hidden"),
+        (listener(groups=500, p_groups=1e-3), "hidden"),
+        (listener(beside=(3, 6)), "exposed"),
+        (listener(beside=(2, 6)), "leaks"),
+        (listener(beside=(0, 6)), "hidden"),
+        (listener(named=0.099), "hidden"),  # less than five times as often as by chance, and 5 % more
+        (listener(named=0.101), "leaks"),
         (listener(hits=0.0594, auc=0.6), "hidden"),  # (0.0594 - 0.01) / 0.99 is just below 0.05
         (listener(hits=0.0596, auc=0.6), "leaks"),
         (listener(hits=0.5049, auc=0.6), "leaks"),
@@ -205,8 +234,13 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     both = result(server(0.5, 0.0), listener())
     assert worst_grade(both) == "exposed"
     assert verdict_of(both) == (
-        "EXPOSED: the server reads 7 of 10 samples (70 %; guessing gets 40 %), and infers 90 % of the labels; whoever "
-        "gets the mixtures finds nobody's sample."
+        "EXPOSED: the server reads 7 of 10 samples (70 %; guessing gets 40 %); whoever gets the mixtures finds "
+        "nobody's sample."
+    )
+    assert "infers 90 % of the labels" in verdict_of(result(server(0.1, 0.5), None))
+    assert "copies 3 of them" in verdict_of(result(server(0.1, 0.0, copied=0.3), None))
+    assert "knows its sample in 3 of 6 slots" in verdict_of(
+        {**result(None, None), "eavesdropper": {**listener(beside=(3, 6)), "grade": "exposed"}}
     )
     assert "sees 55 % of what sets samples apart" in verdict_of(result(server(0.0, 0.0, 0.55), None))
     assert verdict_of(result(server(0.0, 0.0), None)).startswith("HIDDEN: the server reads samples no better than by")
@@ -215,7 +249,7 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     assert told == "LEAKS: whoever gets the mixtures unmixes 1 sample."
     heard = {**result(None, None), "eavesdropper": {**listener(clear=3, groups=2, hits=0.2, auc=0.9), "grade": "leaks"}}
     assert verdict_of(heard) == (
-        "LEAKS: an eavesdropper 2.5 m from a worker knows whose sample is in 3 of the 10 clearest slots and unmixes 2 "
+        "LEAKS: an eavesdropper 2.5 m from a worker names the sample of 3 of the 10 clearest workers, unmixes 2 "
         "samples and can tell of 20 % of the samples that they took part."
     )
 
@@ -254,7 +288,7 @@ def test_figures_tables_and_pictures_of_two_settings(whole: tuple[dict[str, Any]
     assert all(case["verdict"] in text for case in metrics["cases"])
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert len(tables) == (2 + 6) + 2 * (2 + 2)
-    assert {line.count("|") for line in tables[:8]} == {8}
+    assert {line.count("|") for line in tables[:8]} == {9}
     head = (folder / "attack.png").read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", head[16:])

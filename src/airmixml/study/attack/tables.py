@@ -81,20 +81,9 @@ def attack_markdown(metrics: dict[str, Any]) -> str:
 
 _SERVER_NOTE: Final = (
     "PSNR and SSIM are of the median worker. *copied*: the error is a tenth of that of the public mean, or less; "
-    "*read*: a classifier trained on public samples reads the right class from the recovered sample; *label*: the label "
-    "symbols give it away. Always naming the most frequent class is right in {guessing}. Which method did best is judged "
-    "with the truth at hand."
-)
-_LISTENER_NOTE, ""]
-    left_out = [f"- {case['label']}, {name}: {why}" for case in cases for name, why in case["left_out"].items()]
-    return "\n".join([*lines, *(["Left out:", "", *left_out, ""] if left_out else [])])
-
-
-_SERVER_NOTE: Final = (
-    "PSNR and SSIM are of the median worker. *copied*: the error is a tenth of that of the public mean, or less. *read*: "
-    "a classifier trained on public samples reads the right class from the recovered sample; *label*: the label symbols "
-    "give it away. Always naming the most frequent class is right in {guessing}. Which method did best is judged with "
-    "the truth at hand."
+    "*read*: a classifier trained on public samples reads the right class from the recovered sample; *label*: the "
+    "label symbols give it away. Always naming the most frequent class is right in {guessing}. Which method did best "
+    "is judged with the truth at hand."
 )
 _LISTENER_NOTE: Final = (
     "*AUC*: samples that workers hold told from samples that nobody holds, by their nearest mixture (0.5 is guessing); "
