@@ -35,8 +35,8 @@ def solve_least_squares(
     """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients; workers x columns.
 
     Started from zero and without a ridge this tends to the solution of least norm where slots are fewer than workers.
-    Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: a worker on the
-    border may be heard ten thousand times worse than another, and would take hundreds of iterations.
+    Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: one
+    on the border may be heard ten thousand times worse than another, and would take hundreds of iterations.
 
     Args:
         matrix: A.
