@@ -165,6 +165,16 @@ def test_fewer_slots_than_workers_is_the_solution_nearest_to_the_public_mean() -
     np.testing.assert_allclose(numbers[never], np.tile(public, (len(never), 1)), atol=1e-5)
 
 
+def test_at_full_power_the_prior_adds_nothing_to_fewer_slots_than_workers() -> None:
+    view = watch(LOUD.with_overrides("workers.count=400", "radio.slots=200"))
+    inputs, _ = originals_of(view)
+    # Every direction has the same design matrix: without noise the posterior mean is the solution of least norm.
+    errors = [
+        float(np.square(reconstruct(view, method).inputs - inputs).mean()) for method in ("least-squares", "prior")
+    ]
+    assert errors[1] == pytest.approx(errors[0], rel=0.01)
+
+
 @pytest.mark.parametrize("method", RECONSTRUCTIONS)
 @pytest.mark.parametrize("watts", [1e-20, 1e-40, 1e-60])
 def test_without_power_nothing_is_better_than_guessing(method: str, watts: float) -> None:

@@ -35,8 +35,8 @@ def solve_least_squares(
     """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients; workers x columns.
 
     Started from zero and without a ridge this tends to the solution of least norm where slots are fewer than workers.
-    Elsewhere there is but one solution, and steps are made in units of how well each worker was heard: a worker on the
-    border may be heard ten thousand times worse than another, and would take hundreds of iterations.
+    Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: one
+    on the border may be heard ten thousand times worse than another, and would take hundreds of iterations.
 
     Args:
         matrix: A.
@@ -90,8 +90,8 @@ def solve_least_squares(
 
 
 def _units(matrix: MixingMatrix, ridge: torch.Tensor, strength: float, device: torch.device) -> torch.Tensor:
-    """Return 1 / diagonal of the normal equations where they have one solution, else 1; broadcasts to the samples."""
-    if matrix.slots < matrix.workers and not bool((ridge > 0.0).all()):
+    """Return 1 / diagonal of the normal equations where slots are enough, else 1; broadcasts to the samples."""
+    if matrix.slots < matrix.workers:  # a weak ridge would take long to bring back what other units let stray
         return torch.ones((1, 1), device=device)
     heard = torch.from_numpy(matrix.heard / strength).float().to(device)[:, None]
     diagonal = heard + ridge if bool((ridge > 0.0).any()) else heard
