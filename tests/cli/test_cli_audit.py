@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml import Scenario
+from airmixml import Scenario, ScenarioError
 from airmixml.attacks.audit import fault_named
 from airmixml.study.audit import audit
 
@@ -122,7 +123,7 @@ def test_a_fault_is_caught(airmix: Airmix) -> None:
     assert found["verdict"].startswith("CAUGHT: ")
     assert found["epsilon_lower"] > found["epsilon_claimed"]
     assert found["noise_check"]["passed"] is False
-    assert "the noise of a real run has 0.5" in found["verdict"]
+    assert "the noise of a real run has 0.496 of the stated deviation" in found["verdict"]
 
 
 def test_an_alarm_has_an_exit_code(tmp_path: Path) -> None:
@@ -174,12 +175,8 @@ def test_kill_9_half_way(airmix: Airmix, small_audit: tuple[dict[str, Any], Path
     ("arguments", "line"),
     [
         (("--adversary", "eavesdropper"), "--adversary = 'eavesdropper': must be one of release, server, both"),
-        (("--adjacency", "add-one"), "adjacency = 'add-one': must be one of replace-one, remove-one"),
         (("--trials", "10"), "trials = 10: must be at least 100"),
-        (("--canaries", "-1"), "canaries = -1: must be at least 0"),
-        (("--confidence", "1"), "confidence = 1: must be at least 0.5 and below 1"),
         (("--fault", "halfnoise"), "--fault = 'halfnoise': must be one of half-noise,"),
-        (("--fault", "schedule-revealed", "--adversary", "server"), "the server knows the schedule anyway"),
         (("--set", "radio.slots=0"), "radio.slots = 0"),
         (("--force",), "--force: replaces the folder --out"),
         (("--out", "x.partial"), "cannot be a run folder"),
@@ -187,6 +184,36 @@ def test_kill_9_half_way(airmix: Airmix, small_audit: tuple[dict[str, Any], Path
 )
 def test_mistakes(arguments: tuple[str, ...], line: str, refused: Callable[..., str]) -> None:
     assert line in refused(*SMALL, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"adversaries": ("eavesdropper",)}, "adversary = 'eavesdropper': must be release, server or both"),
+        ({"adjacency": "add-one"}, "adjacency = 'add-one': must be one of replace-one, remove-one"),
+        ({"canaries": -1}, "canaries = -1: must be at least 0"),
+        ({"confidence": 1.0}, "confidence = 1: must be at least 0.5 and below 1"),
+        (
+            {"adversaries": ("server",), "fault": fault_named("schedule-revealed")},
+            "the server knows the schedule anyway",
+        ),
+    ],
+)
+def test_mistakes_from_python(options: dict[str, Any], line: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=re.escape(line)):
+        audit(Scenario.preset("private-iris"), out=tmp_path / "a", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_claim_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airmixml.attacks.audit import Claim, auditor
+
+    nothing = [Claim(accountant="pld", epsilon=None, why="no finite epsilon holds")]
+    monkeypatch.setattr(auditor, "claims_of", lambda *_arguments: nothing)
+    scenario = Scenario.preset("private-iris")
+    found = audit(scenario, out=tmp_path / "a", adversaries=("server",), trials=1000, canaries=0)
+    assert (found["caught"], found["epsilon_claimed"]) == (False, None)
+    assert found["verdict"].startswith("NO CLAIM: nothing could be refuted; the best attack by the server found ")
 
 
 def test_from_python(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from airmixml.attacks.audit.bounds import (
     clopper_pearson_epsilon,
     gaussian_epsilon_lower,
@@ -18,6 +20,7 @@ from airmixml.attacks.audit.findings import Audit, LowerBound
 from airmixml.attacks.audit.noise_check import NoiseCheck
 from airmixml.attacks.audit.one_run import OneRun
 from airmixml.attacks.audit.trials import Trials
+from airmixml.errors import ScenarioError
 from airmixml.privacy import gaussian_epsilon
 
 __all__ = ["COUNTING", "bounds_of", "shows_little", "why_far_below"]
@@ -60,6 +63,8 @@ def bounds_of(
     shares = () if one_run is None else one_run_shares(len(one_run.coins), delta, 1.0 - spared)
     each = 1.0 - failure / (methods + bool(shares))
     scores = trials.scores_in, trials.scores_out
+    if any(np.isnan(found).any() for found in (*scores, *([] if one_run is None else [one_run.scores]))):
+        raise ScenarioError("the scores of an attack are not all numbers, so nothing can be said; lower the power")
     counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
 
     def bound(method: str, epsilon: float | None, assumes: str, detail: str = counted) -> LowerBound:

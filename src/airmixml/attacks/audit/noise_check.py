@@ -31,7 +31,7 @@ __all__ = ["CHECKS", "NoiseCheck", "NoiseMeter", "heard_of", "noise_of_a_run", "
 
 # Each may fail by chance, so each takes its part of the failure probability: level, quietest, repeated, shape.
 CHECKS: Final = 4
-# Half a unit in the last place of float32, beside the noise: a slot is left out where rounding is more than this.
+# A slot is left out where half a unit in the last place of its float32 signal is more than this part of the noise.
 _HALF_UNIT: Final = 2.0**-24
 _MOST_ROUNDING: Final = 0.01
 _NUMBERS_AT_ONCE: Final = 1 << 22
@@ -46,7 +46,7 @@ _STAGE: Final = "noise of a run"
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseCheck:
-    """What the noise of one real run is like, over what is stated.
+    """What the noise of a real run is like, over what is stated.
 
     Attributes:
         runs: with which the noise was measured, the first with the scenario's seed.
@@ -154,6 +154,8 @@ class NoiseMeter:
         with np.errstate(invalid="ignore"):
             used = np.isfinite(amplitude) & (amplitude > 0.0) & (_HALF_UNIT * loudest * amplitude <= _MOST_ROUNDING)
         noise = ((received - clean) * torch.from_numpy(amplitude)[:, None])[torch.from_numpy(used)]
+        if not bool(torch.isfinite(noise).all()):  # what is no number hides nothing that can be relied on
+            noise, self._least_of_slots = torch.nan_to_num(noise, 0.0, 0.0, 0.0), 0.0
         squares = noise.square()
         slot_squares = squares.sum(dim=1)
         grouped = np.zeros((len(used), self._groups))
