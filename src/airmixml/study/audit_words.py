@@ -67,7 +67,8 @@ def _in_words(each: Audit) -> str:
 def audit_table(result: dict[str, Any]) -> str:
     """Return everything that was found as a page of Markdown."""
     lines = [f"# Audit of {result['name']}, seed {result['seed']}", "", result["verdict"], ""]
-    lines += [f"{noise_in_words(result['noise_check']).capitalize()}.", ""]
+    noise = noise_in_words(result["noise_check"])
+    lines += [f"{noise[0].upper()}{noise[1:]}.", ""]
     for found in result["audits"]:
         lines += [
             f"## {found['adversary']}: {found['adjacency']}, delta {found['delta']:g}",
