@@ -34,7 +34,9 @@ def audit_command(
     ] = None,
     trials: Annotated[int, typer.Option(help="Trials for each adversary, half of them with the canary.")] = 10_000,
     canaries: Annotated[int, typer.Option(help="Most canaries in one real run (0: no such run).")] = 1000,
-    confidence: Annotated[float, typer.Option(help="Confidence of all lower bounds together.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence of all lower bounds on all adversaries together.")
+    ] = 0.95,
     fault: Annotated[
         str | None,
         typer.Option(help="Break it on purpose: half-noise, wrong-sensitivity or schedule-revealed."),
