@@ -18,9 +18,10 @@ from airmixml.attacks.audit.bounds import (
     gaussian_epsilon_lower,
     largest_counted_epsilon,
     normal_scores_p_value,
-    one_run_can_tell,
     one_run_epsilon,
+    one_run_least_p_value,
     one_run_p_value,
+    one_run_shares,
     parametric_epsilon,
 )
 from airmixml.privacy import gaussian_epsilon
@@ -148,11 +149,19 @@ def test_one_run_coverage() -> None:
     assert np.median(found) > 0.6 * truth
 
 
-def test_one_run_says_nothing_at_a_large_delta() -> None:
+def test_one_run_at_a_large_delta() -> None:
+    # All guesses right, about 500 of 1,000 by chance: 2 m delta / i with i a little above 500.
     coins = np.arange(1000) % 2 == 0
-    assert not one_run_can_tell(0.01, 0.95)
-    assert one_run_epsilon(coins.astype(float), coins, 0.01, 0.95)[0] == 0.0
-    assert one_run_can_tell(1e-5, 0.95)
+    assert 0.036 < one_run_least_p_value(1000, 1.0, 0.01) < 0.04
+    assert 0.3 < one_run_least_p_value(1000, 0.1, 0.01) < 0.4
+    assert one_run_least_p_value(3, 0.1, 0.0) == 1.0
+    assert one_run_shares(1000, 0.01, 0.95) == (1.0,)
+    assert 0.2 < one_run_epsilon(coins.astype(float), coins, 0.01, 0.95, shares=(1.0,))[0] < 0.6
+    assert one_run_epsilon(coins.astype(float), coins, 0.01, 0.95)[0] == 0.0  # the least p-value is above 5 % / 4
+    assert one_run_shares(1000, 0.01, 0.97) == ()
+    assert one_run_epsilon(coins.astype(float), coins, 0.01, 0.97, shares=(1.0,))[0] == 0.0
+    assert one_run_shares(1000, 1e-5, 0.95) == (1.0, 0.5, 0.2, 0.1)
+    assert one_run_shares(1000, 1e-3, 0.95) == (1.0, 0.5)
     epsilon, guesses, correct = one_run_epsilon(coins.astype(float), coins, 1e-5, 0.95)
     assert guesses == correct
     assert 4.0 < epsilon < 6.0
@@ -164,7 +173,7 @@ def test_beside_jax_privacy(mu: float, jax_privacy_auditing: ModuleType) -> None
     theirs = jax_privacy_auditing.CanaryScoreAuditor(scores_in, scores_out)
     truth = gaussian_epsilon(mu, 0.01)
     counted = clopper_pearson_epsilon(scores_in, scores_out, 0.01, 0.95)
-    split = jax_privacy_auditing.Split(threshold_estimation_frac=0.25)
+    split = jax_privacy_auditing.Split(threshold_estimation_frac=0.25, seed=0)
     their_count = theirs.epsilon_clopper_pearson(0.05, 0.01, one_sided=False, threshold_strategy=split)
     assert counted == pytest.approx(their_count, rel=0.15)
     gaussian = gaussian_epsilon_lower(scores_in, scores_out, 0.01, 0.95)

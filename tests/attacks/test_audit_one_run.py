@@ -53,12 +53,15 @@ def test_the_release_tells_fewer(audited: Audited) -> None:
     assert separation(one_run(*loud, told=False)) > 0.5
 
 
-def test_blocks_of_any_size_give_the_same() -> None:
-    scenario = Scenario.preset("paper-iris").with_overrides(*PRIVATE, *SERVER, "radio.slots=300")
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("slots", [100, 300])
+def test_blocks_of_any_size_give_the_same(slots: int, told: bool) -> None:
+    overrides = (*PRIVATE, *SERVER, f"radio.slots={slots}", "mixing.alpha=1")
+    scenario = Scenario.preset("paper-iris").with_overrides(*overrides)
     dataset = load_dataset(scenario.workers, Streams(0))
     scores = [
         run_with_canaries(
-            scenario, dataset, 30, adjacency="replace-one", told=True, fault=SOUND, speed=speed, progress=silent
+            scenario, dataset, 30, adjacency="replace-one", told=told, fault=SOUND, speed=speed, progress=silent
         ).scores
         for speed in (Speed(), Speed(block_slots=37, threads=1))
     ]
@@ -91,9 +94,26 @@ def test_a_large_delta_leaves_it_out(audited: Audited) -> None:
     with_run, without = (audited("paper-iris", adversary="server", canaries=canaries) for canaries in (100, 0))
     assert with_run.bounds[-1].epsilon is None
     assert "guesses right" in with_run.bounds[-1].detail
-    assert with_run.bounds[-1].detail.endswith("its theorem says nothing at a delta of 0.01")
+    assert "left out: at a delta of 0.01 its p-value is never below 0.03" in with_run.bounds[-1].detail
+    assert with_run.bounds[-1].detail.endswith("and its share of the failure probability is 0.0125")
     # Then it takes no share of the confidence.
     assert with_run.bounds[:-1] == without.bounds[:-1]
+
+
+def test_a_large_delta_and_confidence_to_spare(audited: Audited) -> None:
+    # The release has one other method, so that half of 10 % is left for the run, and its least p-value is below 4 %.
+    audit = audited("paper-iris", adversary="release", canaries=100, confidence=0.9)
+    assert audit.bounds[-1].epsilon is not None
+    assert "of 100 guesses right" in audit.bounds[-1].detail
+    both = audited("paper-iris", adversary="release", canaries=100, confidence=0.9, adversaries=2)
+    assert both.bounds[-1].epsilon is None
+    assert both.failure == pytest.approx(audit.failure / 2) == pytest.approx(0.05, rel=1e-3)
+
+
+def test_short_canaries_have_a_note(audited: Audited) -> None:
+    audit = audited("paper-iris", adversary="server", adjacency="remove-one", canaries=100)
+    note = next(note for note in audit.notes if note.startswith("canaries of the one run"))
+    assert note.endswith("squared, the worst ones by 5")
 
 
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])

@@ -70,7 +70,7 @@ def test_near_the_sharpest_claim(schedule: str, audited: Audited) -> None:
     ],
 )
 def test_below_every_claim(overrides: tuple[str, ...], adjacency: str, audited: Audited) -> None:
-    audit = audited("paper-iris", *overrides, adversary="release", adjacency=adjacency, trials=4000)
+    audit = audited("paper-iris", *overrides, adversary="release", adjacency=adjacency, trials=2000)
     check_below_every_claim(audit)
     assert np.isfinite(audit.trials.scores_in).all()
     assert np.isfinite(audit.trials.scores_out).all()

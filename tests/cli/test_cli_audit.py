@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml import Scenario
+from airmixml import Scenario, ScenarioError
 from airmixml.attacks.audit import fault_named
 from airmixml.study.audit import audit
 
@@ -60,7 +61,13 @@ def test_json(small_audit: tuple[dict[str, Any], Path]) -> None:
     assert (found["adversary"], found["adjacency"], found["caught"]) == ("release", "replace-one", False)
     assert (found["fault"], found["confidence"], found["delta"]) == (None, 0.95, 0.01)
     assert [each["adversary"] for each in found["audits"]] == ["release", "server"]
-    assert found["verdict"].startswith("HOLDS: the best attack on the release found epsilon >= ")
+    assert found["verdict"].startswith("NOT REFUTED: the best attack on the release found epsilon >= ")
+    assert "which shows little (" in found["verdict"]
+    assert found["confidence_of"] == "all lower bounds on all audited adversaries together"
+    assert [each["failure_probability"] for each in found["audits"]] == [pytest.approx(0.025, rel=1e-3)] * 2
+    check = found["noise_check"]
+    assert {"numbers", "deviation", "upper", "repeated_p_value", "passed"} <= set(check)
+    assert (check["passed"], check["why_not"], check["numbers"]) == (True, "", 12 * 60 * 7)
     release, server = found["audits"]
     assert (found["epsilon_lower"], found["epsilon_claimed"]) == (release["epsilon_lower"], release["epsilon_claimed"])
     assert [bound["method"] for bound in release["bounds"]] == ["clopper-pearson", "one run"]
@@ -86,7 +93,9 @@ def test_folder(small_audit: tuple[dict[str, Any], Path]) -> None:
     made = folder / found["run_dir"]
     assert json.loads((made / "metrics.json").read_text()) == found
     assert Scenario.load(made / "scenario.toml").radio.slots == 60
-    assert found["verdict"] in (made / "audit.md").read_text()
+    page = (made / "audit.md").read_text()
+    assert found["verdict"] in page
+    assert "Noise of a real run: as stated; deviation " in page
     assert (made / "audit.png").read_bytes().startswith(b"\x89PNG")
     with np.load(made / "scores.npz") as scores:
         assert scores["server_with_canary"].shape == scores["release_without"].shape == (1000,)
@@ -97,9 +106,10 @@ def test_table(airmix: Airmix) -> None:
     done = airmix(*SMALL, "--adversary", "server", "--canaries", "0", "--adjacency", "remove-one")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("HOLDS: the best attack by the server found epsilon >= ")
+    assert lines[0].startswith("NOT REFUTED: the best attack by the server found epsilon >= ")
     assert "with 95 % confidence" in lines[0]
     assert "server: epsilon at delta = 0.01, remove-one neighbours" in done.stdout
+    assert lines[1].startswith("noise of a real run: as stated; deviation ")
     for name in ("claimed, gdp", "found, clopper-pearson", "found, normal scores", "left out: none asked for"):
         assert name in done.stdout
     assert lines[-1].endswith("picture in runs/audit-paper-iris-seed0/audit.png")
@@ -112,6 +122,8 @@ def test_a_fault_is_caught(airmix: Airmix) -> None:
     assert (found["caught"], found["fault"]) == (True, "half-noise")
     assert found["verdict"].startswith("CAUGHT: ")
     assert found["epsilon_lower"] > found["epsilon_claimed"]
+    assert found["noise_check"]["passed"] is False
+    assert "the noise of a real run has 0.496 of the stated deviation" in found["verdict"]
 
 
 def test_an_alarm_has_an_exit_code(tmp_path: Path) -> None:
@@ -163,12 +175,8 @@ def test_kill_9_half_way(airmix: Airmix, small_audit: tuple[dict[str, Any], Path
     ("arguments", "line"),
     [
         (("--adversary", "eavesdropper"), "--adversary = 'eavesdropper': must be one of release, server, both"),
-        (("--adjacency", "add-one"), "adjacency = 'add-one': must be one of replace-one, remove-one"),
         (("--trials", "10"), "trials = 10: must be at least 100"),
-        (("--canaries", "-1"), "canaries = -1: must be at least 0"),
-        (("--confidence", "1"), "confidence = 1: must be at least 0.5 and below 1"),
         (("--fault", "halfnoise"), "--fault = 'halfnoise': must be one of half-noise,"),
-        (("--fault", "schedule-revealed", "--adversary", "server"), "the server knows the schedule anyway"),
         (("--set", "radio.slots=0"), "radio.slots = 0"),
         (("--force",), "--force: replaces the folder --out"),
         (("--out", "x.partial"), "cannot be a run folder"),
@@ -176,6 +184,36 @@ def test_kill_9_half_way(airmix: Airmix, small_audit: tuple[dict[str, Any], Path
 )
 def test_mistakes(arguments: tuple[str, ...], line: str, refused: Callable[..., str]) -> None:
     assert line in refused(*SMALL, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"adversaries": ("eavesdropper",)}, "adversary = 'eavesdropper': must be release, server or both"),
+        ({"adjacency": "add-one"}, "adjacency = 'add-one': must be one of replace-one, remove-one"),
+        ({"canaries": -1}, "canaries = -1: must be at least 0"),
+        ({"confidence": 1.0}, "confidence = 1: must be at least 0.5 and below 1"),
+        (
+            {"adversaries": ("server",), "fault": fault_named("schedule-revealed")},
+            "the server knows the schedule anyway",
+        ),
+    ],
+)
+def test_mistakes_from_python(options: dict[str, Any], line: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=re.escape(line)):
+        audit(Scenario.preset("private-iris"), out=tmp_path / "a", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_claim_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airmixml.attacks.audit import Claim, auditor
+
+    nothing = [Claim(accountant="pld", epsilon=None, why="no finite epsilon holds")]
+    monkeypatch.setattr(auditor, "claims_of", lambda *_arguments: nothing)
+    scenario = Scenario.preset("private-iris")
+    found = audit(scenario, out=tmp_path / "a", adversaries=("server",), trials=1000, canaries=0)
+    assert (found["caught"], found["epsilon_claimed"]) == (False, None)
+    assert found["verdict"].startswith("NO CLAIM: nothing could be refuted; the best attack by the server found ")
 
 
 def test_from_python(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ def audit_command(
     ] = None,
     trials: Annotated[int, typer.Option(help="Trials for each adversary, half of them with the canary.")] = 10_000,
     canaries: Annotated[int, typer.Option(help="Most canaries in one real run (0: no such run).")] = 1000,
-    confidence: Annotated[float, typer.Option(help="Confidence of the lower bounds on each adversary.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence of all lower bounds on all adversaries together.")
+    ] = 0.95,
     fault: Annotated[
         str | None,
         typer.Option(help="Break it on purpose: half-noise, wrong-sensitivity or schedule-revealed."),
@@ -47,8 +49,9 @@ def audit_command(
 ) -> None:
     """Attack a scenario with everything else known, and hold what that proves against every claim.
 
-    The exit code is 1 if a claim turns out false though nothing was broken on purpose, else 0. An interrupted audit
-    goes on where it stopped when the same command is given again.
+    The noise of one real run is checked too. "Not refuted" is no proof: it says how far the attacks came. The exit code
+    is 1 if a claim turns out false, or the noise is not as stated, though nothing was broken on purpose; else 0. An
+    interrupted audit goes on where it stopped when the same command is given again.
     """
     scenario = choose_scenario(file, preset, assignments or [], seed)
     speed = Speed(threads=threads)
@@ -89,8 +92,11 @@ def audit_command(
 
 
 def _print(result: dict[str, Any]) -> None:
+    from airmixml.study.audit_words import noise_in_words
+
     style = "bold red" if result["caught"] else "bold"
     console.print(escape(result["verdict"]), style=style, soft_wrap=True)
+    console.print(escape(noise_in_words(result["noise_check"])), soft_wrap=True)
     for found in result["audits"]:
         console.print(_table(found))
         for note in found["notes"]:

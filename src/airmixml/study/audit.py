@@ -29,6 +29,7 @@ from airmixml.workers import load_dataset
 __all__ = ["AUDITED", "audit"]
 
 AUDITED: Final = ("release", "server")
+CONFIDENCE_OF: Final = "all lower bounds on all audited adversaries together"
 _KEPT: Final = "trials.npz"
 _SECONDS_BETWEEN_SAVES: Final = 2.0
 
@@ -85,7 +86,7 @@ def audit(
         adjacency: which neighbours; empty for the scenario's own.
         trials: of which half have the canary.
         canaries: workers that are canaries in one real run; 0 for no such run.
-        confidence: with which the lower bounds on one adversary hold together.
+        confidence: with which all lower bounds on all these adversaries hold together.
         fault: what is broken on purpose; claims are those of the sound mechanism.
         out: folder to make (default: a free name below ``runs``).
         force: replace ``out`` where it exists.
@@ -111,6 +112,7 @@ def audit(
             trials=trials,
             canaries=canaries,
             confidence=confidence,
+            adversaries=len(adversaries),
             fault=fault,
             speed=speed,
             keeper=keeper,
@@ -162,7 +164,9 @@ def _result(scenario: Scenario, audits: list[Audit], fault: Fault) -> dict[str, 
             key: found[key]
             for key in ("epsilon_lower", "epsilon_claimed", "confidence", "delta", "adversary", "adjacency")
         },
+        "confidence_of": CONFIDENCE_OF,
         "caught": any(each.caught for each in audits),
+        "noise_check": own.noise_check.to_dict(),
         "fault": fault.name or None,
         "audits": [each.to_dict() for each in audits],
     }

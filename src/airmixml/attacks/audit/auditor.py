@@ -9,13 +9,14 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.attacks.audit.canaries import sent_of, worst_samples
+from airmixml.attacks.audit.canaries import data_of, draw_pairs, sent_of, worst_samples
 from airmixml.attacks.audit.claims import claims_of
 from airmixml.attacks.audit.evidence import bounds_of, why_far_below
 from airmixml.attacks.audit.faults import SOUND, Fault
 from airmixml.attacks.audit.findings import Audit
 from airmixml.attacks.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.attacks.audit.known_schedule import known_schedule_trials, slots_of_worker
+from airmixml.attacks.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, noise_of_a_run, runs_needed
 from airmixml.attacks.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
 from airmixml.attacks.audit.trials import Keeper, MemoryKeeper, Trials
 from airmixml.devices import using_threads
@@ -29,12 +30,20 @@ from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.senders import make_sender
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
+from airmixml.units import dbm_to_watts
 from airmixml.workers import DataSet, encoded_dim
 
 __all__ = ["Auditor"]
 
 # A sensitivity that the worst canaries miss by more than this is worth a word.
 _NOT_REACHED: Final = 1.001
+# So are canaries of the one run that move by less than this of what the worst ones do.
+_WELL_REACHED: Final = 0.9
+_PAIRS_LOOKED_AT: Final = 16
+# Most of the failure probability that a check of the noise takes: noise is plenty, so it costs nothing.
+_NOISE_FAILURE: Final = 1e-6
+_NOISE_SHARE: Final = 0.01
+_NOISE: Final = "noise of a run"
 
 
 class Auditor:
@@ -52,6 +61,7 @@ class Auditor:
         trials: int = 10_000,
         canaries: int = 1000,
         confidence: float = 0.95,
+        adversaries: int = 1,
         fault: Fault = SOUND,
         speed: Speed | None = None,
         keeper: Keeper | None = None,
@@ -65,7 +75,8 @@ class Auditor:
             adjacency: which neighbours; empty for the scenario's own.
             trials: of which half have the canary.
             canaries: workers that are canaries in one real run; 0 for no such run.
-            confidence: with which the lower bounds on one adversary hold together.
+            confidence: with which all lower bounds on all adversaries hold together.
+            adversaries: how many are audited: what the confidence leaves is split over them.
             fault: what is broken on purpose; claims are those of the sound mechanism.
             speed: threads and block size.
             keeper: keeps finished blocks of trials.
@@ -75,6 +86,10 @@ class Auditor:
         self.adjacency = adjacency or scenario.privacy.adjacency
         self.delta = slots_target(scenario)[1]
         self._trials, self._canaries, self._confidence = trials // 2, canaries, confidence
+        left = 1.0 - confidence
+        self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / CHECKS)
+        self._failure = (left - CHECKS * self._noise_failure) / adversaries
+        self._noise_check: NoiseCheck | None = None
         self._fault, self._speed = fault, speed or Speed()
         self._keeper, self._progress = keeper or MemoryKeeper(), progress
         # A mean that is estimated on air is subtracted later, and the constant appended after that.
@@ -104,6 +119,7 @@ class Auditor:
         with using_threads(self._speed.threads):
             trials = self._known() if told else self._hidden()
             one_run, left_out = self._one_run(told=told)
+            noise = self._noise()
         design = self.tally.design
         claims = claims_of(self.scenario, design, adversary, self.adjacency, self.delta)
         other_claims = []
@@ -114,18 +130,21 @@ class Auditor:
             adjacency=self.adjacency,
             delta=self.delta,
             confidence=self._confidence,
+            failure=self._failure,
             claims=claims,
             other_claims=other_claims,
             bounds=bounds_of(
                 trials,
                 one_run,
                 left_out,
+                noise,
                 adjacency=self.adjacency,
                 delta=self.delta,
-                confidence=self._confidence,
+                failure=self._failure,
             ),
             trials=trials,
             one_run=one_run,
+            noise_check=noise,
             notes=[],
         )
         return replace(audit, notes=self._notes(audit, why_told))
@@ -179,6 +198,7 @@ class Auditor:
         kept = self._keeper.load(name)
         if kept:
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
+        meter = NoiseMeter(self._setting.signal.symbols, dbm_to_watts(scenario.radio.noise_dbm))
         run = run_with_canaries(
             scenario,
             self.dataset,
@@ -188,9 +208,33 @@ class Auditor:
             fault=self._fault,
             speed=self._speed,
             progress=self._progress,
+            meter=meter,
         )
+        if self._noise_check is None and runs_needed(scenario, self._setting.signal.symbols) == 1:
+            self._keep(meter.finish(self._noise_failure))
         self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
+
+    def _noise(self) -> NoiseCheck:
+        """Return what the noise of a real run is like: of that with canaries, or of as many as it takes."""
+        if self._noise_check is None and (kept := self._keeper.load(_NOISE)):
+            self._noise_check = NoiseCheck.from_numbers(kept[0])
+        if self._noise_check is None:
+            meter = noise_of_a_run(
+                self.scenario,
+                self.dataset,
+                self._setting.signal.symbols,
+                fault=self._fault,
+                speed=self._speed,
+                progress=self._progress,
+            )
+            self._keep(meter.finish(self._noise_failure))
+        assert self._noise_check is not None
+        return self._noise_check
+
+    def _keep(self, check: NoiseCheck) -> None:
+        self._noise_check = check
+        self._keeper.save(_NOISE, [check.to_numbers()])
 
     def _notes(self, audit: Audit, why_told: str) -> list[str]:
         notes = []
@@ -207,7 +251,29 @@ class Auditor:
             notes.append(f"the sensitivity {claimed:g} that is claimed with is never reached: {moved:.4g} is")
         if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in audit.bounds):
             notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
+        if audit.one_run is not None and (missed := self._missed_by_pairs(audit.one_run.adjacency)):
+            notes.append(missed)
+        if audit.noise_check.passed is None:
+            notes.append("the noise of a run was not checked: its signal is so loud that float32 rounds it away")
         return notes
+
+    def _missed_by_pairs(self, adjacency: str) -> str:
+        """Return in words how far the canaries of the one run fall short of the worst ones; empty where they do not."""
+        classes, device = self.dataset.label_dim, torch.device("cpu")
+        pairs = draw_pairs(self.scenario, self._features, classes, _PAIRS_LOOKED_AT)
+        first, second = (
+            sent_of(make_sender(self.scenario, data_of(inputs, labels, classes), device), _PAIRS_LOOKED_AT)
+            for inputs, labels in ((pairs.first, pairs.first_labels), (pairs.second, pairs.second_labels))
+        )
+        moves = first if adjacency == "remove-one" else first - second
+        moved = float(np.mean(np.sum(moves**2, axis=1)))
+        canary, other, _ = sent_of(
+            make_sender(self.scenario, worst_samples(self.scenario, self._features, classes), device), 3
+        )
+        worst = math.fsum((canary if adjacency == "remove-one" else canary - other) ** 2)
+        if moved >= _WELL_REACHED * worst:
+            return ""
+        return f"canaries of the one run move by {moved:.3g} squared, the worst ones by {worst:.3g}"
 
     def _reached(self, sampling: str) -> float:
         """Return the largest squared move of canaries as they are really sent."""

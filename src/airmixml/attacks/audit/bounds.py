@@ -24,9 +24,10 @@ __all__ = [
     "gaussian_epsilon_lower",
     "largest_counted_epsilon",
     "normal_scores_p_value",
-    "one_run_can_tell",
     "one_run_epsilon",
+    "one_run_least_p_value",
     "one_run_p_value",
+    "one_run_shares",
     "parametric_epsilon",
 ]
 
@@ -177,9 +178,27 @@ def one_run_epsilon(
     return best
 
 
-def one_run_can_tell(delta: float, confidence: float) -> bool:
-    """Return whether one run can refute anything: its p-value is at least 2 delta, however good the guesses are."""
-    return 2.0 * delta < (1.0 - confidence) / len(_GUESSED_SHARES)
+def one_run_least_p_value(canaries: int, share: float, delta: float) -> float:
+    """Return the p-value of guesses that are all right, at the least epsilon: none is ever below it.
+
+    2 delta / share would be that of a mechanism that never lets a guess be right. Half of them are by chance alone,
+    so it is about 4 delta / share.
+    """
+    guesses = 2 * (int(share * canaries) // 2)
+    return one_run_p_value(canaries, guesses, guesses, 0.0, delta) if guesses else 1.0
+
+
+def one_run_shares(canaries: int, delta: float, confidence: float) -> tuple[float, ...]:
+    """Return which shares of the canaries to guess, decided before any of them is; none where no guess could tell.
+
+    The failure probability is split over the shares. One more is tried only where its least p-value takes no more than
+    half of its part; all canaries alone are guessed where the least p-value leaves anything.
+    """
+    failure = 1.0 - confidence
+    for count in range(len(_GUESSED_SHARES), 1, -1):
+        if one_run_least_p_value(canaries, _GUESSED_SHARES[count - 1], delta) <= failure / count / 2.0:
+            return _GUESSED_SHARES[:count]
+    return _GUESSED_SHARES[:1] if one_run_least_p_value(canaries, 1.0, delta) < failure else ()
 
 
 def _one_run_lower(canaries: int, guesses: int, correct: int, delta: float, failure: float) -> float:

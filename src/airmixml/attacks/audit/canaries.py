@@ -1,4 +1,4 @@
-"""Canaries: the samples that a worker could hold and that are told apart most easily.
+"""Canaries: samples that are the farthest apart that the encoder's declared bounds allow.
 
 They are made as *encoded* samples and go through the end of the encoder, where norms are bounded, and through the real
 sender. So an encoder that bounds no norms, or a sender that sends too much, shows in the audit. Features are not
@@ -93,8 +93,9 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> C
     """Draw pairs of encoded samples whose differences point in nearly orthogonal directions.
 
     Numbers that are never negative: a random half of them against the other half (all ones there, where inputs are
-    only scaled), squared distance d_X + 2 or 2 C^2 + 2. Else a random direction against its opposite, and for moments,
-    which a sign leaves as they are, against another direction. The labels of a pair differ.
+    only scaled), squared distance d_X + 2 or 2 C^2 + 2. A scaled one that is removed moves by d_X / 2 + 1 alone where
+    d_X + 1 could be: all ones for every canary would drown each in the others. Else a random direction against its
+    opposite, and for moments, which a sign leaves as they are, against another direction. The labels of a pair differ.
     """
     workers, rng = scenario.workers, Streams(scenario.seed).generator("canary")
     body = features - (1 if workers.constant else 0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airmixml.attacks.audit.claims import Claim
+from airmixml.attacks.audit.noise_check import NoiseCheck
 from airmixml.attacks.audit.one_run import OneRun
 from airmixml.attacks.audit.trials import Trials
 
@@ -43,12 +44,14 @@ class Audit:
         adversary: whose attack.
         adjacency: which neighbours.
         delta: of claims and bounds.
-        confidence: with which all lower bounds together hold.
+        confidence: with which all lower bounds on all adversaries of one command hold together.
+        failure: probability with which a bound on this adversary may be wrong, its part of what the confidence leaves.
         claims: of every accountant, for these neighbours.
         other_claims: the same for the other neighbours, where a bound is about those.
         bounds: by every method.
         trials: the scores.
         one_run: scores of the run with many canaries, if there was one.
+        noise_check: what the noise of a real run is like.
         notes: what a reader should know, in words.
     """
 
@@ -56,11 +59,13 @@ class Audit:
     adjacency: str
     delta: float
     confidence: float
+    failure: float
     claims: list[Claim]
     other_claims: list[Claim]
     bounds: list[LowerBound]
     trials: Trials
     one_run: OneRun | None
+    noise_check: NoiseCheck
     notes: list[str]
 
     @property
@@ -76,8 +81,8 @@ class Audit:
 
     @property
     def caught(self) -> bool:
-        """Whether a lower bound exceeds a claim about the same neighbours: then that claim is false."""
-        return any(self.refutes(bound) for bound in self.bounds)
+        """Whether a claim is false: a bound about the same neighbours exceeds it, or the noise is not as stated."""
+        return self.noise_check.passed is False or any(self.refutes(bound) for bound in self.bounds)
 
     def refutes(self, bound: LowerBound) -> bool:
         """Whether the bound exceeds a claim about the same neighbours."""
@@ -97,6 +102,7 @@ class Audit:
             "adjacency": self.adjacency,
             "delta": self.delta,
             "confidence": self.confidence,
+            "failure_probability": self.failure,
             "epsilon_lower": self.best.epsilon,
             "method": self.best.method,
             "epsilon_claimed": None if sharpest is None else sharpest.epsilon,

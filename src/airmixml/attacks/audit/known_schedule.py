@@ -85,6 +85,7 @@ def known_schedule_trials(
     with_canary, without = _contributions(setting, classes, own, adjacency, fault)
     amplitude = torch.from_numpy(np.sqrt(own.power_scale_watts / (noise_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
+    shift = float(moved.norm())
     slots, symbols = with_canary.shape
     full = slots * symbols <= _MOST_NUMBERS_PER_TRIAL and 2 * trials * slots * symbols <= _MOST_NUMBERS
     how = f"{slots:,} slot{'' if slots == 1 else 's'} of {symbols:,} symbols"
@@ -117,7 +118,7 @@ def known_schedule_trials(
         return scores
 
     scores = collect("schedule known", -(-trials // per_block), score_block, keeper, progress)
-    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=True)
+    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=True, shift=shift)
 
 
 def _contributions(

@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 
 from airmixml.attacks.audit.canaries import CanaryPairs, data_of, draw_pairs, sent_of
 from airmixml.attacks.audit.faults import Fault
+from airmixml.attacks.audit.noise_check import NoiseMeter, heard_of
 from airmixml.devices import using_threads
 from airmixml.progress import Progress
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.senders import Sender, make_sender
-from airmixml.radio.transmission import MixtureBlock, simulate_blocks
+from airmixml.radio.transmission import simulate_blocks
 from airmixml.scenario import Scenario, Speed
-from airmixml.streams import Streams
+from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import DataSet, deploy
 
@@ -78,6 +79,7 @@ def run_with_canaries(
     fault: Fault,
     speed: Speed,
     progress: Progress,
+    meter: NoiseMeter | None = None,
 ) -> OneRun:
     """Run all slots once and return the score of every canary.
 
@@ -90,6 +92,7 @@ def run_with_canaries(
         fault: what is broken on purpose.
         speed: block size and threads.
         progress: told how many slots are done.
+        meter: told of the noise of every slot.
     """
     population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
     dataset = centre_privately([scenario], dataset, population)
@@ -123,7 +126,10 @@ def run_with_canaries(
     progress(_STAGE, 0, slots)
     for block in simulate_blocks(scenario, held, moved, speed=speed, sender=sender):
         with using_threads(speed.threads):
-            score.add(_received(block, scenario.workers.label_weight, fault), block.draws, column)
+            received, clean = heard_of(block, scenario.workers.label_weight, fault)
+            score.add(received, block.draws, column)
+            if meter is not None:
+                meter.add(received, clean, block.draws.power_scale_watts)
         progress(_STAGE, block.first_slot + block.slots, slots)
     return OneRun(scores=score.finish(), coins=coins, adjacency=adjacency)
 
@@ -173,7 +179,8 @@ class _Matched:
 class _Blind:
     """Knows the mixtures alone: a slot's likelihood over whether the canary sent in it, noise and data taken together.
 
-    Level and spread of a canary's direction are taken from the first block received.
+    Level and spread of a canary's direction and the share of a sender are those of the first chapter of slots, whatever
+    the block size: slots wait until it is whole.
     """
 
     def __init__(self, scenario: Scenario, moves: torch.Tensor, *, one_sided: bool) -> None:
@@ -182,17 +189,33 @@ class _Blind:
         self._directions, self._lengths = moves / lengths[:, None], lengths * (2.0 if one_sided else 1.0)
         self._odds = math.log(scenario.sampling_rate) - math.log1p(-min(scenario.sampling_rate, 1.0 - 1e-12))
         self._one_sided = one_sided
-        self._level: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._level: tuple[torch.Tensor, torch.Tensor, float] | None = None
+        self._waiting: list[tuple[torch.Tensor, NDArray[np.float64]]] = []
         self._scores = torch.zeros(len(moves), dtype=torch.float64)
 
     def add(self, received: torch.Tensor, draws: SlotDraws, _column: NDArray[np.int64]) -> None:
         """Take a block into account; slots x symbols."""
         along = received @ self._directions.T
-        if self._level is None:
-            deviation = along.std(dim=0) if len(along) > 1 else torch.ones_like(along[0])
-            self._level = along.mean(dim=0), deviation.clamp(min=1e-30)
-        mean, deviation = self._level
-        share = float(np.sqrt(np.mean(draws.ratios[draws.ratios > 0.0] ** 2))) if draws.ratios.any() else 0.0
+        if self._level is not None:
+            self._add(along)
+            return
+        self._waiting.append((along, draws.ratios))
+        if sum(len(ratios) for _, ratios in self._waiting) >= SLOTS_PER_CHAPTER:
+            self._look_at_the_first()
+
+    def _look_at_the_first(self) -> None:
+        """Take the level from the first chapter, or from all slots where there are fewer, and score what waited."""
+        along = torch.cat([waiting for waiting, _ in self._waiting])
+        first = along[:SLOTS_PER_CHAPTER]
+        ratios = np.concatenate([waiting for _, waiting in self._waiting])[:SLOTS_PER_CHAPTER]
+        deviation = first.std(dim=0) if len(first) > 1 else torch.ones_like(first[0])
+        share = float(np.sqrt(np.mean(ratios[ratios > 0.0] ** 2))) if ratios.any() else 0.0
+        self._level, self._waiting = (first.mean(dim=0), deviation.clamp(min=1e-30), share), []
+        self._add(along)
+
+    def _add(self, along: torch.Tensor) -> None:
+        assert self._level is not None
+        mean, deviation, share = self._level
         standard, move = (along - mean) / deviation, share * self._lengths / deviation
         softplus = torch.nn.functional.softplus
         ratio = softplus(self._odds + standard * move - move**2 / 2.0)
@@ -202,16 +225,9 @@ class _Blind:
 
     def finish(self) -> NDArray[np.float64]:
         """Return the scores; shape canaries."""
+        if self._waiting:
+            self._look_at_the_first()
         return self._scores.numpy()
-
-
-def _received(block: MixtureBlock, label_weight: float, fault: Fault) -> torch.Tensor:
-    """Return what reaches the adversary, the weight of labels put back; slots x symbols."""
-    received = torch.cat([block.inputs, block.labels * label_weight], dim=1)
-    if fault.noise_factor == 1.0:
-        return received
-    clean = torch.cat([block.clean_inputs, block.clean_labels * label_weight], dim=1)
-    return clean + (received - clean) * fault.noise_factor
 
 
 def _shares_of(columns: NDArray[np.int64], ratios: NDArray[np.float64], canaries: int) -> torch.Tensor:

@@ -50,12 +50,15 @@ class Trials:
         scores_out: of trials without it.
         how: how a trial was made, in words.
         normal: whether the scores of the sound mechanism are normal (a known schedule).
+        shift: how far the canary moves what is received over the stated deviation of the noise, all slots together;
+            None where the schedule is hidden.
     """
 
     scores_in: NDArray[np.float64]
     scores_out: NDArray[np.float64]
     how: str
     normal: bool
+    shift: float | None = None
 
 
 def noise_source(seed: int, chapter: int) -> torch.Generator:
