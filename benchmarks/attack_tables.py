@@ -36,20 +36,21 @@ def server(results: Result) -> str:
     lines = []
     for case in results["gallery"]["cases"]:
         methods = case["server"]["methods"]
-        best = methods[case["server"]["best"]]
+        prior = methods["prior"]
         lines.append(
             [
                 case["label"],
                 epsilon_text(case["claimed"]["server"]),
                 *(percent(methods[name]["recognised_share"]) if name in methods else "–" for name in METHODS),
-                f"{best['psnr_db']['median']:.1f} dB",
-                f"{best['ssim']['median']:.2f}",
+                f"{prior['psnr_db']['median']:.1f} dB",
+                f"{prior['ssim']['median']:.2f}",
+                percent(max(each["copied_share"] for each in methods.values())),
                 percent(max(each["labels"]["accuracy"] for each in methods.values())),
                 case["server"]["grade"],
             ]
         )
     head = ["setting", "epsilon, server", *(f"read, {name}" for name in METHODS)]
-    return table([*head, "PSNR", "SSIM", "labels", "verdict"], lines)
+    return table([*head, "PSNR, prior", "SSIM, prior", "copied", "labels", "verdict"], lines)
 
 
 def slots(results: Result) -> str:
@@ -82,7 +83,9 @@ def listeners(name: str, *adversaries: str) -> Callable[[Result], str]:
             for adversary in adversaries
         ]
         head = ["setting", *(["who"] if len(adversaries) > 1 else []), "epsilon"]
-        return table([*head, "AUC", "hits", "clearest slots", "unmixed", "classes off by", "verdict"], lines)
+        return table(
+            [*head, "AUC", "hits", "clearest workers", "unmixed", "neighbour", "classes off by", "verdict"], lines
+        )
 
     return write
 
@@ -98,11 +101,11 @@ def seeds(results: Result) -> str:
                 percent(prior["recognised_share"]),
                 percent(prior["labels"]["accuracy"]),
                 *listener_cells(case["release"])[:2],
-                *listener_cells(heard)[2:4],
+                *listener_cells(heard)[2:5],
             ]
         )
     head = ["seed", "server reads", "server infers labels", "release AUC", "release hits"]
-    return table([*head, "eavesdropper, clearest", "eavesdropper, unmixed"], lines)
+    return table([*head, "eavesdropper, clearest", "unmixed", "neighbour"], lines)
 
 
 def audits(results: Result) -> str:

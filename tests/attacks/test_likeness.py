@@ -13,7 +13,7 @@ from skimage.metrics import structural_similarity as skimage_similarity
 from airmixml.attacks import likeness
 from airmixml.attacks.likeness import peak_signal_to_noise_db, structural_similarity
 from airmixml.attacks.public_knowledge import Decoder, Reader, load_held
-from airmixml.attacks.recognition import beyond_guessing, explained_share, guessing_rate, recognise
+from airmixml.attacks.recognition import beyond_guessing, count_copies, explained_share, guessing_rate, recognise
 from airmixml.attacks.reconstruction import Reconstruction
 from airmixml.scenario import Scenario, Workers
 from airmixml.workers import DataSet
@@ -171,3 +171,10 @@ def test_what_is_the_same_for_all_workers_explains_next_to_nothing() -> None:
     assert explained_share(samples[:1], samples[:1], mean) == 1.0
     assert explained_share(samples[:1], mean[None], mean) == 0.0
     assert explained_share(np.tile(mean, (3, 1)), same[:3], mean) == 0.0
+
+
+def test_copies_are_counted_against_the_public_mean() -> None:
+    """Errors of 1/100 and 9/100 of the mean's squared error are copies, 11/100 is none."""
+    originals = np.ones((3, 4), np.float32)
+    recovered = originals - np.sqrt(np.array([[0.01], [0.09], [0.11]], np.float32))
+    assert count_copies(originals, recovered, np.zeros(4, np.float32)) == 2

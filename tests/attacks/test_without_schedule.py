@@ -161,3 +161,25 @@ def test_most_slots_are_left_alone_where_there_are_too_many(monkeypatch: pytest.
         assert figures["linkage"]["private_candidates"] == 30
         assert figures["linkage"]["public_candidates"] == 30
         assert figures["clearest_slots"]["identified"] >= 8
+
+
+def test_the_clearest_slots_are_those_with_the_least_noise_for_their_signal() -> None:
+    """At maximum power under fading most slots are noise; the farthest from the mean are the noisiest of all."""
+    scenario = Scenario.preset("digits").with_overrides(
+        "mixing.policy=nonmix", "radio.fading=rayleigh", "radio.noise_dbm=-42", "radio.slots=4000"
+    )
+    found, view, _ = released(scenario)
+    figures = plain(found)
+    assert figures["clearest_slots"]["identified"] >= 8
+    assert len(set(found.example_index.tolist())) == 10  # ten different samples, not one ten times
+    assert view.matrix.weights.max() > 100.0 * np.median(view.matrix.weights)
+
+
+def test_who_stands_beside_a_worker_names_it_in_its_slots() -> None:
+    close = Scenario.preset("digits").with_overrides(
+        "radio.slots=1500", "radio.scheduled=16", "mixing.policy=equalmix", "privacy.eavesdropper_distance_metres=2"
+    )
+    beside = plain(overheard(close))["beside"]
+    assert beside["looked_at"] >= 5  # 1500 x 16 / 1300 slots are its own, about
+    assert beside["identified"] >= 0.8 * beside["looked_at"]
+    assert plain(released(close)[0])["beside"] is None

@@ -222,8 +222,9 @@ def _result(case: Case, found: dict[str, Part], refused: dict[str, str], claims:
     methods = {name: found[name].figures for name in RECONSTRUCTIONS if name in found}
     server = None
     if methods:
-        best = max(methods, key=lambda name: (GRADES.index(grade_server(methods[name])), server_share(methods[name])))
-        server = {"best": best, "grade": grade_server(methods[best]), "methods": methods}
+        best = max(methods, key=lambda name: (server_share(methods[name]), methods[name]["explained"]))
+        grade = max((grade_server(figures) for figures in methods.values()), key=GRADES.index)
+        server = {"best": best, "grade": grade, "methods": methods}
     listeners = {
         name: {**found[name].figures, "grade": grade_listener(found[name].figures)} if name in found else None
         for name in LISTENERS

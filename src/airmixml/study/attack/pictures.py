@@ -131,7 +131,7 @@ def _listener_cells(case: dict[str, Any], by_name: dict[str, Part]) -> tuple[_Ce
 def _listener_cell(case: dict[str, Any], part: Part, name: str) -> _Cell:
     figures, claimed = case[name], epsilon_text(case["claimed"][name])
     clearest, beside = figures["clearest_slots"], figures["beside"]
-    nearby = "" if beside is None else f", its neighbour in {beside['identified']} of {beside['looked_at']} slots"
+    nearby = f", neighbour {beside['identified']} of {beside['looked_at']}" if beside and beside["looked_at"] else ""
     return _Cell(
         samples=part.arrays["examples"][:_LISTENER_IMAGES],
         truth=part.arrays["originals"][:_LISTENER_IMAGES],
