@@ -19,7 +19,7 @@ RNG = np.random.default_rng(0)
 MOMENTS = Signal(features=5, classes=3, moments=True, label_weight=0.5)
 PRODUCTS = Scenario.preset("digits").with_overrides(
     "workers.count=60", "radio.slots=150", "radio.scheduled=8", "workers.encoder=clip", "workers.norm=unit",
-    "workers.sends=moments", "workers.label_weight=0.05", "learner.model=ridge",
+    "workers.sends=moments", "workers.label_weight=0.05", "learner.model=ridge", "privacy.sensitivity=encoder",
 )  # fmt: skip
 
 
@@ -64,6 +64,8 @@ def test_the_products_give_samples_away_where_their_labels_hardly_count() -> Non
 
 @pytest.mark.parametrize("override", ["workers.sends=moments", "workers.bits=2"])
 def test_no_range_is_assumed_of_products_and_of_rounded_numbers(override: str) -> None:
-    scenario = Scenario.preset("digits").with_overrides("workers.encoder=clip", "learner.model=ridge", override)
+    scenario = Scenario.preset("digits").with_overrides(
+        "workers.encoder=clip", "learner.model=ridge", "privacy.sensitivity=encoder", override
+    )
     assert reconstruction_refusal("non-negative", scenario.workers)
     assert not reconstruction_refusal("prior", scenario.workers)
