@@ -34,6 +34,8 @@ CHECKS: Final = 4
 # A slot is left out where half a unit in the last place of its float32 signal is more than this part of the noise.
 _HALF_UNIT: Final = 2.0**-24
 _MOST_ROUNDING: Final = 0.01
+# Of half a million numbers a few are rounded to nothing; of several that are added up none is.
+_FEWEST_ADDED_UP: Final = 4
 _NUMBERS_AT_ONCE: Final = 1 << 22
 _GROUPS: Final = 8
 _MANY: Final = 10_000_000
@@ -193,7 +195,10 @@ class NoiseMeter:
             )
         # Noise that is stronger than stated must not look like noise that repeats itself.
         excess = max(1.0, self._squares / numbers)
-        least_of_symbols = float(chi2.cdf(float(self._symbol_squares.min()), slots))
+        least_of_symbols = (
+            float(chi2.cdf(float(self._symbol_squares.min()), slots)) if slots >= _FEWEST_ADDED_UP else 1.0
+        )
+        least_of_slots = self._least_of_slots if self._symbols >= _FEWEST_ADDED_UP else 1.0
         alike = [
             float(chi2.sf(float(self._symbol_sums.square().sum()) / slots / excess, self._symbols)) if slots > 1 else 1,
             float(chi2.sf(self._row_squares / excess, slots)) if self._symbols > 1 else 1.0,
@@ -207,7 +212,7 @@ class NoiseMeter:
             numbers=numbers,
             deviation=math.sqrt(self._squares / numbers),
             upper=math.sqrt(self._squares / _least_chi_square(failure, numbers)),
-            quietest_p_value=min(1.0, 2.0 * slots * self._least_of_slots, 2.0 * self._symbols * least_of_symbols),
+            quietest_p_value=min(1.0, 2.0 * slots * least_of_slots, 2.0 * self._symbols * least_of_symbols),
             repeated_p_value=min(1.0, len(alike) * min(alike)),
             shape_p_value=None if louder else self._shape_p_value(numbers),
             failure=failure,

@@ -1,0 +1,65 @@
+"""docs/attacks.md shows what benchmarks/results/attacks.json holds, and what it says of them is so there."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("attack_tables", ROOT / "benchmarks" / "attack_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((ROOT / "benchmarks/results/attacks.json").read_text(encoding="utf-8"))
+    return content
+
+
+def test_the_tables_are_those_of_the_results(tables: ModuleType, results: dict[str, Any]) -> None:
+    text = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
+    assert tables.with_tables(text, results) == text
+
+
+def test_no_lower_bound_exceeds_any_claim_and_every_fault_is_caught(results: dict[str, Any]) -> None:
+    audited = [audit for name, result in results.items() if name.startswith("audit ") for audit in result["audits"]]
+    assert len(audited) == 12
+    for audit in audited:
+        claims = [claim["epsilon"] for claim in audit["claims"] if claim["epsilon"] is not None]
+        assert claims
+        assert audit["epsilon_lower"] <= min(claims)
+        assert not audit["caught"]
+    faults = [audit for name, result in results.items() if name.startswith("fault ") for audit in result["audits"]]
+    assert len(faults) == 5
+    assert all(audit["caught"] and audit["epsilon_lower"] > audit["epsilon_claimed"] for audit in faults)
+
+
+def test_what_the_text_says_of_the_gallery(results: dict[str, Any]) -> None:
+    cases = {case["label"]: case for case in results["gallery"]["cases"]}
+    assert cases["maximum power"]["server"]["methods"]["least-squares"]["copied_share"] == 1.0
+    paper = cases["epsilon 10"]
+    assert paper["server"]["methods"]["prior"]["recognised_share"] > 0.5
+    assert (paper["server"]["grade"], paper["release"]["grade"], paper["eavesdropper"]["grade"]) == (
+        "exposed", "hidden", "exposed",
+    )  # fmt: skip
+    assert paper["claimed"]["server"] == pytest.approx(284, abs=0.5)
+    ours = cases["private-mnist"]
+    assert [ours[name]["grade"] for name in ("server", "release", "eavesdropper")] == ["hidden"] * 3
+    release = cases["private-mnist-release"]
+    assert (release["release"]["grade"], release["server"]["grade"]) == ("hidden", "exposed")
+    loud = {case["label"]: case for case in results["alpha"]["cases"]}
+    assert loud["alpha 1e-3"]["release"]["grade"] == "exposed"
+    assert loud["alpha 1e-3"]["server"]["methods"]["prior"]["copied_share"] == pytest.approx(0.81, abs=0.01)
