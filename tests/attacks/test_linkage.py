@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from airmixml.attacks import linkage
-from airmixml.attacks.linkage import area_under_curve, direct_exposure, hit_rate, link_candidates
+from airmixml.attacks.linkage import area_under_curve, hit_rate, link_candidates
 from airmixml.attacks.whitening import unit_length, whitening_of
 from airmixml.errors import ScenarioError
 
@@ -140,23 +140,6 @@ def test_one_number_stays_one_number() -> None:
     found = link_candidates(values, values, torch.tensor([[0.5]]), measure="distance")
     assert found.auc == 1.0
     assert link_candidates(values, values, torch.tensor([[0.5]])).auc == 0.5
-
-
-def test_direct_exposure_counts_slots_and_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linkage, "_NUMBERS_AT_ONCE", 4)  # two slots at a time
-    samples = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    mixtures = torch.tensor([[1.0, 0.1], [0.9, 0.0], [0.5, 0.5], [0.9, 1.0], [0.0, 1.0]])
-    exposure = direct_exposure(
-        mixtures,
-        samples,
-        np.array([0, 0, 1, 2, 1]),
-        np.array([7, 7, 8, 9, 6]),
-        lambda ours, theirs: -(ours - theirs).square().sum(dim=1),
-        threshold=-0.02,
-    )
-    assert (exposure.exposed_slots, exposure.exposed_workers) == (4, 3)
-    assert exposure.median_similarity == pytest.approx(-0.01)
-    assert exposure.to_dict()["threshold"] == -0.02
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -32,11 +32,12 @@ def prepared(scenario: Scenario) -> tuple[ServerView, DataSet, Decoder]:
 
 def released(scenario: Scenario) -> tuple[ListenerFindings, ServerView, DataSet]:
     view, held, decoder = prepared(scenario)
-    return attack_released(view, held, decoder), view, held
+    return attack_released(view, decoder), view, held
 
 
 def overheard(scenario: Scenario) -> ListenerFindings:
-    return attack_as_eavesdropper(*prepared(scenario), speed=Speed())[1]
+    view, _, decoder = prepared(scenario)
+    return attack_as_eavesdropper(view, decoder, speed=Speed())[1]
 
 
 def plain(found: ListenerFindings) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def test_slots_in_which_nobody_sent_are_never_shown() -> None:
     view, held, decoder = prepared(scenario)
     silent = sum(int((draws.ratios.sum(axis=1) == 0).sum()) for draws in view.draws)
     assert silent >= 3
-    for found in (attack_released(view, held, decoder), attack_as_eavesdropper(view, held, decoder, speed=Speed())[1]):
+    for found in (attack_released(view, decoder), attack_as_eavesdropper(view, decoder, speed=Speed())[1]):
         assert 1 <= len(found.examples) == len(found.example_index) <= min(10, 12 - silent)
         assert len(set(found.example_index.tolist())) == len(found.example_index)
         assert set(found.example_index.tolist()) <= set(view.held_index.tolist())

@@ -8,7 +8,6 @@ it, so has the worker behind the slot.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,11 +21,9 @@ from airmixml.errors import ScenarioError
 
 __all__ = [
     "MEASURES",
-    "DirectExposure",
     "Linkage",
     "area_under_curve",
     "correlations",
-    "direct_exposure",
     "hit_rate",
     "link_candidates",
 ]
@@ -72,26 +69,6 @@ class Linkage:
             "private_candidates": len(self.private_scores),
             "public_candidates": len(self.public_scores),
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class DirectExposure:
-    """How like mixtures are, as they stand, to the samples of the workers that dominate them.
-
-    Attributes:
-        median_similarity: over the slots.
-        exposed_slots: slots at or above the threshold.
-        exposed_workers: different workers that dominate those.
-    """
-
-    median_similarity: float
-    exposed_slots: int
-    exposed_workers: int
-    threshold: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures."""
-        return dict(vars(self))
 
 
 def link_candidates(
@@ -182,38 +159,3 @@ def hit_rate(
     passing = int(false_positive_rate * len(public_scores))
     threshold = np.sort(public_scores)[::-1][passing]
     return float(np.mean(private_scores > threshold))
-
-
-def direct_exposure(
-    mixtures: torch.Tensor,
-    samples: torch.Tensor,
-    dominating_sample: NDArray[np.int64],
-    dominating_worker: NDArray[np.int64],
-    similarity: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    *,
-    threshold: float,
-) -> DirectExposure:
-    """Compare each mixture, as it stands, with the sample of the worker that dominates it.
-
-    Args:
-        mixtures: slots x d, real.
-        samples: samples x d.
-        dominating_sample: row of ``samples`` that the dominating worker of each slot holds; slots.
-        dominating_worker: number of that worker; slots.
-        similarity: of rows with rows, (slots x d, slots x d) to slots; larger is more alike.
-        threshold: similarity from which a sample counts as exposed.
-    """
-    at_once = max(1, _NUMBERS_AT_ONCE // mixtures.shape[1])
-    index = torch.from_numpy(dominating_sample).to(samples.device)
-    parts = [
-        similarity(mixtures[first : first + at_once], samples[index[first : first + at_once]]).cpu()
-        for first in range(0, len(mixtures), at_once)
-    ]
-    similarities = torch.cat(parts).double().numpy()
-    exposed = similarities >= threshold
-    return DirectExposure(
-        median_similarity=float(np.median(similarities)),
-        exposed_slots=int(exposed.sum()),
-        exposed_workers=len(np.unique(dominating_worker[exposed])),
-        threshold=threshold,
-    )

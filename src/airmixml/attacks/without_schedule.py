@@ -7,18 +7,18 @@ purest slots, those that look least like the mean of all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from airmixml.attacks.label_inference import LabelInference, PropertyInference, infer_shares, infer_slot_labels
-from airmixml.attacks.linkage import Linkage, correlations, link_candidates
+from airmixml.attacks.linkage import correlations, link_candidates
+from airmixml.attacks.listener_findings import ListenerFindings
 from airmixml.attacks.overheard import Overheard, align_phase, overhear
 from airmixml.attacks.public_knowledge import Decoder
-from airmixml.attacks.recovery import Recovery, fitted_psnr_db, judge_recovery
+from airmixml.attacks.recovery import fitted_psnr_db, judge_recovery
 from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.unmixing import Unmixed, unmix
 from airmixml.attacks.whitening import unit_length, whitening_of
@@ -40,73 +40,11 @@ _TINY: Final = 1e-30
 _NUMBERS_AT_ONCE: Final = 1 << 24
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ListenerFindings:
-    """What was found without a schedule.
-
-    Attributes:
-        linkage: known samples told from samples that nobody holds.
-        recovery: samples unmixed.
-        slot_labels: class of the worker that dominates a slot; None where no label is sent by itself.
-        shares: classes of the population; None where too little was received.
-        groups_identified: unmixed groups that are most like the very sample that dominates them, of all that are held.
-        identified: the same of the ``examples``.
-        beside: slots in which the worker nearby was loudest, and in how many its sample is found; None without any.
-        held_samples: different samples that workers hold.
-        examples: the clearest slots as received, each dominated by another sample, decoded; examples x inputs.
-        example_index: row of the pool that dominates each of them (slots in which nobody sent are none); examples.
-        example_psnr_db: likeness of the two at the best scale; examples.
-    """
-
-    linkage: Linkage
-    recovery: Recovery
-    slot_labels: LabelInference | None
-    shares: PropertyInference | None
-    groups_identified: int
-    identified: int
-    beside: tuple[int, int] | None
-    held_samples: int
-    examples: NDArray[np.float32]
-    example_index: NDArray[np.int64]
-    example_psnr_db: NDArray[np.float64]
-
-    def _by_chance(self, identified: int, trials: int) -> float:
-        """Return the probability that so many, or more, are identified by guessing among all that is held."""
-        return float(binom.sf(identified - 1, trials, 1.0 / self.held_samples))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures without the pictures."""
-        return {
-            "linkage": self.linkage.to_dict(),
-            "unmixing": {
-                **self.recovery.to_dict(),
-                "identified": self.groups_identified,
-                "p_value": self._by_chance(self.groups_identified, self.recovery.estimates),
-            },
-            "slot_labels": None if self.slot_labels is None else self.slot_labels.to_dict(),
-            "shares": None if self.shares is None else self.shares.to_dict(),
-            "clearest_slots": {
-                "looked_at": len(self.examples),
-                "identified": self.identified,
-                "p_value": self._by_chance(self.identified, len(self.examples)),
-                "psnr_db": float(np.median(self.example_psnr_db)) if len(self.example_psnr_db) else 0.0,
-            },
-            "beside": None
-            if self.beside is None
-            else {
-                "looked_at": self.beside[0],
-                "identified": self.beside[1],
-                "p_value": self._by_chance(self.beside[1], self.beside[0]),
-            },
-        }
-
-
-def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> ListenerFindings:
+def attack_released(view: ServerView, decoder: Decoder) -> ListenerFindings:
     """Attack the mixtures as they are released, without schedule and ratios.
 
     Args:
         view: its mixtures alone are looked at; the schedule serves to judge what was found.
-        held: the data, not encoded.
         decoder: from what is sent to what is held.
     """
     labels, mixtures = view.labels.double().cpu().numpy(), view.released
@@ -120,7 +58,6 @@ def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> Listen
     return _attack(
         heard,
         view,
-        held,
         decoder,
         slot_labels=None
         if by_class
@@ -129,14 +66,11 @@ def attack_released(view: ServerView, held: DataSet, decoder: Decoder) -> Listen
     )
 
 
-def attack_as_eavesdropper(
-    view: ServerView, held: DataSet, decoder: Decoder, *, speed: Speed
-) -> tuple[Overheard, ListenerFindings]:
+def attack_as_eavesdropper(view: ServerView, decoder: Decoder, *, speed: Speed) -> tuple[Overheard, ListenerFindings]:
     """Attack what an eavesdropper beside the farthest worker receives, without schedule, ratios and channels.
 
     Args:
         view: says who sent what with which power.
-        held: the data, not encoded.
         decoder: from what is sent to what is held.
         speed: device and threads.
     """
@@ -152,7 +86,6 @@ def attack_as_eavesdropper(
             mixtures=heard.inputs, dominating_worker=loudest, noise_energy=None, beside=heard.listener.beside_worker
         ),
         view,
-        held,
         decoder,
         slot_labels=infer_slot_labels(labels, np.where(loudest >= 0, true_labels[loudest], -1)) if has_labels else None,
         shares=_shares(labels, view, slot_weights=None, known_scale=False) if has_labels else None,
@@ -191,7 +124,6 @@ class _Heard:
 def _attack(
     heard: _Heard,
     view: ServerView,
-    held: DataSet,
     decoder: Decoder,
     *,
     slot_labels: LabelInference | None,

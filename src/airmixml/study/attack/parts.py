@@ -148,9 +148,9 @@ class Attacker:
         self.progress(name, 0, 1)
         found: ListenerFindings
         if name == "release":
-            found, heard = attack_released(self._view, self._held, self._decoder), None
+            found, heard = attack_released(self._view, self._decoder), None
         else:
-            heard, found = attack_as_eavesdropper(self._view, self._held, self._decoder, speed=self.speed)
+            heard, found = attack_as_eavesdropper(self._view, self._decoder, speed=self.speed)
         self.progress(name, 1, 1)
         figures = {**found.to_dict(), "image_shape": self._image_shape}
         if heard is not None:
