@@ -128,7 +128,7 @@ def test_slots_in_which_nobody_sent_are_never_shown() -> None:
         "radio.schedule=poisson", "radio.scheduled=1", "radio.slots=12", "mixing.policy=equalmix", "mixing.power=fixed",
         "mixing.power_scale_watts=1e-20",
     )  # fmt: skip
-    view, held, decoder = prepared(scenario)
+    view, _, decoder = prepared(scenario)
     silent = sum(int((draws.ratios.sum(axis=1) == 0).sum()) for draws in view.draws)
     assert silent >= 3
     for found in (attack_released(view, decoder), attack_as_eavesdropper(view, decoder, speed=Speed())[1]):
