@@ -147,6 +147,11 @@ def faults(results: Result) -> str:
     return table(["broken on purpose", "against", "sharpest claim", "lower bound", ""], lines)
 
 
+def commands(results: Result) -> str:
+    lines = [[name, f"`{result['command']}`", f"{result['command_seconds']:.0f} s"] for name, result in results.items()]
+    return table(["figures", "command", "time"], lines)
+
+
 def _epsilon(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}" if value < 1e4 else f"{value:.1e}"
 
@@ -162,6 +167,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "seeds": seeds,
     "audits": audits,
     "faults": faults,
+    "commands": commands,
 }
 
 

@@ -69,3 +69,10 @@ def test_no_range_is_assumed_of_products_and_of_rounded_numbers(override: str) -
     )
     assert reconstruction_refusal("non-negative", scenario.workers)
     assert not reconstruction_refusal("prior", scenario.workers)
+
+
+def test_a_constant_that_comes_with_a_private_mean_is_reckoned_with() -> None:
+    view = watch(Scenario.preset("private-iris").with_overrides("workers.centre=private"))
+    assert view.dataset.input_dim == 5  # four numbers and the constant
+    assert view.received.shape == (1, 15 + 15)
+    assert reconstruct(view, "prior").inputs.shape == (2000, 5)

@@ -8,13 +8,14 @@ it, so has the worker behind the slot.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import binom, rankdata
 
 from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 from airmixml.errors import ScenarioError
@@ -46,6 +47,7 @@ class Linkage:
         hit_rate: private candidates that score above all but 1 % of the decoys; 0.01 is chance.
         reidentified: share of the slots whose nearest private candidate is that of the dominating worker.
         reidentified_chance: the same for a guess among the private candidates.
+        reidentified_p_value: of so many, were every candidate that dominates a slot named once, and by guessing.
     """
 
     private_scores: NDArray[np.float64]
@@ -56,6 +58,7 @@ class Linkage:
     hit_rate: float
     reidentified: float
     reidentified_chance: float
+    reidentified_p_value: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures without the scores."""
@@ -66,6 +69,7 @@ class Linkage:
             "false_positive_rate": FALSE_POSITIVES,
             "reidentified": self.reidentified,
             "reidentified_chance": self.reidentified_chance,
+            "reidentified_p_value": self.reidentified_p_value,
             "private_candidates": len(self.private_scores),
             "public_candidates": len(self.public_scores),
         }
@@ -122,7 +126,15 @@ def link_candidates(
         hit_rate=hit_rate(private_scores, public_scores, FALSE_POSITIVES),
         reidentified=float(np.mean(nearest[sent] == known[sent])) if sent.any() else 0.0,
         reidentified_chance=1.0 / members,
+        reidentified_p_value=_by_guessing(nearest[sent], known[sent], members),
     )
+
+
+def _by_guessing(named: NDArray[np.int64], dominating: NDArray[np.int64], members: int) -> float:
+    """Return the probability of so large a share by guessing; slots of one candidate count as one."""
+    different = len(np.unique(dominating))
+    share = float(np.mean(named == dominating)) if different else 0.0
+    return float(binom.sf(math.floor(share * different) - 1, different, 1.0 / members))
 
 
 def _check(mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor, measure: str) -> None:

@@ -22,7 +22,7 @@ from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import DataSet, Signal, load_dataset
+from airmixml.workers import DataSet, Signal, encoded_dim, load_dataset
 
 __all__ = ["ServerView", "watch"]
 
@@ -86,7 +86,9 @@ def watch(
     device = find_device(speed.device)
     if dataset is None:
         dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
-    signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
+    # A constant is appended only once a private mean is known, so its place counts already here.
+    held_dim = dataset.held_dim or dataset.input_dim
+    signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
     _check_memory(scenario, signal, device)
     layouts: list[Layout] = []
     received: list[torch.Tensor] = []

@@ -20,6 +20,7 @@ __all__ = ["draw_audit"]
 _CLAIM: Final = "#3b6ea8"
 _FOUND: Final = "#4a8f5d"
 _BROKEN: Final = "#c8402f"
+_COUNTED: Final = 10
 _WORDS: Final = {"release": "who gets the mixtures (release)", "server": "the server"}
 
 
@@ -85,12 +86,17 @@ def _rates(axis: Axes, audit: Audit) -> None:
         label = f"forbidden by ε = {sharpest.epsilon:.3g} ({sharpest.accountant})"
         axis.fill_between(grid, allowed, 1.6, color=_CLAIM, alpha=0.18, label=label, linewidth=0)
         axis.plot(grid, allowed, color=_CLAIM, linewidth=1)
+    colour = _BROKEN if audit.caught else _FOUND
+    counted = alarms * len(audit.trials.scores_out) >= _COUNTED
+    # A handful of false alarms may lie anywhere: what they suggest is no evidence.
+    axis.plot(alarms[counted], np.maximum(hits[counted], least), color=colour, linewidth=2, label="the attack")
     axis.plot(
-        np.maximum(alarms, least),
-        np.maximum(hits, least),
-        color=_BROKEN if audit.caught else _FOUND,
-        linewidth=2,
-        label="the attack",
+        np.maximum(alarms[~counted], least),
+        np.maximum(hits[~counted], least),
+        color=colour,
+        linewidth=1,
+        linestyle=(0, (1, 2)),
+        label=f"fewer than {_COUNTED} false alarms",
     )
     axis.plot(grid, grid, color="0.6", linestyle=":", linewidth=1, label="guessing")
     axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.6))

@@ -131,11 +131,12 @@ def _listener_cells(case: dict[str, Any], by_name: dict[str, Part]) -> tuple[_Ce
 def _listener_cell(case: dict[str, Any], part: Part, name: str) -> _Cell:
     figures, claimed = case[name], epsilon_text(case["claimed"][name])
     clearest, beside = figures["clearest_slots"], figures["beside"]
+    seen = "class sums · " if case["scenario"]["workers"]["sends"] == "moments" else ""
     nearby = f", neighbour {beside['identified']} of {beside['looked_at']}" if beside and beside["looked_at"] else ""
     return _Cell(
         samples=part.arrays["examples"][:_LISTENER_IMAGES],
         truth=part.arrays["originals"][:_LISTENER_IMAGES],
-        text=f"ε {claimed} · names {clearest['identified']} of {clearest['looked_at']} workers{nearby}",
+        text=f"{seen}ε {claimed} · names {clearest['identified']} of {clearest['looked_at']} workers{nearby}",
         grade=case[name]["grade"],
     )
 
@@ -164,7 +165,8 @@ def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> 
             if column == 0:
                 axis.set_ylabel(row.name, rotation=0, ha="right", va="center", fontsize=9.5, labelpad=6)
             _draw_cell(axis, cell, _WIDTHS[place], image_shape)
-    figure.suptitle(title, fontsize=12)
+    dots = "" if image_shape is not None else "\na dot is one number: recovered (up) against true (right)"
+    figure.suptitle(title + dots, fontsize=12)
     return figure
 
 

@@ -124,4 +124,5 @@ def _hits(found: dict[str, Any]) -> float:
 def _renamed(found: dict[str, Any]) -> float:
     """Return the share of slots whose sample is named among the candidates, beyond chance."""
     linkage = found["linkage"]
-    return float(linkage["reidentified"] - _BEYOND_DOUBT * linkage["reidentified_chance"])
+    by_chance = linkage["reidentified_p_value"] >= _NAMED_BY_CHANCE
+    return 0.0 if by_chance else float(linkage["reidentified"] - linkage["reidentified_chance"])
