@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,13 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def beyond() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("beyond_tables", ROOT / "benchmarks" / "beyond_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def beyond(benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark("beyond_tables")
 
 
 @pytest.fixture(scope="module")

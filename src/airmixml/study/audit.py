@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from airmixml.streams import Streams
 from airmixml.study.audit_figure import draw_audit
 from airmixml.study.audit_words import audit_table, verdict_of
 from airmixml.study.experiment import identity_of
-from airmixml.study.files import write_bytes, write_text, writing_to
+from airmixml.study.files import write_arrays, write_text, writing_to
 from airmixml.study.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim
 from airmixml.workers import load_dataset
 
@@ -59,7 +58,7 @@ class FileKeeper:
         if time.monotonic() - self._saved_at < self._every_seconds:
             return
         named = {f"{key}/{number}": each for key, every in self._blocks.items() for number, each in enumerate(every)}
-        write_bytes(self._path, _npz(named))
+        write_arrays(self._path, named)
         self._saved_at = time.monotonic()
 
 
@@ -186,15 +185,9 @@ def _write(
         if each.one_run is not None:
             scores[f"{each.adversary}_one_run"] = each.one_run.scores
             scores[f"{each.adversary}_one_run_coins"] = each.one_run.coins
-    write_bytes(folder.work / "scores.npz", _npz(scores))
+    write_arrays(folder.work / "scores.npz", scores)
     write_text(folder.work / "audit.md", audit_table(result))
     draw_audit(scenario.name, audits, result["verdict"], folder.work / "audit.png")
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result, indent=2, allow_nan=False) + "\n")
     folder.publish(replace=replace, leave_out=(_KEPT,))
-
-
-def _npz(arrays: dict[str, NDArray[Any]]) -> bytes:
-    content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]
-    return content.getvalue()

@@ -15,14 +15,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from airmixml.devices import find_device
 from airmixml.edge import TrainingHistory, build_model, learn_from_stream, train
 from airmixml.errors import ScenarioError
-from airmixml.privacy import Ledger
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target, simulate
 from airmixml.radio.mixtures import Mixtures, Transmission
@@ -30,7 +27,7 @@ from airmixml.scenario import CLOSED_FORM_MODELS, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.checkpoint import CHECKPOINT, FileCheckpoint
 from airmixml.study.figures import draw_run
-from airmixml.study.files import write_bytes, write_text, writing_to
+from airmixml.study.files import write_arrays, write_text, writing_to
 from airmixml.study.model_file import save_model
 from airmixml.study.privacy_figures import draw_ledger
 from airmixml.study.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, load_metrics
@@ -141,7 +138,11 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
     draw_run(sent, history, folder.work / "figures")
     report = sent.report
     epsilons = report.worker_epsilons()
-    write_bytes(folder.work / "ledger.npz", _ledger_file(report.ledger, epsilons))
+    ledger = report.ledger
+    write_arrays(
+        folder.work / "ledger.npz",
+        {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons},
+    )
     stated = [each for each in report.statements if each.adjacency == scenario.privacy.adjacency]
     draw_ledger(epsilons, stated, folder.work / "figures" / "privacy.png")
     return {
@@ -179,14 +180,6 @@ def _finish(
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(metrics, indent=2, allow_nan=False) + "\n")
     folder.publish(replace=replace, leave_out=(CHECKPOINT,))
-
-
-def _ledger_file(ledger: Ledger, epsilons: NDArray[np.float64]) -> bytes:
-    content = io.BytesIO()
-    np.savez_compressed(
-        content, participations=ledger.participations, received_watts=ledger.received_watts, epsilon=epsilons
-    )
-    return content.getvalue()
 
 
 def _curve_table(history: TrainingHistory) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from airmixml.errors import RunFolderError
 
-__all__ = ["TEMPORARY_SUFFIX", "write_bytes", "write_text", "writing_to"]
+__all__ = ["TEMPORARY_SUFFIX", "write_arrays", "write_bytes", "write_text", "writing_to"]
 
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -17,6 +22,13 @@ TEMPORARY_SUFFIX = ".tmp"
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays as a compressed NPZ file, whole or not at all."""
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    write_bytes(path, content.getvalue())
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,19 +14,15 @@ from numpy.typing import NDArray
 from airmixml.attacks.public_knowledge import Reader
 from airmixml.attacks.reconstruction import RECONSTRUCTIONS
 from airmixml.devices import find_device, using_threads
-from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.privacy import state_privacy
+from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.radio.centring import with_centring
-from airmixml.radio.design import adversary_named, slots_target
-from airmixml.radio.rehearsal import rehearse
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.study.attack.cases import Case
+from airmixml.study.attack.claims import claims_of_case
 from airmixml.study.attack.parts import LISTENERS, PARTS, Attacker, Part, PartStore, part_refusal
 from airmixml.study.attack.verdict import (
-    ADVERSARIES,
     GRADES,
     grade_listener,
     grade_server,
@@ -40,13 +35,12 @@ from airmixml.study.experiment import identity_of
 from airmixml.study.files import writing_to
 from airmixml.study.run_folder import RUNS_FOLDER, claim
 from airmixml.wording import nearest, shown
-from airmixml.workers import DataSet, deploy, encoded_dim, load_dataset
+from airmixml.workers import DataSet, deploy, load_dataset
 
 __all__ = ["attack", "choose_parts"]
 
 _EXAMPLES: Final = 10
 _PARTS_FOLDER: Final = "parts"
-_CLAIMS: Final = "claims"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +110,7 @@ def attack(
         examples = _choose_examples(cases, dataset)
         found = _attack_all(cases, parts, store, examples, means)
         results = [
-            _result(case, by_name, refused, _claims(store, number, case.scenario, dataset))
+            _result(case, by_name, refused, claims_of_case(store, number, case.scenario, dataset))
             for number, (case, (by_name, refused)) in enumerate(zip(cases, found, strict=True))
         ]
         metrics = {
@@ -173,31 +167,6 @@ def _attack_all(
         found.append((by_name, refused))
     means.progress("attacks", len(cases) * len(parts), len(cases) * len(parts))
     return found
-
-
-def _claims(store: PartStore, number: int, scenario: Scenario, dataset: DataSet) -> dict[str, Any]:
-    """Return the least epsilon that is certified against each adversary, for the schedule that was drawn."""
-    known = store.load(number, _CLAIMS)
-    if known is not None:
-        return known.figures
-    tally = rehearse(scenario, encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim)
-    claims: dict[str, Any] = {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency}
-    for name in ADVERSARIES:
-        epsilons = []
-        told = name == "server" or tally.design.power_tells_schedule
-        for accountant in ("gdp",) if told else ("gdp", "pld"):
-            with suppress(PrivacyError):
-                stated = state_privacy(
-                    tally.design,
-                    adversary_named(name, scenario),
-                    accountant,
-                    adjacency=scenario.privacy.adjacency,
-                    delta=slots_target(scenario)[1],
-                )
-                epsilons.append(with_centring(stated, tally.centring).epsilon)
-        claims[name] = min(epsilons, default=None)
-    store.save(number, _CLAIMS, Part(figures=claims, arrays={}))
-    return claims
 
 
 def _choose_examples(cases: Sequence[Case], dataset: DataSet) -> NDArray[np.int64]:

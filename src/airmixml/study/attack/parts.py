@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from airmixml.attacks.without_schedule import (
 )
 from airmixml.progress import Progress
 from airmixml.scenario import Scenario, Speed
-from airmixml.study.files import write_bytes
+from airmixml.study.files import write_arrays
 from airmixml.workers import DataSet
 
 __all__ = ["LISTENERS", "PARTS", "Attacker", "Part", "PartStore", "part_refusal"]
@@ -65,10 +64,8 @@ class PartStore:
     def save(self, case: int, name: str, part: Part) -> None:
         """Keep a finished part."""
         self._folder.mkdir(exist_ok=True)
-        content = io.BytesIO()
         figures = np.array(json.dumps(part.figures, allow_nan=False))
-        np.savez_compressed(content, allow_pickle=False, figures=figures, **part.arrays)
-        write_bytes(self._file(case, name), content.getvalue())
+        write_arrays(self._file(case, name), {"figures": figures, **part.arrays})
 
     def _file(self, case: int, name: str) -> Path:
         return self._folder / f"{case + 1:02d}-{name}.npz"
