@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airmixml.study.attack.tables import epsilon_text, listener_cells
+from airmixml.attacks.tables import epsilon_text, listener_cells
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"

@@ -23,12 +23,13 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from airmixml import Scenario, __version__
+from airmixml.data import DataSet
 from airmixml.edge import learn_from_stream
+from airmixml.planning.designs import Spending, SpendingBench
+from airmixml.planning.recommend import recommend
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import Streams
-from airmixml.study.learning_search import recommend
-from airmixml.study.spending import Spending, SpendingBench
-from airmixml.workers import DataSet, load_dataset
+from airmixml.workers import load_dataset
 from results_file import show_and_write
 
 SEEDS = 3

@@ -20,8 +20,9 @@ import numpy as np
 import torch
 
 from airmixml import Scenario, Speed, __version__, simulate, simulate_blocks, train
+from airmixml.data import DataSet
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, deploy
+from airmixml.workers import deploy
 from results_file import show_and_write
 
 

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from airmixml import Scenario, Speed, __version__
+from airmixml.data import DataSet
 from airmixml.edge import learn_from_stream, train
 from airmixml.radio import simulate
 from airmixml.scenario import CLOSED_FORM_MODELS
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, load_dataset, worker_cost
+from airmixml.workers import load_dataset, worker_cost
 from results_file import show_and_write
 
 HELD_OUT = 10_000

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from airmixml import Scenario, __version__
+from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.privacy import ACCOUNTANTS, Ledger, state_privacy
 from airmixml.privacy.dp_library import load_dp_accounting
-from airmixml.radio.design import adversary_named, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.draws import AirSetting, draw_ahead
+from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
-from airmixml.study.plan import InputMoments, make_plan
 from results_file import show_and_write
 
 MNIST = Scenario.preset("paper-mnist")

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 from airmixml import Scenario, Speed, __version__
+from airmixml.data import DataSet
 from airmixml.edge import train_model, train_stack
 from airmixml.scenario import Learner
-from airmixml.workers import DataSet
 from results_file import show_and_write
 
 

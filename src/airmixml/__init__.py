@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airmixml.errors import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
+from airmixml.lazy import import_late
 from airmixml.scenario import Scenario, Speed
 from airmixml.version import __version__
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airmixml.edge import train
     from airmixml.estimator import AirMixClassifier
     from airmixml.radio import simulate, simulate_blocks
-    from airmixml.study import load_metrics, load_model, run
+    from airmixml.runs import load_metrics, load_model, run
 
 __all__ = [
     "AirMixClassifier",
@@ -38,22 +38,15 @@ __all__ = [
     "train",
 ]
 
-# Imported at first use: torch takes seconds, and a scenario or an error needs none of it.
-_LATE = {
-    "AirMixClassifier": "airmixml.estimator",
-    "load_metrics": "airmixml.study",
-    "load_model": "airmixml.study",
-    "run": "airmixml.study",
-    "simulate": "airmixml.radio",
-    "simulate_blocks": "airmixml.radio",
-    "train": "airmixml.edge",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return getattr(import_module(_LATE[name]), name)
-    raise AttributeError(f"module 'airmixml' has no attribute {name!r}")
+__getattr__ = import_late(
+    __name__,
+    {
+        "airmixml.edge": ("train",),
+        "airmixml.estimator": ("AirMixClassifier",),
+        "airmixml.radio": ("simulate", "simulate_blocks"),
+        "airmixml.runs": ("load_metrics", "load_model", "run"),
+    },
+)
 
 
 def __dir__() -> list[str]:

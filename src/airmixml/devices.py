@@ -10,8 +10,6 @@ import torch
 
 from airmixml.errors import ScenarioError
 
-__all__ = ["find_device", "physical_memory_bytes", "using_threads"]
-
 
 def physical_memory_bytes() -> int:
     """Return the memory of this machine."""

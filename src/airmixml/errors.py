@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["AirMixError", "DataError", "PrivacyError", "RunFolderError", "ScenarioError"]
-
 
 class AirMixError(ValueError):
     """Base of all errors that a user's input or machine causes; the command line prints it and exits with 2."""

@@ -14,24 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from airmixml.data import DataSet, declare_bounds, scale_to_unit
 from airmixml.edge import class_scores, train
 from airmixml.errors import ScenarioError
 from airmixml.radio import simulate
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Streams
 from airmixml.wording import shown
-from airmixml.workers import (
-    DataSet,
-    Population,
-    declare_bounds,
-    encode,
-    finish_encoding,
-    keeps_pixels,
-    place_workers,
-    scale_to_unit,
-)
-
-__all__ = ["AirMixClassifier", "ReceivedMixtures"]
+from airmixml.workers import Population, encode, finish_encoding, keeps_pixels, place_workers
 
 
 class ReceivedMixtures(NamedTuple):

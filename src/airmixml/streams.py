@@ -11,8 +11,6 @@ from typing import Final, Literal
 
 import numpy as np
 
-__all__ = ["SLOTS_PER_CHAPTER", "StreamName", "Streams"]
-
 StreamName = Literal[
     "placement",
     "data",

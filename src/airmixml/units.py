@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["db_to_ratio", "dbm_to_watts", "ratio_to_db", "watts_to_dbm"]
-
 
 def db_to_ratio(decibels: float) -> float:
     """Power ratio of a value in dB."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-__all__ = ["joules", "nearest", "one_line", "reason", "shown", "shown_name"]
-
 _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000
 

@@ -10,8 +10,8 @@ import torch
 
 from airmixml import Scenario
 from airmixml.attacks import reconstruct, watch
+from airmixml.attacks.image_quality import peak_signal_to_noise_db
 from airmixml.attacks.layouts import LinearMoments, Moments, layout_of, numbers_in
-from airmixml.attacks.likeness import peak_signal_to_noise_db
 from airmixml.attacks.reconstruction import reconstruction_refusal
 from airmixml.workers import Signal
 

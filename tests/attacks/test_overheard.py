@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear_chapters, places_of
+from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_chapter
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, Population, deploy, load_dataset, place_coordinates, place_workers
+from airmixml.workers import Population, deploy, load_dataset, place_coordinates, place_workers
 
 BASE = Scenario.preset("paper-iris").with_overrides("workers.count=300", "radio.slots=300", "mixing.power='max'")
 

@@ -10,7 +10,7 @@ import torch
 from sklearn.covariance import LedoitWolf
 
 from airmixml.attacks import reconstruction
-from airmixml.attacks.likeness import peak_signal_to_noise_db
+from airmixml.attacks.image_quality import peak_signal_to_noise_db
 from airmixml.attacks.reconstruction import RECONSTRUCTIONS, Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.server_view import ServerView, watch
 from airmixml.errors import ScenarioError

@@ -35,7 +35,7 @@ def without_seconds(value: Any) -> Any:
 HALTING = """
 import os, signal
 from airmixml.cli.main import main
-from airmixml.study.attack.parts import Attacker
+from airmixml.attacks.parts import Attacker
 run, calls = Attacker.run, []
 def halting(self, name):
     calls.append(name)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.attacks.audit import fault_named
-from airmixml.study.audit import audit
+from airmixml.audit import fault_named
+from airmixml.audit.audit_scenario import audit
 
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
@@ -28,7 +28,7 @@ FILES = {"scenario.toml", "metrics.json", "scores.npz", "audit.md", "audit.png"}
 HALTING = """
 import importlib, signal
 from airmixml.cli.main import main
-module = importlib.import_module("airmixml.study.audit")
+module = importlib.import_module("airmixml.audit.audit_scenario")
 class Halting(module.FileKeeper):
     def __init__(self, folder):
         super().__init__(folder, every_seconds=0)
@@ -129,7 +129,7 @@ def test_a_fault_is_caught(airmix: Airmix) -> None:
 def test_an_alarm_has_an_exit_code(tmp_path: Path) -> None:
     # A sound command on code that is broken: the noise is not what it should be.
     broken = (
-        "from airmixml.attacks.audit import known_schedule as known\n"
+        "from airmixml.audit import known_schedule as known\n"
         "real = known.receive_mixtures\n"
         "known.receive_mixtures = lambda clean, noise, *rest: real(clean, noise / 2, *rest)\n"
         "from airmixml.cli.main import main\n"
@@ -206,7 +206,7 @@ def test_mistakes_from_python(options: dict[str, Any], line: str, tmp_path: Path
 
 
 def test_no_claim_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airmixml.attacks.audit import Claim, auditor
+    from airmixml.audit import Claim, auditor
 
     nothing = [Claim(accountant="pld", epsilon=None, why="no finite epsilon holds")]
     monkeypatch.setattr(auditor, "claims_of", lambda *_arguments: nothing)

@@ -108,7 +108,7 @@ def test_memory_that_runs_out_half_way(refused_inside: Refused, monkeypatch: pyt
     """Torch calls it a RuntimeError."""
     import torch
 
-    monkeypatch.setattr("airmixml.study.run", lambda *_scenario, **_options: torch.empty(2**50, dtype=torch.uint8))
+    monkeypatch.setattr("airmixml.runs.run", lambda *_scenario, **_options: torch.empty(2**50, dtype=torch.uint8))
     assert "not enough memory" in refused_inside(*IRIS)
 
 

@@ -83,8 +83,8 @@ def test_a_saved_model_is_the_one_that_was_scored(iris_run: tuple[dict[str, Any]
     import torch
 
     from airmixml import Scenario
+    from airmixml.runs.model_file import load_model
     from airmixml.streams import Streams
-    from airmixml.study.model_file import load_model
     from airmixml.workers import load_dataset
 
     metrics, folder = iris_run

@@ -75,7 +75,7 @@ def test_the_claims_are_those_of_the_runs() -> None:
 
 
 def test_the_printed_values_in_the_data_are_those_of_the_package() -> None:
-    from airmixml.study.reproduction.printed_tables import load_printed
+    from airmixml.reproduction.printed_tables import load_printed
 
     for table in ("table1", "table2"):
         for half in ("iris", "mnist"):

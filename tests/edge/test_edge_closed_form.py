@@ -11,6 +11,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression
 
 from airmixml import Scenario, ScenarioError, Speed, simulate
+from airmixml.data import DataSet
 from airmixml.edge import learn_from_stream, train
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, moments_collector, solve
 from airmixml.radio import mixtures as mixtures_module
@@ -18,7 +19,7 @@ from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.scenario import Learner
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, Signal, load_dataset
+from airmixml.workers import Signal, load_dataset
 
 
 def loud(*changes: str) -> Scenario:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax, softmax
 
+from airmixml.data import DataSet
 from airmixml.edge import train_model
 from airmixml.edge.loss import SMALLEST_PROBABILITY, brier_loss, loss_named, soft_cross_entropy, squared_loss
 from airmixml.scenario import Learner
-from airmixml.workers import DataSet
 
 FLOOR = math.log(1e-7)
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from airmixml import AirMixError, Scenario, ScenarioError, Speed, simulate, train
+from airmixml.data import DataSet
 from airmixml.edge.fitting import class_scores, start_network
 from airmixml.edge.models import build_model
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.training import TrainingHistory, train_model, train_stack
 from airmixml.radio.mixtures import simulate_family
+from airmixml.runs.checkpoint import FileCheckpoint
 from airmixml.scenario import Learner
-from airmixml.study.checkpoint import FileCheckpoint
-from airmixml.workers import DataSet
 
 MLP = Learner(hidden_units=(8, 5), epochs=5, batch_size=10)
 CNN = Learner(model="cnn", hidden_units=(6,), filters=(3, 4), kernel_size=2, pool_size=2, epochs=5, batch_size=10)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from airmixml import Scenario, Speed, simulate, train
+from airmixml.data import DataSet
 from airmixml.edge.training import TrainingHistory, class_scores, train_model
 from airmixml.scenario import Learner
-from airmixml.workers import DataSet
 
 SMALL = Learner(hidden_units=(8,), epochs=4, batch_size=10)
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from airmixml.workers import DataSet, Population
+from airmixml.data import DataSet
+from airmixml.workers import Population
 
 
 @pytest.fixture

@@ -11,11 +11,12 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from airmixml import Scenario, ScenarioError, simulate
+from airmixml.data import DataSet
+from airmixml.planning.account import account_scenario
 from airmixml.radio.centring import centre_privately, plan_centring
 from airmixml.radio.mixtures import simulate_family
 from airmixml.radio.rehearsal import rehearse
-from airmixml.study.account import account_scenario
-from airmixml.workers import DataSet, Population
+from airmixml.workers import Population
 
 NOISE_WATTS = 10 ** (-14.4)  # -114 dBm
 GAIN = 10 ** (-3.2) / 100.0**2  # -32 dB at one metre, exponent 2

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from airmixml import PrivacyError
 from airmixml.privacy import Eavesdropper, Sensitivity, gaussian_epsilon
 from airmixml.radio.assignment import assign_max_min
-from airmixml.radio.design import (
+from airmixml.radio.draws import AirSetting, draw_chapter
+from airmixml.radio.mixtures import simulate
+from airmixml.radio.privacy_target import (
     adversary_named,
     check_privacy_target,
     planned_design,
@@ -21,8 +23,6 @@ from airmixml.radio.design import (
     sensitivity_of,
     weakest_gain,
 )
-from airmixml.radio.draws import AirSetting, draw_chapter
-from airmixml.radio.mixtures import simulate
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.radio.design import private_received_watts, sensitivity_of
 from airmixml.radio.power import control_power, largest_power_scale, received_amplitude, transmit_power
+from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
 from airmixml.scenario import Scenario
 
 MAX_POWER_WATTS = 10 ** (-0.7)  # 23 dBm

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml import Scenario, Speed, simulate
+from airmixml.data import DataSet
 from airmixml.radio import senders
 from airmixml.radio.senders import make_sender, pack_symmetric, unpack_symmetric
-from airmixml.workers import DataSet, Population
+from airmixml.workers import Population
 
 CPU = torch.device("cpu")
 

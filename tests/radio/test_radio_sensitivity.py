@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from airmixml import Scenario
+from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.design import sensitivity_of
+from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.radio.senders import make_sender
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, Population, Signal, encode
+from airmixml.workers import Population, Signal, encode
 
 SIDE = 4
 ENCODERS = {

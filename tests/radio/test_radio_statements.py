@@ -9,7 +9,7 @@ import pytest
 
 from airmixml import Scenario, simulate
 from airmixml.privacy import ADJACENCIES, gaussian_epsilon
-from airmixml.radio.design import joules_per_watt, sensitivity_of
+from airmixml.radio.privacy_target import joules_per_watt, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.workers import Signal
 

@@ -8,13 +8,14 @@ import torch
 from scipy import stats
 
 from airmixml import Scenario, Speed, simulate
+from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio import AirReport, simulate_blocks
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_chapter
 from airmixml.radio.mixtures import Mixtures
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import DataSet, Population, deploy, load_dataset
+from airmixml.workers import Population, deploy, load_dataset
 
 
 def scenario(*changes: str) -> Scenario:

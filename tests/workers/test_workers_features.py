@@ -13,10 +13,11 @@ from scipy import fft
 from scipy.linalg import hadamard
 
 from airmixml import ScenarioError
+from airmixml.data.embedded import load_digits
+from airmixml.data.public_images import public_images
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encoded_dim, load_dataset
-from airmixml.workers.embedded import load_digits
 from airmixml.workers.encoders import finish_encoding
 from airmixml.workers.image_features import (
     compass_edges,
@@ -25,7 +26,6 @@ from airmixml.workers.image_features import (
     random_filters,
     straighten,
 )
-from airmixml.workers.public_images import public_images
 from airmixml.workers.random_mixing import draw_signs, rectified_mixtures, walsh_hadamard
 
 FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients")

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
+from airmixml.data import DataSet
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, load_dataset
+from airmixml.workers import load_dataset
 
 
 def rows(inputs: np.ndarray, labels: np.ndarray) -> list[tuple[float, ...]]:

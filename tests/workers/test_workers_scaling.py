@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.workers import declare_bounds, scale_to_unit
+from airmixml.data import declare_bounds, scale_to_unit
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -1,4 +1,4 @@
-"""What an adversary learns: reconstruction, linkage, inference, audits.
+"""What an adversary learns about people: reconstruction, linkage, inference.
 
 >>> from airmixml import Scenario
 >>> from airmixml.attacks import reconstruct, watch
@@ -8,28 +8,38 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
+    from airmixml.attacks.attack_settings import attack, choose_parts
+    from airmixml.attacks.cases import Case, read_cases
+    from airmixml.attacks.listener import attack_as_eavesdropper, attack_released
     from airmixml.attacks.recognition import recognise
     from airmixml.attacks.reconstruction import reconstruct
     from airmixml.attacks.server_view import watch
-    from airmixml.attacks.without_schedule import attack_as_eavesdropper, attack_released
 
-__all__ = ["attack_as_eavesdropper", "attack_released", "recognise", "reconstruct", "watch"]
+__all__ = [
+    "Case",
+    "attack",
+    "attack_as_eavesdropper",
+    "attack_released",
+    "choose_parts",
+    "read_cases",
+    "recognise",
+    "reconstruct",
+    "watch",
+]
 
-# Imported at first use: the command line looks up names here long before it needs torch.
-_LATE = {
-    "attack_as_eavesdropper": "airmixml.attacks.without_schedule",
-    "attack_released": "airmixml.attacks.without_schedule",
-    "recognise": "airmixml.attacks.recognition",
-    "reconstruct": "airmixml.attacks.reconstruction",
-    "watch": "airmixml.attacks.server_view",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return getattr(import_module(_LATE[name]), name)
-    raise AttributeError(f"module 'airmixml.attacks' has no attribute {name!r}")
+__getattr__ = import_late(
+    __name__,
+    {
+        "airmixml.attacks.attack_settings": ("attack", "choose_parts"),
+        "airmixml.attacks.cases": ("Case", "read_cases"),
+        "airmixml.attacks.listener": ("attack_as_eavesdropper", "attack_released"),
+        "airmixml.attacks.recognition": ("recognise",),
+        "airmixml.attacks.reconstruction": ("reconstruct",),
+        "airmixml.attacks.server_view": ("watch",),
+    },
+)

@@ -18,17 +18,6 @@ from scipy.stats import binom, norm
 
 from airmixml.errors import ScenarioError
 
-__all__ = [
-    "LabelInference",
-    "PopulationTest",
-    "PropertyInference",
-    "infer_shares",
-    "infer_slot_labels",
-    "infer_worker_labels",
-    "tell_populations_apart",
-    "total_variation",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LabelInference:

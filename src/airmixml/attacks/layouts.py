@@ -13,11 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.data import DataSet
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.radio.transmission import MixtureBlock
-from airmixml.workers import DataSet, Signal
-
-__all__ = ["Layout", "LinearMoments", "Moments", "Samples", "layout_of", "numbers_in"]
+from airmixml.workers import Signal
 
 _MOST_MOMENTS: Final = 4096
 _SAMPLES_AT_ONCE: Final = 4096

@@ -13,8 +13,6 @@ import torch
 
 from airmixml.attacks.mixing_matrix import MixingMatrix
 
-__all__ = ["solve_least_squares", "solve_within_bounds"]
-
 _TINY: Final = 1e-30
 _WEAKEST: Final = 1e-30
 # What rounding leaves of a gradient has no curvature to follow where slots are fewer than workers.

@@ -20,15 +20,6 @@ from scipy.stats import binom, rankdata
 from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 from airmixml.errors import ScenarioError
 
-__all__ = [
-    "MEASURES",
-    "Linkage",
-    "area_under_curve",
-    "correlations",
-    "hit_rate",
-    "link_candidates",
-]
-
 MEASURES: Final = ("correlation", "distance")
 FALSE_POSITIVES: Final = 0.01
 _NUMBERS_AT_ONCE: Final = 1 << 24

@@ -13,8 +13,6 @@ from scipy.sparse import coo_array, csr_array
 
 from airmixml.radio.draws import SlotDraws
 
-__all__ = ["MixingMatrix"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Rows:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
@@ -25,9 +26,7 @@ from airmixml.radio.senders import SampleSender, make_sender
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import DataSet, Population, place_coordinates
-
-__all__ = ["Listener", "Overheard", "align_phase", "overhear", "overhear_chapters", "places_of"]
+from airmixml.workers import Population, place_coordinates
 
 MOST_SLOTS: Final = 20_000
 

@@ -12,12 +12,11 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.data import DataSet
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, load_dataset
-
-__all__ = ["Decoder", "Reader", "load_held"]
+from airmixml.workers import load_dataset
 
 _RIDGE: Final = 1e-3
 _HIDDEN_UNITS: Final = 256

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from airmixml.attacks.image_quality import peak_signal_to_noise_db, structural_similarity
 from airmixml.attacks.label_inference import LabelInference, infer_worker_labels
-from airmixml.attacks.likeness import peak_signal_to_noise_db, structural_similarity
 from airmixml.attacks.public_knowledge import Decoder, Reader
 from airmixml.attacks.reconstruction import Reconstruction
-from airmixml.workers import DataSet
-
-__all__ = ["Recognition", "beyond_guessing", "count_copies", "explained_share", "guessing_rate", "recognise"]
+from airmixml.data import DataSet
 
 _COPY_DB: Final = 10.0
 

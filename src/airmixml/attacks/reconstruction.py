@@ -26,8 +26,6 @@ from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.workers import input_range
 
-__all__ = ["RECONSTRUCTIONS", "Reconstruction", "reconstruct", "reconstruction_refusal"]
-
 RECONSTRUCTIONS: Final = ("least-squares", "non-negative", "prior")
 _ITERATIONS: Final = 100
 _TOLERANCE: Final = 1e-5

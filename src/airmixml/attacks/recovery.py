@@ -9,8 +9,6 @@ import torch
 
 from airmixml.attacks.whitening import unit_length
 
-__all__ = ["Recovery", "closest_samples", "fitted_psnr_db", "judge_recovery"]
-
 _NUMBERS_AT_ONCE: Final = 1 << 24
 _LARGEST_PSNR_DB: Final = 150.0
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from airmixml.attacks.layouts import Layout, layout_of, numbers_in
 from airmixml.attacks.mixing_matrix import MixingMatrix
+from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
@@ -22,9 +23,7 @@ from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import DataSet, Signal, encoded_dim, load_dataset
-
-__all__ = ["ServerView", "watch"]
+from airmixml.workers import Signal, encoded_dim, load_dataset
 
 _COPIES: Final = 7  # of the table of all workers, from the first block solved for to the last picture compared
 _BYTES_PER_SHARE: Final = 60

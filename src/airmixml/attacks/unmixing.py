@@ -20,8 +20,6 @@ from scipy.sparse.csgraph import connected_components
 from airmixml.attacks.overheard import align_phase
 from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 
-__all__ = ["Unmixed", "joining_threshold", "purest_slots", "unmix"]
-
 MOST_SLOTS: Final = 20_000
 FALSE_LINKS: Final = 0.01
 _NUMBERS_AT_ONCE: Final = 1 << 24

@@ -10,8 +10,6 @@ from typing import Final
 
 import torch
 
-__all__ = ["in_parts", "unit_length", "whitening_of"]
-
 _LEAST_SHARE: Final = 1e-3
 
 

@@ -20,9 +20,7 @@ from airmixml.scenario import Scenario
 from airmixml.wording import reason
 
 if TYPE_CHECKING:
-    from airmixml.study.account import Account
-
-__all__ = ["account_command", "data_dimensions", "picture_path", "writing"]
+    from airmixml.planning.account import Account
 
 
 def account_command(
@@ -112,15 +110,15 @@ def account_command(
                     "--scheduled, --slots and --noise-multiplier or --epsilon"
                 )
             scenario = choose_scenario(file, preset, assignments or [], None)
-            from airmixml.study.account import account_scenario
+            from airmixml.planning.account import account_scenario
 
             dimensions = data_dimensions(scenario, input_dim, label_dim)
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
         seconds = time.perf_counter() - started
         drawn = None if no_picture else picture_path(picture, f"{account.name}-account.png")
         if drawn is not None:
-            from airmixml.study.account import epsilon_curves
-            from airmixml.study.privacy_figures import draw_account
+            from airmixml.planning.account import epsilon_curves
+            from airmixml.planning.account_picture import draw_account
 
             with writing(drawn):
                 draw_account(account, *epsilon_curves(account, progress=progress), drawn)
@@ -132,8 +130,8 @@ def account_command(
 
 
 def _account_of_numbers(given: dict[str, Any], of_a_scenario: list[str]) -> Account:
+    from airmixml.planning.account import account_numbers
     from airmixml.scenario.rules import Real, Whole
-    from airmixml.study.account import account_numbers
 
     rules: dict[str, Any] = {
         "workers": Whole(low=1, high=10**9),
@@ -175,8 +173,8 @@ def _with_flags(message: str) -> str:
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
     """Return d_X as it leaves the encoder and d_Y: given, known of the data set, or counted in the user's file."""
+    from airmixml.data.catalogue import CATALOGUE
     from airmixml.workers import encoded_dim
-    from airmixml.workers.catalogue import CATALOGUE
 
     if (input_dim is None) != (label_dim is None):
         raise ScenarioError("--input-dim and --label-dim: go together; give both or none")

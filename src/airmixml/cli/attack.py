@@ -15,8 +15,6 @@ from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Speed
 
-__all__ = ["attack_command"]
-
 _STYLES = {"hidden": "green", "leaks": "yellow", "exposed": "red"}
 
 
@@ -61,7 +59,7 @@ def attack_command(
     speed = Speed(device=device, threads=threads)
     if force and out is None:
         raise ScenarioError("--force: replaces the folder --out, so give that too")
-    from airmixml.study.attack import attack, choose_parts, read_cases
+    from airmixml.attacks import attack, choose_parts, read_cases
 
     parts = choose_parts(attacks)
     cases = read_cases(scenario, vary, beside)
@@ -74,8 +72,8 @@ def attack_command(
 
 
 def _print(metrics: dict[str, Any]) -> None:
-    from airmixml.study.attack.parts import LISTENERS
-    from airmixml.study.attack.tables import (
+    from airmixml.attacks.parts import LISTENERS
+    from airmixml.attacks.tables import (
         LISTENER_COLUMNS,
         SERVER_COLUMNS,
         epsilon_text,

@@ -15,8 +15,6 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario import Speed
 from airmixml.wording import nearest, shown
 
-__all__ = ["audit_command"]
-
 _BOTH = ("release", "server")
 
 
@@ -63,10 +61,10 @@ def audit_command(
             f"--adversary = {shown(adversary)}: must be one of {', '.join(options)}; did you mean "
             f"{nearest(adversary, options)}? An eavesdropper is not audited"
         )
-    from airmixml.attacks.audit.faults import fault_named
+    from airmixml.audit.faults import fault_named
 
     broken = fault_named(fault or "")
-    from airmixml.study.audit import audit  # after the checks: importing torch takes seconds
+    from airmixml.audit.audit_scenario import audit  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:
         result = audit(
@@ -92,7 +90,7 @@ def audit_command(
 
 
 def _print(result: dict[str, Any]) -> None:
-    from airmixml.study.audit_words import noise_in_words
+    from airmixml.audit.words import noise_in_words
 
     style = "bold red" if result["caught"] else "bold"
     console.print(escape(result["verdict"]), style=style, soft_wrap=True)

@@ -19,9 +19,7 @@ from airmixml.scenario import Speed
 from airmixml.wording import joules
 
 if TYPE_CHECKING:
-    from airmixml.study.compare import Comparison
-
-__all__ = ["compare_command"]
+    from airmixml.compare import Comparison
 
 _COSTS = ("symbols", "air time", "energy", "MACs", "wall time")
 _WIDE_ENOUGH = 110
@@ -68,11 +66,11 @@ def compare_command(
     if methods is not None and vary is not None:
         raise ScenarioError("--methods and --vary: give one of them; --vary runs the scenario itself at several values")
     started = time.perf_counter()
-    from airmixml.study.compare import choose_methods, read_values
+    from airmixml.compare import choose_methods, read_values
 
     if vary is not None:
         key, scenarios = read_values(vary, scenario)
-        from airmixml.study.compare import vary_key  # after the checks: importing torch takes seconds
+        from airmixml.compare import vary_key  # after the checks: importing torch takes seconds
 
         folder = out or Path("runs") / f"compare-{scenario.name}-{key}"
         with progress_bars() as progress:
@@ -89,7 +87,7 @@ def compare_command(
             )
     else:
         chosen, left_out = choose_methods(methods, scenario, speed)
-        from airmixml.study.compare import compare_methods
+        from airmixml.compare import compare_methods
 
         folder = out or Path("runs") / f"compare-{scenario.name}"
         with progress_bars() as progress:
@@ -105,7 +103,7 @@ def compare_command(
                 data_dir=data_dir,
                 progress=progress,
             )
-    from airmixml.study.compare.writing import write_comparison
+    from airmixml.compare.writing import write_comparison
 
     files = write_comparison(comparison)
     seconds = time.perf_counter() - started
@@ -153,7 +151,7 @@ def _print(comparison: Comparison, seconds: float) -> None:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     """Return short texts: the table is to fit a terminal; the files have all digits."""
-    from airmixml.study.compare.tables import NONE, accuracy_text, epsilon_text, short_count
+    from airmixml.compare.tables import NONE, accuracy_text, epsilon_text, short_count
 
     privacy, uplink, air, energy = (row[name] for name in ("privacy", "uplink_symbols", "air_seconds", "energy_joules"))
     return (

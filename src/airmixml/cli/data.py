@@ -10,13 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.data import mnist_files
+from airmixml.data.catalogue import CATALOGUE, MNIST, KnownDataSet
+from airmixml.data.mnist import ALREADY_THERE, fetch_mnist, mnist_cache_folder
 from airmixml.errors import DataError, ScenarioError
 from airmixml.wording import nearest, shown
-from airmixml.workers import mnist_files
-from airmixml.workers.catalogue import CATALOGUE, MNIST, KnownDataSet
-from airmixml.workers.mnist_fetch import ALREADY_THERE, fetch_mnist, mnist_cache_folder
-
-__all__ = ["app"]
 
 app = typer.Typer(help="List the data sets, fetch MNIST.")
 

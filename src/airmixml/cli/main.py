@@ -21,8 +21,6 @@ from airmixml.cli.run import run_command
 from airmixml.errors import AirMixError
 from airmixml.version import __version__
 
-__all__ = ["app", "main"]
-
 # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 

@@ -21,9 +21,8 @@ from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.wording import joules
 
 if TYPE_CHECKING:
-    from airmixml.study.plan import InputMoments, Plan
-
-__all__ = ["plan_command"]
+    from airmixml.planning.alternatives import InputMoments
+    from airmixml.planning.plan import Plan
 
 
 def plan_command(
@@ -58,13 +57,13 @@ def plan_command(
         raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
     drawn = None if no_picture else picture_path(picture, f"{scenario.name}-plan.png")
     started = time.perf_counter()
-    from airmixml.study.plan import make_plan
+    from airmixml.planning.plan import make_plan
 
     with progress_bars() as progress:
         plan = make_plan(scenario, *dimensions, moments, max_air_seconds=max_air_seconds, progress=progress)
     seconds = time.perf_counter() - started
     if (plan.options or plan.recommended) and drawn is not None:
-        from airmixml.study.plan_figure import draw_plan
+        from airmixml.planning.pictures import draw_plan
 
         with writing(drawn):
             draw_plan(plan, scenario, drawn)
@@ -89,8 +88,8 @@ def _command(file: Path | None, preset: str | None, assignments: list[str]) -> s
 
 
 def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> InputMoments:
-    from airmixml.study.plan import InputMoments
-    from airmixml.workers.catalogue import CATALOGUE
+    from airmixml.data.catalogue import CATALOGUE
+    from airmixml.planning.alternatives import InputMoments
 
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
         if value is not None and not 0.0 < value <= 1.0:

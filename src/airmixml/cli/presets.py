@@ -10,8 +10,6 @@ from rich.table import Table
 from airmixml.cli.terminal import console, print_json
 from airmixml.scenario import Scenario, preset_names, preset_summary
 
-__all__ = ["presets_command", "show_command"]
-
 
 def presets_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

@@ -14,9 +14,7 @@ from airmixml.scenario import Scenario
 from airmixml.wording import joules
 
 if TYPE_CHECKING:
-    from airmixml.study.learning_search import LearningOption, Recommendation
-
-__all__ = ["print_recommendation"]
+    from airmixml.planning.recommend import LearningOption, Recommendation
 
 # Above this, ten classes of digits were learnt with errors of 70 % and more (benchmarks/check_plan.py).
 _CHANCE_DB: Final = -4.0

@@ -15,10 +15,8 @@ from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from airmixml.study.reproduction import Reproduction
-    from airmixml.study.sweep import Engine
-
-__all__ = ["reproduce_command"]
+    from airmixml.reproduction import Reproduction
+    from airmixml.sweeps import Engine
 
 _DEFAULT_OUT = Path("runs")
 _SHOWN_FAILURES = 5
@@ -55,7 +53,7 @@ def reproduce_command(
     if not targets:
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
     chosen_engine = _check_means(engine, jobs)
-    from airmixml.study.reproduction import Request, reproduce
+    from airmixml.reproduction import Request, reproduce
 
     request = Request(
         targets=tuple(targets), dataset=dataset, seeds=seeds, quick=quick, as_printed=as_printed, device=device

@@ -11,8 +11,6 @@ from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario, Speed
 
-__all__ = ["choose_scenario", "run_command"]
-
 
 def choose_scenario(file: Path | None, preset: str | None, assignments: list[str], seed: int | None) -> Scenario:
     """Return the scenario that the arguments name, with the overrides applied."""
@@ -48,7 +46,7 @@ def run_command(
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     if force and out is None:
         raise ScenarioError("--force: replaces the folder --out, so give that too")
-    from airmixml.study import run  # after the checks: importing torch takes seconds
+    from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:
         metrics = run(scenario, seeds=seeds, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)

@@ -10,8 +10,6 @@ from rich.table import Table
 from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.wording import joules
 
-__all__ = ["run_table"]
-
 Rows = list[tuple[str, str]]
 
 _NO_PROTECTION_ABOVE_EPSILON = 50.0

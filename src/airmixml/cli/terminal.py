@@ -21,8 +21,6 @@ from rich.progress import Progress as Bars
 
 from airmixml.progress import Progress
 
-__all__ = ["console", "print_json", "progress_bars"]
-
 console = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
 

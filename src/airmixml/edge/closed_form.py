@@ -20,8 +20,6 @@ from airmixml.radio.senders import unpack_symmetric
 from airmixml.scenario import Learner
 from airmixml.workers import Signal
 
-__all__ = ["MomentsCollector", "ReceivedMoments", "linear_model", "moments_collector", "solve"]
-
 _RAREST_CLASS: Final = 1e-3
 _ROUNDING_FLOOR: Final = 1e-10
 _SMALLEST: Final = 1e-300

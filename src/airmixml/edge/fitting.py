@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.edge.models import build_model, initialise
 from airmixml.edge.stack import NetworkStack
@@ -18,9 +19,6 @@ from airmixml.errors import AirMixError
 from airmixml.progress import Progress
 from airmixml.scenario import Learner, Speed
 from airmixml.streams import Streams
-from airmixml.workers import DataSet
-
-__all__ = ["Checkpoint", "Fitted", "adam", "class_scores", "fit", "start_network"]
 
 _SCORED_AT_ONCE = 1000
 _FEWEST_SCORED_AT_ONCE = 100

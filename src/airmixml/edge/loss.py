@@ -8,8 +8,6 @@ from typing import Final
 
 import torch
 
-__all__ = ["SMALLEST_PROBABILITY", "brier_loss", "loss_named", "soft_cross_entropy", "squared_loss"]
-
 SMALLEST_PROBABILITY: Final = 1e-7
 
 

@@ -13,8 +13,6 @@ from airmixml.devices import physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.scenario import CLOSED_FORM_MODELS, Learner
 
-__all__ = ["build_model", "initialise"]
-
 
 def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: tuple[int, int] | None) -> nn.Sequential:
     """Return the network the learner asks for: inputs (batch x input_dim) to class scores (batch x label_dim).

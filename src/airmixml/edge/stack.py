@@ -12,8 +12,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["NetworkStack"]
-
 
 class NetworkStack(nn.Module):
     """Copies of one network that share nothing but the clock; networks x batch x inputs to networks x batch x classes.

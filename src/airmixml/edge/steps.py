@@ -9,8 +9,6 @@ from torch import nn
 
 from airmixml.edge.loss import loss_named
 
-__all__ = ["Step", "make_step"]
-
 Step = Callable[[torch.Tensor, torch.Tensor], None]
 """Takes the inputs and labels of a batch and moves the model."""
 

@@ -9,6 +9,7 @@ from typing import Final
 import torch
 from torch import nn
 
+from airmixml.data import DataSet
 from airmixml.edge.closed_form import MomentsCollector, linear_model, moments_collector, solve
 from airmixml.edge.fitting import Checkpoint, Fitted, class_scores, fit, start_network
 from airmixml.edge.stack import NetworkStack
@@ -17,18 +18,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import Mixtures
 from airmixml.radio.mixtures import Transmission, transmit_family
 from airmixml.scenario import CLOSED_FORM_MODELS, Learner, Scenario, Speed
-from airmixml.workers import DataSet, Population, Signal
-
-__all__ = [
-    "Checkpoint",
-    "TrainedModel",
-    "TrainingHistory",
-    "class_scores",
-    "learn_from_stream",
-    "train",
-    "train_model",
-    "train_stack",
-]
+from airmixml.workers import Population, Signal
 
 _SLOTS_AT_ONCE: Final = 4096
 

@@ -21,8 +21,6 @@ from airmixml.privacy.rdp import RdpAccountant
 from airmixml.privacy.tight_bound import DEFAULT_ORDERS, gaussian_renyi_epsilon, tight_epsilon
 from airmixml.wording import nearest, shown
 
-__all__ = ["ACCOUNTANTS", "COARSE_PLD", "Accountant", "accountant_named", "certified_epsilon"]
-
 _MOST_KINDS: Final = 12
 # Beyond this a delta is needed that no accountant resolves.
 _LARGEST_STEP: Final = 300.0

@@ -10,8 +10,6 @@ from airmixml.privacy.design import Design
 from airmixml.privacy.loose_bound import slot_privacy_exponent
 from airmixml.privacy.mechanism import GaussianSlots
 
-__all__ = ["ADVERSARIES", "Adversary", "Eavesdropper", "Release", "Server"]
-
 ADVERSARIES = ("release", "server", "eavesdropper")
 
 

@@ -18,8 +18,6 @@ from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.loose_bound import slot_exponent_for_privacy, smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots
 
-__all__ = ["calibrate_power", "check_target", "guess_factor"]
-
 _WIDEST: Final = 1e30
 _TOLERANCE: Final = 1e-4
 # What is sent is rounded a few times on its way; that must not carry it above the target.

@@ -12,8 +12,6 @@ from scipy.stats import binom
 from airmixml.errors import PrivacyError
 from airmixml.privacy.sensitivity import Sensitivity
 
-__all__ = ["Design", "binomial_quantile", "participation_bound", "slots_per_round"]
-
 # No worker exceeds the number of slots that a plan without a cap reckons with, except with this probability.
 SCHEDULE_FAILURE: Final = 1e-9
 

@@ -7,8 +7,6 @@ from types import ModuleType
 
 from airmixml.errors import PrivacyError
 
-__all__ = ["is_missing", "load_dp_accounting"]
-
 
 def is_missing() -> bool:
     """Return whether the library is not installed."""

@@ -8,8 +8,6 @@ from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
 from airmixml.privacy.mechanism import GaussianSlots
 
-__all__ = ["considered_views", "least_epsilon", "refusal"]
-
 
 def considered_views(
     design: Design, adversary: Adversary, accountant: str, adjacency: str

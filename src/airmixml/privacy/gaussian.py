@@ -18,15 +18,6 @@ from scipy.special import erf, erfinv, log_ndtr, ndtri
 
 from airmixml.errors import PrivacyError
 
-__all__ = [
-    "gaussian_epsilon",
-    "gaussian_epsilons",
-    "gaussian_mu",
-    "gaussian_profile",
-    "log_gaussian_delta",
-    "total_variation",
-]
-
 # Rounding of a few steps must not carry an epsilon below what holds.
 _ROUNDING_MARGIN: Final = 1e-12
 _HALVINGS: Final = 60

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from airmixml.privacy.gaussian import gaussian_epsilons
 
-__all__ = ["Ledger"]
-
 _BARS: Final = 20
 
 

@@ -18,17 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from airmixml.errors import PrivacyError
 
-__all__ = [
-    "check_slots",
-    "log_subsampled_renyi_term",
-    "power_scale_for_privacy",
-    "slot_exponent_for_privacy",
-    "slot_privacy_exponent",
-    "slot_privacy_loss",
-    "smallest_certifiable_epsilon",
-    "total_privacy_loss",
-]
-
 # Rounding of a few steps must not carry a calibrated epsilon above its target.
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
 

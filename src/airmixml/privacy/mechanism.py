@@ -13,8 +13,6 @@ import numpy as np
 
 from airmixml.errors import PrivacyError
 
-__all__ = ["ADJACENCIES", "SAMPLINGS", "GaussianSlots"]
-
 ADJACENCIES: Final = ("replace-one", "remove-one")
 SAMPLINGS: Final = ("none", "without-replacement", "poisson")
 

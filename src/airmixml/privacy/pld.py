@@ -30,8 +30,6 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_profile
 from airmixml.privacy.mechanism import GaussianSlots
 from airmixml.privacy.rdp import RdpAccountant
 
-__all__ = ["PldAccountant", "counted_slots_epsilon", "removal_pmfs", "without_replacement_pmf"]
-
 _MOST_KINDS: Final = 8
 _POINTS_PER_SLOT: Final = 40_000
 _POINTS_IN_ALL: Final = 400_000

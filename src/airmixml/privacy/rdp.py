@@ -13,8 +13,6 @@ from airmixml.privacy.dp_library import is_missing, load_dp_accounting
 from airmixml.privacy.gaussian import total_variation
 from airmixml.privacy.mechanism import GaussianSlots
 
-__all__ = ["RdpAccountant"]
-
 # Whole orders are exact in the library for both kinds of sampling; fractional ones only help below order 2.
 _ORDERS: Final = (
     *(1.0 + x / 10.0 for x in range(1, 10)),

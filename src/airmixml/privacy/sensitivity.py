@@ -8,8 +8,6 @@ from typing import Self
 
 from airmixml.errors import PrivacyError
 
-__all__ = ["Sensitivity", "paper_sensitivity"]
-
 
 def paper_sensitivity(input_dim: int, label_dim: int) -> float:
     """Return d_X + d_Y, the paper's bound on ||i||^2 + ||l||^2."""

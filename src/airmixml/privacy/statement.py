@@ -9,8 +9,6 @@ from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
 from airmixml.privacy.evaluation import least_epsilon
 
-__all__ = ["PrivacyStatement", "state_privacy"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:

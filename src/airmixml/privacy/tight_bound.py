@@ -21,15 +21,6 @@ from scipy.special import gammaln, logsumexp
 from airmixml.errors import PrivacyError
 from airmixml.privacy.loose_bound import check_slots, log_subsampled_renyi_term
 
-__all__ = [
-    "DEFAULT_ORDERS",
-    "gaussian_renyi_epsilon",
-    "log_binomial",
-    "log_even_moment",
-    "subsampled_renyi_loss",
-    "tight_epsilon",
-]
-
 DEFAULT_ORDERS: Final = tuple(range(2, 513))
 
 _SUM_ABOVE: Final = 0.5

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from airmixml.radio.channel import ChannelRealisation
 from airmixml.radio.power import received_amplitude
 
-__all__ = ["mix_samples", "normalise_baseband", "receive_baseband", "receive_mixtures"]
-
 
 def receive_baseband(
     symbols: NDArray[np.floating],

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["assign_max_min", "assign_randomly", "assign_ratios"]
-
 
 def assign_randomly(ratios: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Deal the ratios of each slot out in random order; slots x scheduled."""

@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.data import DataSet
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.channel import path_gain
-from airmixml.radio.design import slots_target
+from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import SYMBOLS_PER_SECOND, DataSet, Population, declared_bounds, finish_encoding
-
-__all__ = ["CentringSlot", "centre_privately", "plan_centring", "with_centring"]
+from airmixml.workers import SYMBOLS_PER_SECOND, Population, declared_bounds, finish_encoding
 
 _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw features and rounding
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from airmixml.scenario import Radio
 from airmixml.units import db_to_ratio
 
-__all__ = ["ChannelRealisation", "draw_fading", "draw_phase", "generate_channel", "path_gain"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelRealisation:

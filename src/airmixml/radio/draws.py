@@ -15,25 +15,13 @@ from numpy.typing import NDArray
 from airmixml.errors import ScenarioError
 from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
-from airmixml.radio.design import joules_per_watt, private_received_watts, sensitivity_of
 from airmixml.radio.power import control_power
+from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
 from airmixml.radio.ratios import draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
 from airmixml.scenario import Mixing, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.workers import Signal
-
-__all__ = [
-    "AirSetting",
-    "DrawsKey",
-    "SlotDraws",
-    "chapter_count",
-    "check_family",
-    "cut_into_blocks",
-    "draw_ahead",
-    "draw_chapter",
-    "draws_key",
-]
 
 _BYTES_AHEAD: Final = 500_000_000
 

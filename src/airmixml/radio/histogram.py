@@ -7,8 +7,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DecibelHistogram"]
-
 
 class DecibelHistogram:
     """Counts of values in dB, in steps of 0.1 dB from -600 to 600; zero power falls into the lowest step."""

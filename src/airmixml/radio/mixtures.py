@@ -8,20 +8,19 @@ from pathlib import Path
 
 import torch
 
+from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.design import check_privacy_target
 from airmixml.radio.draws import check_family
+from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.radio.report import AirReport
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.transmission import MixtureBlock, simulate_family_blocks
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, Population, Signal, deploy, load_dataset
-
-__all__ = ["Mixtures", "Transmission", "simulate", "simulate_family", "transmit_family"]
+from airmixml.workers import Population, Signal, deploy, load_dataset
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64

@@ -10,15 +10,6 @@ from numpy.typing import NDArray
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
-__all__ = [
-    "PowerControl",
-    "control_power",
-    "largest_power_scale",
-    "largest_shares",
-    "received_amplitude",
-    "transmit_power",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PowerControl:

@@ -11,8 +11,6 @@ import math
 
 import torch
 
-__all__ = ["quantise", "shorten"]
-
 
 def quantise(
     symbols: torch.Tensor, *, largest: float, bits: int, generator: torch.Generator | None = None

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from airmixml.scenario import Mixing
 
-__all__ = ["dirichlet_mix", "draw_ratios", "equal_mix", "non_mix", "uniform_prior", "varying_share"]
-
 
 def uniform_prior(scheduled: int) -> NDArray[np.float64]:
     """Return p_t = 1/|N_t| for all; shape scheduled."""

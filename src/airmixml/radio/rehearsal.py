@@ -14,8 +14,6 @@ from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import place_workers
 
-__all__ = ["placed_distances", "rehearse", "rehearse_family"]
-
 
 def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Progress = silent) -> Tally:
     """Return the tally of all slots, the same that ``simulate`` with that seed would have.

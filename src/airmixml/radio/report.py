@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.data import DataSet
 from airmixml.radio.histogram import DecibelHistogram
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, ratio_to_db
-from airmixml.workers import DataSet
-
-__all__ = ["AirReport"]
 
 
 class AirReport(Tally):

@@ -20,8 +20,6 @@ from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 
-__all__ = ["NOBODY_SENT", "draw_schedule", "draw_schedule_of", "presence_of", "seats_of"]
-
 _SPARE_DRAWS: Final = 4
 _DENSE_CELLS: Final = 4_000_000
 # More workers than there are seats would toss heads in a slot with this probability: over 10^12 slots, the most there

@@ -8,14 +8,13 @@ from typing import Final, Protocol
 import numpy as np
 import torch
 
+from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.radio.quantiser import quantise, shorten
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.workers import DataSet, Signal, declared_bounds
-
-__all__ = ["MomentSender", "SampleSender", "Sender", "make_sender", "pack_symmetric", "unpack_symmetric"]
+from airmixml.workers import Signal, declared_bounds
 
 _NUMBERS_AT_ONCE: Final = 1 << 25
 _SHORT_RANGE: Final = 3.0

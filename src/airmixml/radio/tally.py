@@ -23,7 +23,10 @@ from airmixml.privacy import (
     state_privacy,
 )
 from airmixml.radio.centring import plan_centring, with_centring
-from airmixml.radio.design import (
+from airmixml.radio.draws import SlotDraws
+from airmixml.radio.histogram import DecibelHistogram
+from airmixml.radio.power import largest_shares
+from airmixml.radio.privacy_target import (
     adversary_named,
     joules_per_watt,
     power_may_tell_schedule,
@@ -34,15 +37,10 @@ from airmixml.radio.design import (
     slots_target,
     weakest_gain,
 )
-from airmixml.radio.draws import SlotDraws
-from airmixml.radio.histogram import DecibelHistogram
-from airmixml.radio.power import largest_shares
-from airmixml.radio.strengths import SlotStrengths
+from airmixml.radio.slot_strengths import SlotStrengths
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Signal
-
-__all__ = ["Tally"]
 
 
 class Tally:

@@ -10,15 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotDraws, cut_into_blocks, draw_ahead
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.scenario import Scenario, Speed
 from airmixml.units import dbm_to_watts
-from airmixml.workers import DataSet, Population
-
-__all__ = ["MixtureBlock", "simulate_blocks", "simulate_family_blocks"]
+from airmixml.workers import Population
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,9 @@
 """What is asked: one validated description of a run, read from and written to TOML."""
 
 from airmixml.scenario.presets import preset_names, preset_summary, preset_text
+from airmixml.scenario.scenario import Scenario
 from airmixml.scenario.speed import Speed
-from airmixml.scenario.tables import CLOSED_FORM_MODELS, Learner, Mixing, Privacy, Radio, Scenario, Workers
+from airmixml.scenario.tables import CLOSED_FORM_MODELS, Learner, Mixing, Privacy, Radio, Workers
 
 __all__ = [
     "CLOSED_FORM_MODELS",

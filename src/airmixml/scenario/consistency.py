@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airmixml.errors import ScenarioError
+from airmixml.scenario.tables import CLOSED_FORM_MODELS, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
 
-if TYPE_CHECKING:
-    from airmixml.scenario.tables import Scenario
-
-__all__ = ["CLOSED_FORM_MODELS", "check_consistency"]
-
-CLOSED_FORM_MODELS: Final = ("ridge", "lda")
 _SMALLEST_POISSON_DELTA: Final = 1e-15
 
 
-def check_consistency(scenario: Scenario) -> None:
+def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy, learner: Learner) -> None:
     """Raise a ScenarioError that names the key to change where two tables contradict each other."""
-    if scenario.radio.scheduled > scenario.workers.count:
+    if radio.scheduled > workers.count:
         raise ScenarioError(
-            f"radio.scheduled = {scenario.radio.scheduled}: must be at most workers.count = {scenario.workers.count}; "
+            f"radio.scheduled = {radio.scheduled}: must be at most workers.count = {workers.count}; "
             "schedule fewer workers per slot or deploy more"
         )
-    _check_limits(scenario)
-    _check_signal(scenario)
-    if scenario.radio.schedule == "poisson":
-        _check_poisson(scenario)
-    if scenario.mixing.prior and len(scenario.mixing.prior) != scenario.radio.scheduled:
+    _check_limits(workers, radio, privacy)
+    _check_signal(workers, privacy, learner)
+    if workers.centre == "private":
+        _check_private_centre(radio, mixing, privacy)
+    if radio.schedule == "poisson":
+        _check_poisson(radio, mixing, privacy)
+    if mixing.prior and len(mixing.prior) != radio.scheduled:
         raise ScenarioError(
-            f"mixing.prior has {len(scenario.mixing.prior)} shares: must have radio.scheduled = "
-            f"{scenario.radio.scheduled} of them, or be empty for equal shares"
+            f"mixing.prior has {len(mixing.prior)} shares: must have radio.scheduled = "
+            f"{radio.scheduled} of them, or be empty for equal shares"
         )
 
 
-def _check_signal(scenario: Scenario) -> None:
+def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
     """What an encoder, its centre and what is sent allow."""
-    workers = scenario.workers
     if workers.encoder == "scale":
         for name, value, default in (
             ("features", workers.features, 0),
@@ -64,23 +60,20 @@ def _check_signal(scenario: Scenario) -> None:
             "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
             "with more than the transmit power"
         )
-    if workers.sends == "moments" and scenario.learner.model not in CLOSED_FORM_MODELS:
+    if workers.sends == "moments" and learner.model not in CLOSED_FORM_MODELS:
         raise ScenarioError(
-            f"learner.model = {shown(scenario.learner.model)}: must be one of {', '.join(CLOSED_FORM_MODELS)} where "
+            f"learner.model = {shown(learner.model)}: must be one of {', '.join(CLOSED_FORM_MODELS)} where "
             'workers.sends = "moments"; networks learn from samples'
         )
-    if scenario.privacy.sensitivity == "paper" and (may_be_negative or workers.sends == "moments" or workers.bits):
+    if privacy.sensitivity == "paper" and (may_be_negative or workers.sends == "moments" or workers.bits):
         raise ScenarioError(
             'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
             '"encoder" where inputs are centred or quantised, or features or moments are sent'
         )
-    if workers.centre == "private":
-        _check_private_centre(scenario)
 
 
-def _check_poisson(scenario: Scenario) -> None:
+def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
     """What a schedule by coins allows."""
-    mixing = scenario.mixing
     if mixing.policy != "equalmix" or mixing.prior:
         raise ScenarioError(
             'radio.schedule = "poisson": needs mixing.policy = "equalmix" without a prior; with a number of '
@@ -91,47 +84,46 @@ def _check_poisson(scenario: Scenario) -> None:
             'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
             "depend on who sends"
         )
-    if scenario.privacy.delta < _SMALLEST_POISSON_DELTA:
+    if privacy.delta < _SMALLEST_POISSON_DELTA:
         raise ScenarioError(
-            f"privacy.delta = {scenario.privacy.delta:g}: must be at least {_SMALLEST_POISSON_DELTA:g} for "
+            f"privacy.delta = {privacy.delta:g}: must be at least {_SMALLEST_POISSON_DELTA:g} for "
             'radio.schedule = "poisson", whose slots have seats for all but the rarest tosses'
         )
-    if scenario.radio.max_participations:
+    if radio.max_participations:
         raise ScenarioError(
-            f"radio.max_participations = {scenario.radio.max_participations}: must be 0 for radio.schedule = "
+            f"radio.max_participations = {radio.max_participations}: must be 0 for radio.schedule = "
             '"poisson", which keeps no limit'
         )
 
 
-def _check_private_centre(scenario: Scenario) -> None:
+def _check_private_centre(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
     """What a mean estimated over the air allows."""
     for name, value, wanted in (
-        ("mixing.power", scenario.mixing.power, "dp"),
-        ("radio.fading", scenario.radio.fading, "none"),
+        ("mixing.power", mixing.power, "dp"),
+        ("radio.fading", radio.fading, "none"),
     ):
         if value != wanted:
             raise ScenarioError(
                 f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '
                 'workers.centre = "own" or "public"'
             )
-    if scenario.privacy.adversary == "eavesdropper":
+    if privacy.adversary == "eavesdropper":
         raise ScenarioError(
             'privacy.adversary = "eavesdropper": must be "server" or "release" for workers.centre = "private", '
             "whose slot is accounted for against those; use another centre"
         )
 
 
-def _check_limits(scenario: Scenario) -> None:
+def _check_limits(workers: Workers, radio: Radio, privacy: Privacy) -> None:
     """What the number of workers allows."""
-    limit, radio = scenario.radio.max_participations, scenario.radio
-    most_slots_per_round = scenario.workers.count // radio.scheduled
+    limit = radio.max_participations
+    most_slots_per_round = workers.count // radio.scheduled
     if limit and -(-radio.slots // limit) > most_slots_per_round:
         raise ScenarioError(
             f"radio.max_participations = {limit}: must be at least {-(-radio.slots // most_slots_per_round)} for "
-            f"{radio.slots} slots of {radio.scheduled} among {scenario.workers.count} workers; raise it or deploy more"
+            f"{radio.slots} slots of {radio.scheduled} among {workers.count} workers; raise it or deploy more"
         )
-    if scenario.privacy.colluders >= scenario.workers.count:
+    if privacy.colluders >= workers.count:
         raise ScenarioError(
-            f"privacy.colluders = {scenario.privacy.colluders}: must be fewer than workers.count = "
-            f"{scenario.workers.count}"
+            f"privacy.colluders = {privacy.colluders}: must be fewer than workers.count = {workers.count}"
         )

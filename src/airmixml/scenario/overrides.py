@@ -9,15 +9,13 @@ from typing import Any
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Text, rule_of
-from airmixml.scenario.tables import TABLES, Scenario
-from airmixml.scenario.toml import all_keys, from_tables, unknown_key
+from airmixml.scenario.tables import TABLES
+from airmixml.scenario.toml import all_keys, unknown_key
 from airmixml.wording import shown_name
 
-__all__ = ["apply_overrides"]
 
-
-def apply_overrides(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
-    """Return the scenario with each ``key=value`` applied; all are checked together at the end."""
+def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Return each ``key=value`` as an entry of its table; values are checked when a scenario is made of them."""
     tables: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -29,7 +27,7 @@ def apply_overrides(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
         table, dot, entry = name.rpartition(".")
         target = tables.setdefault(table, {}) if dot else tables
         target[entry] = _parse(name, text.strip())
-    return from_tables(tables, scenario)
+    return tables
 
 
 def _parse(name: str, text: str) -> Any:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.tables import Scenario
-from airmixml.scenario.toml import read_toml
 from airmixml.wording import nearest, shown
-
-__all__ = ["load_preset", "preset_names", "preset_summary", "preset_text"]
 
 _FOLDER = files("airmixml") / "presets"
 
@@ -32,8 +28,3 @@ def preset_text(name: str) -> str:
 def preset_summary(name: str) -> str:
     """Return the first comment line of a preset."""
     return preset_text(name).partition("\n")[0].lstrip("# ")
-
-
-def load_preset(name: str) -> Scenario:
-    """Return a preset as a scenario."""
-    return read_toml(preset_text(name), source=f"preset {name}")

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from airmixml.errors import ScenarioError
 from airmixml.wording import shown
 
-__all__ = ["Choice", "Items", "Real", "Rule", "Text", "Whole", "check_fields", "key", "rule_of"]
-
 
 class Rule(Protocol):
     """Checks one value and returns it in its stored type."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from airmixml.scenario.rules import Text, Whole, check_fields, key
 
-__all__ = ["Speed"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:

@@ -1,21 +1,17 @@
-"""One frozen, validated description of a run: workers, radio, mixing, privacy, learner.
+"""The tables of a scenario: workers, radio, mixing, privacy, learner. Each key has a default, a rule and a meaning.
 
 The defaults are the paper's Iris experiment; the presets spell out every number of the paper's settings.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.consistency import CLOSED_FORM_MODELS, check_consistency
-from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole, check_fields, key
-from airmixml.wording import shown
+from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
-__all__ = ["CLOSED_FORM_MODELS", "ENCODERS", "TABLES", "Learner", "Mixing", "Privacy", "Radio", "Scenario", "Workers"]
-
+CLOSED_FORM_MODELS = ("ridge", "lda")
 ENCODERS = ("scale", "clip", "dct", "projection", "convolution", "gradients")
 
 
@@ -241,79 +237,3 @@ TABLES: dict[str, type[Any]] = {
     "privacy": Privacy,
     "learner": Learner,
 }
-
-_TOP_LEVEL_RULES: dict[str, Rule] = {
-    "name": Text(forbidden='/\\:*?"<>|'),
-    "seed": Whole(low=0),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scenario:
-    """Everything that decides the result of a run. Two equal scenarios give the same result on one device."""
-
-    name: str = field(default="airmix", metadata={"doc": "names the run folder"})
-    seed: int = field(default=0, metadata={"doc": "all random numbers of the run follow from it"})
-    workers: Workers = field(default_factory=Workers)
-    radio: Radio = field(default_factory=Radio)
-    mixing: Mixing = field(default_factory=Mixing)
-    privacy: Privacy = field(default_factory=Privacy)
-    learner: Learner = field(default_factory=Learner)
-
-    def __post_init__(self) -> None:
-        for name, rule in _TOP_LEVEL_RULES.items():
-            object.__setattr__(self, name, rule.check(name, getattr(self, name)))
-        for name, kind in TABLES.items():
-            if not isinstance(getattr(self, name), kind):
-                raise ScenarioError(f"{name} = {shown(getattr(self, name))}: must be a {kind.__name__} table")
-        if self.name.strip(" .") != self.name:
-            raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
-        check_consistency(self)
-
-    @property
-    def sampling_rate(self) -> float:
-        """r = |N_t| / N, the share of the workers that is scheduled in a slot."""
-        return self.radio.scheduled / self.workers.count
-
-    def with_seed(self, seed: int) -> Scenario:
-        """Return the same scenario with another seed."""
-        return replace(self, seed=seed)
-
-    def with_overrides(self, *assignments: str) -> Scenario:
-        """Return a copy with ``table.key=value`` assignments applied, as ``airmix run --set`` takes them."""
-        from airmixml.scenario.overrides import apply_overrides
-
-        return apply_overrides(self, assignments)
-
-    def to_toml(self, *, comments: bool = False) -> str:
-        """Return the scenario as TOML; reading it back gives an equal scenario."""
-        from airmixml.scenario.toml import write_toml
-
-        return write_toml(self, comments=comments)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain tables of plain values (lists for tuples)."""
-        from airmixml.scenario.toml import to_tables
-
-        return to_tables(self)
-
-    @classmethod
-    def from_toml(cls, text: str, *, source: str = "the scenario") -> Scenario:
-        """Read a scenario from TOML text; keys that are left out take their defaults."""
-        from airmixml.scenario.toml import read_toml
-
-        return read_toml(text, source=source)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Scenario:
-        """Read a scenario file."""
-        from airmixml.scenario.toml import load_scenario
-
-        return load_scenario(Path(path))
-
-    @classmethod
-    def preset(cls, name: str) -> Scenario:
-        """Return a scenario that comes with the package; ``airmix presets`` lists them."""
-        from airmixml.scenario.presets import load_preset
-
-        return load_preset(name)

@@ -5,26 +5,24 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, asdict, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice
-from airmixml.scenario.tables import TABLES, Scenario
+from airmixml.scenario.tables import TABLES
 from airmixml.wording import nearest, shown, shown_name
 
-__all__ = ["all_keys", "from_tables", "load_scenario", "read_toml", "to_tables", "unknown_key", "write_toml"]
-
-_TOP_LEVEL = ("name", "seed")
-_EXTENDS = "extends"
+TOP_LEVEL = ("name", "seed")
+EXTENDS = "extends"
 _LARGEST_FILE_BYTES = 1_000_000
 
 
 def all_keys() -> list[str]:
     """Return every valid key as it is written after ``--set``."""
     return [
-        *_TOP_LEVEL,
+        *TOP_LEVEL,
         *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind)),
     ]
 
@@ -35,56 +33,46 @@ def unknown_key(name: str) -> ScenarioError:
         return ScenarioError(
             f"{name}: a table, not a key; name a key of it, such as {name}.{fields(TABLES[name])[0].name}"
         )
-    if name == _EXTENDS:
-        return ScenarioError(f"{_EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
+    if name == EXTENDS:
+        return ScenarioError(f"{EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
     last = name.rpartition(".")[2]
     same_last = [key for key in all_keys() if key.rpartition(".")[2] == last]
     near = same_last[0] if same_last else nearest(name, all_keys())
     return ScenarioError(f"{shown_name(name)}: unknown key; did you mean {near}?")
 
 
-def from_tables(tables: Mapping[str, Any], base: Scenario | None = None) -> Scenario:
-    """Make a scenario from parsed TOML tables, on top of ``base`` (or the defaults)."""
-    values: dict[str, Any] = to_tables(base) if base is not None else {}
+def check_keys(tables: Mapping[str, Any]) -> None:
+    """Refuse a key that does not exist, or a table that is none."""
     for name, value in tables.items():
-        if name in _TOP_LEVEL:
-            values[name] = value
-        elif name not in TABLES:
+        if name in TOP_LEVEL:
+            continue
+        if name not in TABLES:
             raise unknown_key(name)
-        elif not isinstance(value, Mapping):
+        if not isinstance(value, Mapping):
             raise ScenarioError(f"{name} = {shown(value)}: must be a table; write [{name}] with its keys below")
-        else:
-            valid = {entry.name for entry in fields(TABLES[name])}
-            for entry in value:
-                if entry not in valid:
-                    raise unknown_key(f"{name}.{entry}")
-            values[name] = {**values.get(name, {}), **value}
-    return Scenario(**{k: TABLES[k](**v) if k in TABLES else v for k, v in values.items()})
+        valid = {entry.name for entry in fields(TABLES[name])}
+        for entry in value:
+            if entry not in valid:
+                raise unknown_key(f"{name}.{entry}")
 
 
-def read_toml(text: str, *, source: str) -> Scenario:
-    """Read TOML text; ``extends = "preset"`` starts from a preset instead of the defaults."""
+def parse_toml(text: str, *, source: str) -> dict[str, Any]:
+    """Return the tables of TOML text; ``extends``, if there, names a preset."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise ScenarioError(f"{source}: not valid TOML: {problem}") from None
     except (RecursionError, ValueError) as problem:
         raise ScenarioError(f"{source}: not valid TOML: {type(problem).__name__}: {problem}") from None
-    base = None
-    if _EXTENDS in tables:
-        from airmixml.scenario.presets import load_preset
-
-        parent = tables.pop(_EXTENDS)
-        if not isinstance(parent, str):
-            raise ScenarioError(
-                f"{_EXTENDS} = {shown(parent)}: must be the name of a preset; `airmix presets` lists them"
-            )
-        base = load_preset(parent)
-    return from_tables(tables, base)
+    if not isinstance(tables.get(EXTENDS, ""), str):
+        raise ScenarioError(
+            f"{EXTENDS} = {shown(tables[EXTENDS])}: must be the name of a preset; `airmix presets` lists them"
+        )
+    return tables
 
 
-def load_scenario(path: Path) -> Scenario:
-    """Read a scenario file."""
+def read_scenario_file(path: Path) -> str:
+    """Return the text of a scenario file."""
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE_BYTES + 1)
@@ -97,28 +85,15 @@ def load_scenario(path: Path) -> Scenario:
     if len(content) > _LARGEST_FILE_BYTES:
         raise ScenarioError(f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)")
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ScenarioError(f"{path}: not UTF-8 text; give a TOML scenario file (`airmix show` prints one)") from None
-    return read_toml(text, source=str(path))
 
 
-def to_tables(scenario: Scenario) -> dict[str, Any]:
-    """Return plain tables, lists for tuples."""
-    return {name: _plain(value) for name, value in asdict(scenario).items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    return list(value) if isinstance(value, tuple) else value
-
-
-def write_toml(scenario: Scenario, *, comments: bool) -> str:
-    """Write every key; ``comments`` adds what each means."""
-    lines = list(_table_lines(scenario, _TOP_LEVEL, comments))
-    for name in TABLES:
-        table = getattr(scenario, name)
+def write_toml(top_level: Any, tables: Mapping[str, Any], *, comments: bool) -> str:
+    """Write every key of the top level and of the tables; ``comments`` adds what each means."""
+    lines = list(_table_lines(top_level, TOP_LEVEL, comments))
+    for name, table in tables.items():
         lines += ["", f"[{name}]", *_table_lines(table, [entry.name for entry in fields(table)], comments)]
     return "\n".join(lines) + "\n"
 

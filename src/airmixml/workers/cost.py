@@ -16,8 +16,6 @@ from airmixml.scenario import Workers
 from airmixml.workers.features import HISTOGRAM_FEATURES, feature_count, filter_count
 from airmixml.workers.signal import Signal
 
-__all__ = ["WorkerCost", "worker_cost"]
-
 _HARD_OPERATION: Final = 10
 _FLOAT_BYTES: Final = 4
 _CELLS_PER_PIXEL: Final = 4

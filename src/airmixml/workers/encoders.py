@@ -14,17 +14,6 @@ from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers.features import extract_features, feature_count
 
-__all__ = [
-    "bound_norms",
-    "clip_norms",
-    "declared_bounds",
-    "encode",
-    "encoded_dim",
-    "finish_encoding",
-    "input_range",
-    "keeps_pixels",
-]
-
 # float32 may round a norm up by less than this.
 _ROUNDING_MARGIN = 1.0 - 1e-6
 _NEVER_NEGATIVE = ("scale", "clip", "convolution", "gradients")

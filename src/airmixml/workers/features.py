@@ -8,13 +8,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.data.public_images import are_public, public_images
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
-from airmixml.workers.public_images import are_public, public_images
 from airmixml.workers.random_mixing import draw_signs, rectified_mixtures
-
-__all__ = ["HISTOGRAM_FEATURES", "extract_features", "feature_count", "filter_count", "needs_images"]
 
 _SMALL_FEATURES: Final = 64
 _CELLS: Final = 16

@@ -10,17 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-__all__ = [
-    "CELLS",
-    "DIRECTIONS",
-    "FILTER_SIDE",
-    "compass_edges",
-    "convolution_features",
-    "gradient_histograms",
-    "random_filters",
-    "straighten",
-]
-
 DIRECTIONS: Final = 8
 CELLS: Final = 16
 FILTER_SIDE: Final = 5

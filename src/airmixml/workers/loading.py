@@ -9,23 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.data.catalogue import CATALOGUE
+from airmixml.data.csv_file import load_csv
+from airmixml.data.dataset import DataSet, RawData
+from airmixml.data.embedded import load_digits, load_iris
+from airmixml.data.mnist import load_mnist
+from airmixml.data.npz_file import load_npz
+from airmixml.data.scaling import declare_bounds, scale_to_unit
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.wording import nearest, shown
-from airmixml.workers.bounds import declare_bounds
-from airmixml.workers.catalogue import CATALOGUE
-from airmixml.workers.csv_file import load_csv
-from airmixml.workers.dataset import DataSet
-from airmixml.workers.embedded import load_digits, load_iris
 from airmixml.workers.encoders import encode, keeps_pixels
-from airmixml.workers.mnist import load_mnist
-from airmixml.workers.npz_file import load_npz
-from airmixml.workers.raw import RawData
-from airmixml.workers.scaling import scale_to_unit
-
-__all__ = ["load_dataset"]
 
 
 def load_dataset(

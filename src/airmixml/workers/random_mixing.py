@@ -11,8 +11,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["draw_signs", "rectified_mixtures", "walsh_hadamard"]
-
 
 def draw_signs(features: int, size: int, rng: np.random.Generator) -> NDArray[np.float32]:
     """Draw the signs of as many blocks as the features need; blocks x 2 x size."""

@@ -12,8 +12,6 @@ from typing import Final, Self
 
 from airmixml.scenario import Radio, Workers
 
-__all__ = ["SYMBOLS_PER_SECOND", "Signal"]
-
 # The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols.
 SYMBOLS_PER_SECOND: Final = 794_000.0
 

@@ -1,0 +1,79 @@
+"""Which settings are attacked side by side: a scenario, itself at other values of a key, and others beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from airmixml.errors import ScenarioError
+from airmixml.scenario import Scenario
+from airmixml.wording import shown, shown_name
+
+_MAXIMUM: Final = "max"
+_DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One setting.
+
+    Attributes:
+        label: what tables and pictures call it.
+        scenario: what is attacked.
+    """
+
+    label: str
+    scenario: Scenario
+
+
+def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list[Case]:
+    """Return the cases that the arguments name, in that order.
+
+    Args:
+        scenario: what is attacked.
+        vary: KEY=V1,V2,...: instead of the scenario itself, it at these values. Those of ``privacy.epsilon`` set
+            ``mixing.power = "dp"``, and one may be "max", which is ``mixing.power = "max"``.
+        beside: presets or scenario files, with commas between them.
+    """
+    cases = [Case(label=scenario.name, scenario=scenario)] if vary is None else _varied(scenario, vary)
+    for name in [] if beside is None else [part.strip() for part in beside.split(",")]:
+        if not name:
+            raise ScenarioError("--beside: must be presets or scenario files, with commas between them")
+        other = Scenario.load(Path(name)) if name.endswith(".toml") else Scenario.preset(name)
+        other = other.with_seed(scenario.seed)
+        _check_same_data(scenario, other, name)
+        cases.append(Case(label=other.name, scenario=other))
+    return cases
+
+
+def _varied(scenario: Scenario, asked: str) -> list[Case]:
+    key, equals, listed = asked.partition("=")
+    key, values = key.strip(), [value.strip() for value in listed.split(",")]
+    if not equals or not all(values):
+        raise ScenarioError(f"--vary {shown_name(asked)}: must be KEY=V1,V2,..., such as privacy.epsilon=max,1e5,10")
+    if key in ("name", "seed", *(f"workers.{name}" for name in _DATA_KEYS)):
+        raise ScenarioError(
+            f"--vary {key}: must leave the data as they are; attack other data with a command of its own"
+        )
+    cases = []
+    for value in dict.fromkeys(values):
+        if (key, value) == ("privacy.epsilon", _MAXIMUM):
+            cases.append(Case(label="maximum power", scenario=scenario.with_overrides("mixing.power=max")))
+            continue
+        # An epsilon decides nothing while the power does not follow from it.
+        follows = ("mixing.power=dp",) if key == "privacy.epsilon" else ()
+        name = key.rpartition(".")[2].replace("_", " ")
+        cases.append(Case(label=f"{name} {value}", scenario=scenario.with_overrides(*follows, f"{key}={value}")))
+    return cases
+
+
+def _check_same_data(first: Scenario, other: Scenario, name: str) -> None:
+    """Refuse other data: nothing could be shown side by side."""
+    for key in _DATA_KEYS:
+        ours, theirs = (getattr(each.workers, key) for each in (first, other))
+        if ours != theirs:
+            raise ScenarioError(
+                f"--beside {shown_name(name)}: has other data (workers.{key} = {shown(theirs)}): must be that of "
+                f"{first.name}, {shown(ours)}"
+            )

@@ -1,0 +1,237 @@
+"""Lower bounds on epsilon from the scores of an attack, each with a stated confidence.
+
+An attack gives every trial a score, large where it believes that the canary was there. Scores of trials with the canary
+(``scores_in``) and without it (``scores_out``) that separate better than (epsilon, delta) allows refute that epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, ndtri
+from scipy.stats import beta, binom, chi2, f, norm, normaltest
+
+from airmixml.privacy.gaussian import gaussian_epsilon
+
+Scores = NDArray[np.float64]
+
+# Share of the trials that chooses the threshold; the others, which have not seen it, are counted at it.
+_CHOOSING_SHARE: Final = 0.25
+_MOST_THRESHOLDS: Final = 2000
+_LARGEST_EPSILON: Final = 60.0
+_GUESSED_SHARES: Final = (1.0, 0.5, 0.2, 0.1)
+
+
+def binomial_upper(count: NDArray[np.int64] | int, trials: int, failure: float) -> NDArray[np.float64]:
+    """Return Clopper and Pearson's upper limit of a rate, exceeded with probability ``failure`` at most; like count."""
+    counts = np.asarray(count, dtype=np.float64)
+    limit = beta.ppf(1.0 - failure, counts + 1.0, np.maximum(trials - counts, 1e-300))
+    return np.where(counts >= trials, 1.0, limit)
+
+
+def clopper_pearson_epsilon(scores_in: Scores, scores_out: Scores, delta: float, confidence: float) -> float:
+    """Return an epsilon that the mechanism exceeds with that confidence; nothing is assumed but independent trials.
+
+    (epsilon, delta) allows TPR <= e^epsilon FPR + delta and TNR <= e^epsilon FNR + delta for every test. A quarter of
+    the trials chooses threshold and direction, the rest bounds the two rates, each with half of the failure
+    probability (Jagielski, Ullman and Oprea 2020, with the choice made on other trials than the count).
+
+    Args:
+        scores_in: one score per trial with the canary.
+        scores_out: one score per trial without it.
+        delta: of the claim.
+        confidence: probability with which the bound holds.
+    """
+    failure = (1.0 - confidence) / 2.0
+    (choosing_in, counted_in), (choosing_out, counted_out) = _split(scores_in), _split(scores_out)
+    thresholds = _thresholds(choosing_in, choosing_out)
+    misses, alarms = _errors(choosing_in, choosing_out, thresholds)
+    # Limits of the few trials that choose, so that a lucky threshold far out in the tail is not taken.
+    miss_up = binomial_upper(misses, len(choosing_in), failure)
+    alarm_up = binomial_upper(alarms, len(choosing_out), failure)
+    guesses = np.stack([_log_ratio(1.0 - miss_up - delta, alarm_up), _log_ratio(1.0 - alarm_up - delta, miss_up)])
+    direction, place = np.unravel_index(int(np.argmax(guesses)), guesses.shape)
+    misses, alarms = _errors(counted_in, counted_out, thresholds[place : place + 1])
+    miss_limit = float(binomial_upper(misses, len(counted_in), failure)[0])
+    alarm_limit = float(binomial_upper(alarms, len(counted_out), failure)[0])
+    hit, error = (miss_limit, alarm_limit) if direction == 0 else (alarm_limit, miss_limit)
+    return max(0.0, float(_log_ratio(np.array(1.0 - hit - delta), np.array(error))))
+
+
+def largest_counted_epsilon(trials: int, delta: float, confidence: float) -> float:
+    """Return the most that ``clopper_pearson_epsilon`` can say after so many trials in each world: no error at all."""
+    counted = trials - int(trials * _CHOOSING_SHARE)
+    limit = float(binomial_upper(0, counted, (1.0 - confidence) / 2.0))
+    return max(0.0, float(_log_ratio(np.array(1.0 - limit - delta), np.array(limit))))
+
+
+def gaussian_epsilon_lower(scores_in: Scores, scores_out: Scores, delta: float, confidence: float) -> float:
+    """Return an epsilon that a *Gaussian* mechanism with these scores exceeds with that confidence.
+
+    Both error rates at one threshold bound mu = Phi^-1(1 - FPR) - Phi^-1(FNR) from below, and mu has an exact epsilon
+    (Nasr et al. 2023, 'Tight auditing of differentially private machine learning'). It assumes the trade-off curve
+    of a Gaussian mechanism, which slots with a known schedule have. Arguments as of ``clopper_pearson_epsilon``.
+    """
+    failure = (1.0 - confidence) / 2.0
+    (choosing_in, counted_in), (choosing_out, counted_out) = _split(scores_in), _split(scores_out)
+    thresholds = _thresholds(choosing_in, choosing_out)
+    misses, alarms = _errors(choosing_in, choosing_out, thresholds)
+    guesses = _gaussian_shift(misses, len(choosing_in), alarms, len(choosing_out), failure)
+    place = int(np.argmax(guesses))
+    misses, alarms = _errors(counted_in, counted_out, thresholds[place : place + 1])
+    shift = float(_gaussian_shift(misses, len(counted_in), alarms, len(counted_out), failure)[0])
+    return gaussian_epsilon(shift, delta) if shift > 0.0 else 0.0
+
+
+def parametric_epsilon(scores_in: Scores, scores_out: Scores, delta: float, confidence: float) -> float:
+    """Return an epsilon that is exceeded with that confidence *if the scores are normal with one variance*.
+
+    Log-likelihood ratios of a Gaussian mechanism are. The deviation is bounded above through chi-square and the
+    distance of the means below through the normal law, each with half of the failure probability; their ratio bounds
+    mu. Unlike counting this reaches any epsilon. Arguments as of ``clopper_pearson_epsilon``.
+    """
+    failure = (1.0 - confidence) / 2.0
+    trials_in, trials_out = len(scores_in), len(scores_out)
+    freedom = trials_in + trials_out - 2
+    squares = float(np.var(scores_in) * trials_in + np.var(scores_out) * trials_out)
+    deviation_up = math.sqrt(squares / float(chi2.ppf(failure, freedom)))
+    error = float(-ndtri(failure)) * deviation_up * math.sqrt(1.0 / trials_in + 1.0 / trials_out)
+    apart = float(np.mean(scores_in) - np.mean(scores_out)) - error
+    return gaussian_epsilon(apart / deviation_up, delta) if apart > 0.0 else 0.0
+
+
+def normal_scores_p_value(scores_in: Scores, scores_out: Scores) -> float:
+    """Return how well the scores agree with normal laws of one variance: the least of three p-values, times three.
+
+    Skewness and kurtosis of either world (D'Agostino and Pearson), and the ratio of the two variances.
+    """
+    ratio = float(np.var(scores_in, ddof=1) / max(float(np.var(scores_out, ddof=1)), 1e-300))
+    law = f(len(scores_in) - 1, len(scores_out) - 1)
+    equal = 2.0 * min(float(law.cdf(ratio)), float(law.sf(ratio)))
+    return min(1.0, 3.0 * min(float(normaltest(scores_in).pvalue), float(normaltest(scores_out).pvalue), equal))
+
+
+def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+    """Return how likely so many correct guesses are at most under (epsilon, delta).
+
+    Steinke, Nasr and Jagielski 2023, 'Privacy auditing with one (1) training run', Thm. 5.2: with
+    B ~ Binomial(guesses, e^epsilon / (1 + e^epsilon)), beta = P(B >= correct) and
+    alpha = max_i P(correct - i <= B < correct) / i, it is beta + 2 canaries delta alpha.
+    """
+    chance = float(expit(epsilon))
+    at_least = float(binom.sf(correct - 1, guesses, chance))
+    if delta == 0.0 or correct == 0:
+        return at_least
+    fewer = np.arange(1, correct + 1)
+    alpha = float(np.max((binom.sf(correct - fewer - 1, guesses, chance) - at_least) / fewer))
+    return min(1.0, at_least + 2.0 * canaries * delta * max(alpha, 0.0))
+
+
+def one_run_epsilon(
+    scores: Scores,
+    coins: NDArray[np.bool_],
+    delta: float,
+    confidence: float,
+    *,
+    shares: Sequence[float] = _GUESSED_SHARES,
+) -> tuple[float, int, int]:
+    """Return an epsilon that is exceeded with that confidence, the guesses made and how many of them were right.
+
+    For each share so many canaries are guessed, half of them with the largest scores as in, half with the smallest as
+    out, and nobody says a word about the others. The failure probability is split over the shares.
+
+    Args:
+        scores: one per canary.
+        coins: which canaries were in.
+        delta: of the claim.
+        confidence: probability with which the bound holds.
+        shares: which shares of the canaries to guess.
+    """
+    failure = (1.0 - confidence) / len(shares)
+    order = np.argsort(scores, kind="stable")
+    best = (0.0, 0, 0)
+    for share in shares:
+        each_side = int(share * len(scores)) // 2
+        if each_side == 0:
+            continue
+        correct = int(np.sum(~coins[order[:each_side]]) + np.sum(coins[order[-each_side:]]))
+        found = _one_run_lower(len(scores), 2 * each_side, correct, delta, failure)
+        best = max(best, (found, 2 * each_side, correct))
+    return best
+
+
+def one_run_least_p_value(canaries: int, share: float, delta: float) -> float:
+    """Return the p-value of guesses that are all right, at the least epsilon: none is ever below it.
+
+    2 delta / share would be that of a mechanism that never lets a guess be right. Half of them are by chance alone,
+    so it is about 4 delta / share.
+    """
+    guesses = 2 * (int(share * canaries) // 2)
+    return one_run_p_value(canaries, guesses, guesses, 0.0, delta) if guesses else 1.0
+
+
+def one_run_shares(canaries: int, delta: float, confidence: float) -> tuple[float, ...]:
+    """Return which shares of the canaries to guess, decided before any of them is; none where no guess could tell.
+
+    The failure probability is split over the shares. One more is tried only where its least p-value takes no more than
+    half of its part; all canaries alone are guessed where the least p-value leaves anything.
+    """
+    failure = 1.0 - confidence
+    for count in range(len(_GUESSED_SHARES), 1, -1):
+        if one_run_least_p_value(canaries, _GUESSED_SHARES[count - 1], delta) <= failure / count / 2.0:
+            return _GUESSED_SHARES[:count]
+    return _GUESSED_SHARES[:1] if one_run_least_p_value(canaries, 1.0, delta) < failure else ()
+
+
+def _one_run_lower(canaries: int, guesses: int, correct: int, delta: float, failure: float) -> float:
+    def spare(epsilon: float) -> float:
+        return failure - one_run_p_value(canaries, guesses, correct, epsilon, delta)
+
+    if spare(0.0) <= 0.0:
+        return 0.0
+    if spare(_LARGEST_EPSILON) > 0.0:
+        return _LARGEST_EPSILON
+    return max(0.0, float(brentq(spare, 0.0, _LARGEST_EPSILON, xtol=1e-9)) - 1e-9)
+
+
+def _split(scores: Scores) -> tuple[Scores, Scores]:
+    chosen = int(len(scores) * _CHOOSING_SHARE)
+    return scores[:chosen], scores[chosen:]
+
+
+def _thresholds(scores_in: Scores, scores_out: Scores) -> Scores:
+    """Return places between scores to cut at, and the middle between the two medians."""
+    every = np.unique(np.concatenate([scores_in, scores_out]))
+    if len(every) < 2:
+        return np.asarray([0.0])
+    middles = (every[1:] + every[:-1]) / 2.0
+    step = max(1, len(middles) // _MOST_THRESHOLDS)
+    centre = (float(np.median(scores_in)) + float(np.median(scores_out))) / 2.0
+    return np.append(middles[::step], centre)
+
+
+def _errors(scores_in: Scores, scores_out: Scores, thresholds: Scores) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many scores with the canary lie at or below each threshold, and how many without it above."""
+    misses = np.searchsorted(np.sort(scores_in), thresholds, side="right")
+    alarms = len(scores_out) - np.searchsorted(np.sort(scores_out), thresholds, side="right")
+    return misses.astype(np.int64), alarms.astype(np.int64)
+
+
+def _log_ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ln(above / below), minus infinity where there is nothing above."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(above > 0.0, np.log(np.maximum(above, 1e-300)) - np.log(np.maximum(below, 1e-300)), -np.inf)
+
+
+def _gaussian_shift(
+    misses: NDArray[np.int64], trials_in: int, alarms: NDArray[np.int64], trials_out: int, failure: float
+) -> NDArray[np.float64]:
+    miss_up, alarm_up = binomial_upper(misses, trials_in, failure), binomial_upper(alarms, trials_out, failure)
+    with np.errstate(invalid="ignore"):
+        shift = norm.isf(alarm_up) - norm.ppf(miss_up)
+    return np.where(np.isfinite(shift), shift, -np.inf)

@@ -1,0 +1,160 @@
+"""Canaries: samples that are the farthest apart that the encoder's declared bounds allow.
+
+They are made as *encoded* samples and go through the end of the encoder, where norms are bounded, and through the real
+sender. So an encoder that bounds no norms, or a sender that sends too much, shows in the audit. Features are not
+computed: that some picture has exactly these features is more than can be said.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.data import DataSet
+from airmixml.scenario import Scenario, Workers
+from airmixml.streams import Streams
+from airmixml.workers import Signal, declared_bounds, finish_encoding
+
+if TYPE_CHECKING:
+    from airmixml.radio.senders import Sender
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CanaryPairs:
+    """Canaries of a one-run audit, each with two samples to choose from.
+
+    Attributes:
+        first: pairs x features.
+        first_labels: pairs.
+        second: pairs x features.
+        second_labels: pairs.
+    """
+
+    first: NDArray[np.float32]
+    first_labels: NDArray[np.int64]
+    second: NDArray[np.float32]
+    second_labels: NDArray[np.int64]
+
+
+def data_of(inputs: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
+    """Return encoded samples, samples x features, as a data set without a test set."""
+    return DataSet(
+        name="canaries",
+        train_inputs=inputs,
+        train_labels=labels,
+        test_inputs=inputs[:0],
+        test_labels=labels[:0],
+        class_names=tuple(map(str, range(classes))),
+        image_shape=None,
+        clipped_values=0,
+    )
+
+
+def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
+    """Return a data set of three encoded samples: the canary, the one farthest from it, and one far from both.
+
+    The first has the largest norm too, so that it is also the canary that is removed. Scaled inputs are all ones and
+    all zeros with different labels: squared distance d_X + 2, where the paper's bound d_X + d_Y is never reached.
+    Bounded norms are C e_1 and -C e_1, or C e_2 where no number is negative. Moments point apart by the angle that
+    makes their products differ most (``Signal.largest_squared_distance``).
+
+    Args:
+        scenario: says how samples are encoded and sent.
+        features: numbers in an encoded input, the constant among them.
+        classes: number of classes.
+    """
+    workers = scenario.workers
+    labels = np.arange(3, dtype=np.int64) % classes
+    if _stays_in_cube(workers):
+        inputs, _ = _bounded(workers, _cube_corners(workers, features))
+        return data_of(inputs, labels, classes)
+    body = features - (1 if workers.constant else 0)
+    squared_norm, squared_distance = declared_bounds(workers, features)
+    signed = squared_distance > 3.0 * squared_norm
+    cosine = _worst_cosine(workers, Signal.of(workers, features, classes), signed=signed)
+    directions = np.zeros((3, body), dtype=np.float64)
+    directions[0, 0] = 1.0
+    directions[1, 0] = cosine if body > 1 else math.copysign(1.0, cosine) if signed else 0.0
+    directions[1, 1:2] = math.sqrt(1.0 - cosine**2)
+    directions[2, min(2, body - 1)] = 1.0
+    if workers.sends == "moments" and signed:
+        labels[1] = labels[0]  # then their products with the label point apart too
+    # Twice as long as allowed: the encoder is to shorten them.
+    inputs, _ = _bounded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32))
+    return data_of(inputs, labels, classes)
+
+
+def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> CanaryPairs:
+    """Draw pairs of encoded samples whose differences point in nearly orthogonal directions.
+
+    Numbers that are never negative: a random half of them against the other half (all ones there, where inputs are
+    only scaled), squared distance d_X + 2 or 2 C^2 + 2. A scaled one that is removed moves by d_X / 2 + 1 alone where
+    d_X + 1 could be: all ones for every canary would drown each in the others. Else a random direction against its
+    opposite, and for moments, which a sign leaves as they are, against another direction. The labels of a pair differ.
+    """
+    workers, rng = scenario.workers, Streams(scenario.seed).generator("canary")
+    body = features - (1 if workers.constant else 0)
+    squared_norm, squared_distance = declared_bounds(workers, features)
+    signed = squared_distance > 3.0 * squared_norm
+    first_labels = rng.integers(0, classes, size=pairs)
+    second_labels = (first_labels + rng.integers(1, classes, size=pairs)) % classes
+    if signed:
+        first = rng.standard_normal((pairs, body))
+        second = rng.standard_normal((pairs, body)) if workers.sends == "moments" else -first
+    else:
+        half = rng.random((pairs, body)) < 0.5
+        first, second = half.astype(np.float64), (~half).astype(np.float64)
+    encoded = [
+        _bounded(workers, (_long_enough(each) if signed else each).astype(np.float32))[0] for each in (first, second)
+    ]
+    return CanaryPairs(first=encoded[0], first_labels=first_labels, second=encoded[1], second_labels=second_labels)
+
+
+def sent_of(sender: Sender, samples: int) -> NDArray[np.float64]:
+    """Return what each sample of the sender's data set is sent as, alone and with a share of 1; samples x symbols."""
+    import torch
+
+    alone = sender.mix(torch.arange(samples)[:, None], torch.ones((samples, 1), dtype=torch.float64))
+    return np.asarray(alone.numpy(), dtype=np.float64)
+
+
+def _bounded(workers: Workers, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
+    """Return features as the encoder's last step leaves them: ``scale`` bounds nothing."""
+    return (features, 0) if workers.encoder == "scale" else finish_encoding(workers, features)
+
+
+def _long_enough(directions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return directions of norm 2, which every encoder that allows negative numbers shortens."""
+    return np.asarray(2.0 * directions / np.linalg.norm(directions, axis=1, keepdims=True))
+
+
+def _stays_in_cube(workers: Workers) -> bool:
+    """Whether inputs lie in [0, 1]^d and only norms above ``clip_norm`` are shortened."""
+    if workers.encoder == "clip":
+        return workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
+    return workers.encoder == "scale"
+
+
+def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:
+    """Return corners of the cube: as many ones as the norm allows, ones elsewhere, and ones elsewhere still."""
+    most = float(features) if workers.encoder == "scale" else workers.clip_norm**2
+    ones = min(features, max(1, math.ceil(most)))
+    corners = np.zeros((3, features), dtype=np.float32)
+    corners[0, :ones] = 1.0
+    corners[1, ones : 2 * ones] = 1.0
+    corners[2, 2 * ones : 3 * ones] = 1.0
+    return corners
+
+
+def _worst_cosine(workers: Workers, signal: Signal, *, signed: bool) -> float:
+    """Return the cosine between the two samples, the constant left aside, that sets them farthest apart."""
+    lowest = -1.0 if signed else 0.0
+    if not signal.moments:
+        return lowest
+    square, share = workers.clip_norm**2, 1.0 - workers.constant**2
+    product = -(signal.label_weight**2) / 2.0 if signed else 0.0
+    return float(np.clip((product - workers.constant**2 * square) / (share * square), lowest, 1.0))

@@ -1,0 +1,295 @@
+"""Whether the noise of a real run is what all claims rest on: of the stated deviation, independent, and Gaussian.
+
+Trials draw noise of their own, so a run whose noise is too weak would pass them all. Here one run goes through the
+same code as every other, and what it added to its clean mixtures is measured: z = (received - clean) over the stated
+deviation must be independent standard normal numbers. Noise that is stronger than stated is no fault.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from itertools import count
+from typing import Any, Final, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import binom, chi2, norm
+
+from airmixml.audit.faults import Fault
+from airmixml.data import DataSet
+from airmixml.devices import using_threads
+from airmixml.progress import Progress
+from airmixml.radio.centring import centre_privately
+from airmixml.radio.transmission import MixtureBlock, simulate_blocks
+from airmixml.scenario import Scenario, Speed
+from airmixml.streams import Streams
+from airmixml.units import dbm_to_watts
+from airmixml.workers import deploy
+
+# Each may fail by chance, so each takes its part of the failure probability: level, quietest, repeated, shape.
+CHECKS: Final = 4
+# A slot is left out where half a unit in the last place of its float32 signal is more than this part of the noise.
+_HALF_UNIT: Final = 2.0**-24
+_MOST_ROUNDING: Final = 0.01
+# Of half a million numbers a few are rounded to nothing; of several that are added up none is.
+_FEWEST_ADDED_UP: Final = 4
+_NUMBERS_AT_ONCE: Final = 1 << 22
+_GROUPS: Final = 8
+_MANY: Final = 10_000_000
+# Runs go on to this many numbers, which tell a deviation to 5 %, or to so many runs.
+_ENOUGH_NUMBERS: Final = 5000
+_MOST_RUNS: Final = 200
+_THRESHOLDS: Final = (1.0, 2.0, 3.0)
+_STAGE: Final = "noise of a run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseCheck:
+    """What the noise of a real run is like, over what is stated.
+
+    Attributes:
+        runs: with which the noise was measured, the first with the scenario's seed.
+        slots: whose noise was measured.
+        slots_left_out: whose signal is so loud that float32 rounds the noise away.
+        numbers: of noise, slots times symbols.
+        deviation: root mean square, 1 where it is as stated; None where nothing was measured.
+        upper: limit of the deviation, exceeded with probability ``failure`` at most.
+        quietest_p_value: of the slot and of the symbol with the least noise, for their number.
+        repeated_p_value: of noise that is alike between slots or between symbols.
+        shape_p_value: of how many numbers lie beyond 0 and 1, 2 and 3 deviations; None where there is more noise than
+            stated, which may have any shape.
+        failure: below which a p-value is a fault.
+    """
+
+    runs: int
+    slots: int
+    slots_left_out: int
+    numbers: int
+    deviation: float | None
+    upper: float | None
+    quietest_p_value: float | None
+    repeated_p_value: float | None
+    shape_p_value: float | None
+    failure: float
+
+    @property
+    def short(self) -> bool:
+        """Whether there is less noise than stated."""
+        return self.upper is not None and self.upper < 1.0
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether nothing is wrong; None where nothing was measured."""
+        return None if self.deviation is None else not self.why_not
+
+    @property
+    def why_not(self) -> str:
+        """What is wrong with the noise, in words; empty where nothing is."""
+        reasons = []
+        if self.short:
+            reasons.append(f"has {self.deviation:.3g} of the stated deviation")
+        elif self._fails(self.quietest_p_value):
+            reasons.append("is too weak in some slots or symbols")
+        if self._fails(self.repeated_p_value):
+            reasons.append("repeats itself")
+        if self._fails(self.shape_p_value) and not reasons:
+            reasons.append("is not Gaussian")
+        return f"the noise of a real run {' and '.join(reasons)}" if reasons else ""
+
+    def _fails(self, p_value: float | None) -> bool:
+        return p_value is not None and p_value < self.failure
+
+    def to_numbers(self) -> NDArray[np.float64]:
+        """Return all values in order, NaN for None; 1 x values."""
+        return np.array([[math.nan if value is None else value for value in vars(self).values()]], dtype=np.float64)
+
+    @classmethod
+    def from_numbers(cls, numbers: NDArray[np.float64]) -> Self:
+        """Return what ``to_numbers`` was made of."""
+        values: list[Any] = [None if math.isnan(value) else float(value) for value in numbers[0]]
+        return cls(
+            **{
+                entry.name: int(value) if entry.type == "int" else value
+                for entry, value in zip(fields(cls), values, strict=True)
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**vars(self), "passed": self.passed, "why_not": self.why_not}
+
+
+class NoiseMeter:
+    """Takes in the noise of a run block by block; their size changes nothing."""
+
+    def __init__(self, symbols: int, noise_watts: float) -> None:
+        self.runs = 1
+        self._symbols, self._noise_watts = symbols, noise_watts
+        self._groups = min(symbols, _GROUPS)
+        self._slots, self._squares, self._row_squares = 0, 0.0, 0.0
+        self._least_of_slots = 1.0
+        self._symbol_sums = torch.zeros(symbols, dtype=torch.float64)
+        self._symbol_squares = torch.zeros(symbols, dtype=torch.float64)
+        self._beyond = np.zeros(1 + len(_THRESHOLDS), dtype=np.int64)
+        self._grouped: list[NDArray[np.float64]] = []
+        self._used: list[NDArray[np.bool_]] = []
+
+    def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
+        """Take consecutive slots into account.
+
+        Args:
+            received: slots x symbols.
+            clean: the same without noise; slots x symbols.
+            power_scale_watts: beta; slots.
+        """
+        at_once = max(1, _NUMBERS_AT_ONCE // self._symbols)
+        for first in range(0, len(received), at_once):
+            part = slice(first, first + at_once)
+            self._add(received[part].cpu().double(), clean[part].cpu().double(), power_scale_watts[part])
+
+    def _add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
+        amplitude = np.sqrt(power_scale_watts / (self._noise_watts / 2.0))
+        loudest = clean.abs().amax(dim=1).numpy()
+        with np.errstate(invalid="ignore"):
+            used = np.isfinite(amplitude) & (amplitude > 0.0) & (_HALF_UNIT * loudest * amplitude <= _MOST_ROUNDING)
+        noise = ((received - clean) * torch.from_numpy(amplitude)[:, None])[torch.from_numpy(used)]
+        if not bool(torch.isfinite(noise).all()):  # what is no number hides nothing that can be relied on
+            noise, self._least_of_slots = torch.nan_to_num(noise, 0.0, 0.0, 0.0), 0.0
+        squares = noise.square()
+        slot_squares = squares.sum(dim=1)
+        grouped = np.zeros((len(used), self._groups))
+        for group in range(self._groups):
+            members = noise[:, group :: self._groups]
+            grouped[used, group] = (members.sum(dim=1) / math.sqrt(members.shape[1])).numpy()
+        self._grouped.append(grouped)
+        self._used.append(used)
+        if not used.any():
+            return
+        self._slots += len(noise)
+        self._squares += float(slot_squares.sum())
+        self._row_squares += float(noise.sum(dim=1).square().sum()) / self._symbols
+        self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self._symbols)))
+        self._symbol_sums += noise.sum(dim=0)
+        self._symbol_squares += squares.sum(dim=0)
+        self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
+
+    def finish(self, failure: float) -> NoiseCheck:
+        """Return what was found, each check failing by chance with that probability at most."""
+        slots, numbers = self._slots, self._slots * self._symbols
+        left_out = sum(map(len, self._used)) - slots
+        if not numbers:
+            return NoiseCheck(
+                runs=self.runs,
+                slots=0,
+                slots_left_out=left_out,
+                numbers=0,
+                deviation=None,
+                upper=None,
+                quietest_p_value=None,
+                repeated_p_value=None,
+                shape_p_value=None,
+                failure=failure,
+            )
+        # Noise that is stronger than stated must not look like noise that repeats itself.
+        excess = max(1.0, self._squares / numbers)
+        least_of_symbols = (
+            float(chi2.cdf(float(self._symbol_squares.min()), slots)) if slots >= _FEWEST_ADDED_UP else 1.0
+        )
+        least_of_slots = self._least_of_slots if self._symbols >= _FEWEST_ADDED_UP else 1.0
+        alike = [
+            float(chi2.sf(float(self._symbol_sums.square().sum()) / slots / excess, self._symbols)) if slots > 1 else 1,
+            float(chi2.sf(self._row_squares / excess, slots)) if self._symbols > 1 else 1.0,
+            self._lag_p_value(excess),
+        ]
+        louder = float(chi2.sf(self._squares, numbers)) < failure
+        return NoiseCheck(
+            runs=self.runs,
+            slots=slots,
+            slots_left_out=left_out,
+            numbers=numbers,
+            deviation=math.sqrt(self._squares / numbers),
+            upper=math.sqrt(self._squares / _least_chi_square(failure, numbers)),
+            quietest_p_value=min(1.0, 2.0 * slots * least_of_slots, 2.0 * self._symbols * least_of_symbols),
+            repeated_p_value=min(1.0, len(alike) * min(alike)),
+            shape_p_value=None if louder else self._shape_p_value(numbers),
+            failure=failure,
+        )
+
+    def _lag_p_value(self, excess: float) -> float:
+        """Return a bound on how likely slots some lag apart are as much alike as at the lag where they are most so.
+
+        A sum c of n products of neighbours in chains of standard normal numbers has the moment generating function
+        (1 - 4 l^2)^(-n / 8) at most: its matrix has eigenvalues of both signs, none beyond 1, of squares n / 2
+        together. Chernoff's bound with the best l follows.
+        """
+        used, grouped = np.concatenate(self._used), np.concatenate(self._grouped)
+        slots = len(used)
+        if slots < 2:
+            return 1.0
+        products = np.abs(sum(_autocorrelation(column) for column in grouped.T)) / excess
+        pairs = np.rint(_autocorrelation(used.astype(np.float64))) * self._groups
+        told = (pairs > 0) & (products > 0.0)
+        terms, total = pairs[told], products[told]
+        best = (np.sqrt(terms**2 + 16.0 * total**2) - terms) / (8.0 * total)
+        exponents = -best * total - terms / 8.0 * np.log1p(-4.0 * best**2)
+        least = float(np.min(exponents, initial=0.0))
+        return min(1.0, math.exp(least + math.log(2.0 * (slots - 1))))
+
+    def _shape_p_value(self, numbers: int) -> float:
+        chances = np.array([0.5, *(2.0 * norm.sf(limit) for limit in _THRESHOLDS)])
+        below, above = binom.cdf(self._beyond, numbers, chances), binom.sf(self._beyond - 1, numbers, chances)
+        return min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
+
+
+def heard_of(block: MixtureBlock, label_weight: float, fault: Fault) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what reaches the adversary, and the same without noise, the weight of labels put back; slots x symbols."""
+    received = torch.cat([block.inputs, block.labels * label_weight], dim=1)
+    clean = torch.cat([block.clean_inputs, block.clean_labels * label_weight], dim=1)
+    return (received if fault.noise_factor == 1.0 else clean + (received - clean) * fault.noise_factor), clean
+
+
+def runs_needed(scenario: Scenario, symbols: int) -> int:
+    """Return how many runs have enough noise between them to be measured."""
+    return min(-(-_ENOUGH_NUMBERS // (scenario.radio.slots * symbols)), _MOST_RUNS)
+
+
+def noise_of_a_run(
+    scenario: Scenario, dataset: DataSet, symbols: int, *, fault: Fault, speed: Speed, progress: Progress
+) -> NoiseMeter:
+    """Run all slots of a scenario on its own data and return the meter that heard them.
+
+    Few slots tell little of their noise, so then runs of other seeds follow, until there are enough numbers or runs.
+    """
+    meter = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm))
+    meter.runs = runs = runs_needed(scenario, symbols)
+    others = (seed for seed in count() if seed != scenario.seed)
+    for run in range(runs):
+        progress(_STAGE, run, runs)
+        _hear(scenario.with_seed(next(others)) if run else scenario, dataset, meter, fault, speed)
+    progress(_STAGE, runs, runs)
+    return meter
+
+
+def _hear(scenario: Scenario, dataset: DataSet, meter: NoiseMeter, fault: Fault, speed: Speed) -> None:
+    population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
+    dataset = centre_privately([scenario], dataset, population)
+    for block in simulate_blocks(scenario, dataset, population, speed=speed):
+        with using_threads(speed.threads):
+            meter.add(*heard_of(block, scenario.workers.label_weight, fault), block.draws.power_scale_watts)
+
+
+def _least_chi_square(failure: float, freedom: int) -> float:
+    """Return what a chi-square falls below with that probability; SciPy loses digits where it has most."""
+    if freedom < _MANY:
+        return float(chi2.ppf(failure, freedom))
+    part = 2.0 / (9.0 * freedom)  # Wilson and Hilferty
+    return freedom * (1.0 - part + float(norm.ppf(failure)) * math.sqrt(part)) ** 3
+
+
+def _autocorrelation(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sum_t v_t v_(t + lag) at every lag from 1 on; shape slots - 1."""
+    length = 1 << (2 * len(values) - 1).bit_length()
+    spectrum = np.fft.rfft(values, length)
+    return np.asarray(np.fft.irfft(np.abs(spectrum) ** 2, length)[1 : len(values)])

@@ -1,0 +1,114 @@
+"""The picture of an audit: claims beside lower bounds, and what the attack achieves beside what the claim allows."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.audit import Audit
+from airmixml.output.figures import save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_CLAIM: Final = "#3b6ea8"
+_FOUND: Final = "#4a8f5d"
+_BROKEN: Final = "#c8402f"
+_COUNTED: Final = 10
+_WORDS: Final = {"release": "who gets the mixtures (release)", "server": "the server"}
+
+
+def draw_audit(name: str, audits: list[Audit], verdict: str, path: Path) -> None:
+    """Draw one row for each adversary: epsilons claimed and found, and the attack's error rates."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 0.9 + 3.9 * len(audits)), layout="constrained")
+    caught = any(audit.caught for audit in audits)
+    title = "\n".join(textwrap.wrap(f"{name}: {verdict}".replace("$", r"\$"), 118))
+    figure.suptitle(title, fontsize=10.5, weight="bold", color=_BROKEN if caught else "0.15", x=0.01, ha="left")
+    axes = figure.subplots(len(audits), 2, squeeze=False, width_ratios=(1.25, 1.0))
+    for (left, right), audit in zip(axes, audits, strict=True):
+        _epsilons(left, audit)
+        _rates(right, audit)
+    save_figure(figure, path)
+
+
+def _epsilons(axis: Axes, audit: Audit) -> None:
+    """Draw every claim and every lower bound as a dot on one line each."""
+    rows: list[tuple[str, float, str, str]] = [
+        (f"claimed: {claim.accountant}", claim.epsilon, _CLAIM, "s")
+        for claim in audit.claims
+        if claim.epsilon is not None
+    ]
+    claimed = len(rows)
+    for bound in audit.bounds:
+        if bound.epsilon is None:
+            continue
+        other = "" if bound.adjacency == audit.adjacency else f" ({bound.adjacency})"
+        rows.append((f"found: {bound.method}{other}", bound.epsilon, _BROKEN if audit.refutes(bound) else _FOUND, "o"))
+    above_zero = [value for _, value, _, _ in rows if value > 0.0] or [1.0]
+    left_edge, right_edge = min(above_zero) / 4.0, max(above_zero) * 4.0
+    values = [value if value > 0.0 else left_edge * 1.15 for _, value, _, _ in rows]
+    for place, ((_, value, colour, marker), at) in enumerate(zip(rows, values, strict=True)):
+        axis.plot([left_edge, at], [place, place], color=colour, alpha=0.35, linewidth=5, solid_capstyle="butt")
+        axis.plot(at, place, marker, color=colour, markersize=8, fillstyle="full" if value else "none")
+        axis.annotate(f"{value:.3g}", (at, place), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9)
+    sharpest = audit.sharpest
+    if sharpest is not None and sharpest.epsilon is not None:
+        axis.axvline(max(sharpest.epsilon, left_edge), color=_CLAIM, linestyle="--", linewidth=1)
+    axis.axhline(claimed - 0.5, color="0.8", linewidth=1)
+    axis.set(xscale="log", xlim=(left_edge, right_edge), ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
+    axis.set_yticklabels([name for name, _, _, _ in rows])
+    for tick, (_, _, colour, _) in zip(axis.get_yticklabels(), rows, strict=True):
+        tick.set_color(colour)
+    axis.set_xlabel(f"ε at δ = {audit.delta:g} (logarithmic)", fontsize=9)
+    axis.set_title(f"Against {_WORDS[audit.adversary]}, {audit.adjacency}", fontsize=10.5, loc="left")
+    axis.grid(alpha=0.25, axis="x")
+
+
+def _rates(axis: Axes, audit: Audit) -> None:
+    """Draw hits against false alarms, and shade what the sharpest claim forbids."""
+    hits, alarms = _curve(audit.trials.scores_in, audit.trials.scores_out)
+    least = 0.5 / max(len(audit.trials.scores_out), 1)
+    grid = np.geomspace(least, 1.0, 400)
+    sharpest = audit.sharpest
+    if sharpest is not None and sharpest.epsilon is not None:
+        # TPR <= e^epsilon FPR + delta, and the same of the two other rates.
+        rising = np.exp(np.minimum(sharpest.epsilon + np.log(grid), 0.0)) + audit.delta
+        falling = 1.0 - np.maximum(1.0 - audit.delta - grid, 0.0) * np.exp(-min(sharpest.epsilon, 700.0))
+        allowed = np.minimum(np.minimum(rising, falling), 1.0)
+        label = f"forbidden by ε = {sharpest.epsilon:.3g} ({sharpest.accountant})"
+        axis.fill_between(grid, allowed, 1.6, color=_CLAIM, alpha=0.18, label=label, linewidth=0)
+        axis.plot(grid, allowed, color=_CLAIM, linewidth=1)
+    colour = _BROKEN if audit.caught else _FOUND
+    counted = alarms * len(audit.trials.scores_out) >= _COUNTED
+    # A handful of false alarms may lie anywhere: what they suggest is no evidence.
+    axis.plot(alarms[counted], np.maximum(hits[counted], least), color=colour, linewidth=2, label="the attack")
+    axis.plot(
+        np.maximum(alarms[~counted], least),
+        np.maximum(hits[~counted], least),
+        color=colour,
+        linewidth=1,
+        linestyle=(0, (1, 2)),
+        label=f"fewer than {_COUNTED} false alarms",
+    )
+    axis.plot(grid, grid, color="0.6", linestyle=":", linewidth=1, label="guessing")
+    axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.6))
+    axis.set_xlabel("false alarms (canary absent)", fontsize=9)
+    axis.set_ylabel("hits (canary present)", fontsize=9)
+    axis.set_title(f"{len(audit.trials.scores_in) + len(audit.trials.scores_out):,} trials", fontsize=10.5, loc="left")
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, loc="lower right")
+
+
+def _curve(scores_in: NDArray[np.float64], scores_out: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Return the rates of hits and of false alarms at every threshold, from the strictest on."""
+    thresholds = np.unique(np.concatenate([scores_in, scores_out]))[::-1]
+    thresholds = thresholds[:: max(1, len(thresholds) // 4000)]
+    hits = 1.0 - np.searchsorted(np.sort(scores_in), thresholds, side="left") / len(scores_in)
+    alarms = 1.0 - np.searchsorted(np.sort(scores_out), thresholds, side="left") / len(scores_out)
+    return hits, alarms

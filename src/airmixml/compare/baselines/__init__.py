@@ -1,0 +1,1 @@
+"""Alternatives to mixing over the air: federated learning, central DP-SGD, local privacy, no privacy."""

@@ -1,0 +1,193 @@
+"""Rounds in which workers send vectors of bounded norm at once, such as clipped gradients: power, noise, privacy.
+
+The scenario's channel, power limit and privacy target are kept; only what is sent is another. So the power comes from
+the same calibration as that of mixtures, and the statements from the same accountants.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
+from airmixml.radio.channel import draw_fading, path_gain
+from airmixml.radio.privacy_target import (
+    adversary_named,
+    power_may_tell_schedule,
+    private_received_watts,
+    round_length_of,
+    sampling_of,
+    weakest_gain,
+)
+from airmixml.radio.scheduling import draw_schedule_of
+from airmixml.scenario import Mixing, Scenario
+from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.units import dbm_to_watts
+from airmixml.workers import SYMBOLS_PER_SECOND, Population
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rounds:
+    """What each round is received with, what it costs, and what it promises.
+
+    Attributes:
+        scenario: the target, and who sends when.
+        design: what was sent, for the accountants.
+        schedule: who sends; rounds x scheduled, or None where everybody does.
+        received_watts: how strongly a vector of norm 1 is received in each round; shape rounds.
+        worker_energy_joules: what each worker spends in all rounds; shape workers.
+        symbols: numbers in a vector.
+    """
+
+    scenario: Scenario
+    design: Design
+    schedule: NDArray[np.int64] | None
+    received_watts: NDArray[np.float64]
+    worker_energy_joules: NDArray[np.float64]
+    symbols: int
+
+    def __len__(self) -> int:
+        return len(self.received_watts)
+
+    @property
+    def noise_deviation(self) -> NDArray[np.float64]:
+        """Deviation of the noise on each number of the *mean* of what is sent; shape rounds."""
+        half_noise_watts = dbm_to_watts(self.scenario.radio.noise_dbm) / 2.0
+        return np.asarray(np.sqrt(half_noise_watts / self.received_watts) / self.scenario.radio.scheduled)
+
+    def state(self, adjacency: str) -> PrivacyStatement:
+        """Return what holds against the scenario's adversary, for the powers really used."""
+        privacy = self.scenario.privacy
+        return state_privacy(
+            self.design,
+            adversary_named(privacy.adversary, self.scenario),
+            privacy.accountant,
+            adjacency=adjacency,
+            delta=privacy.delta,
+            target_epsilon=privacy.epsilon if adjacency == privacy.adjacency else None,
+        )
+
+
+def exact_accountant(adversary: str, *, everybody_sends: bool) -> str:
+    """Return the sharpest accountant: exact where it is known who sent when, else by privacy-loss distributions."""
+    return "gdp" if everybody_sends or adversary == "server" else "pld"
+
+
+def fewest_participations(slots: int, scheduled: int, workers: int) -> int:
+    """Return the smallest limit on a worker's participations that such a schedule can keep."""
+    return -(-slots // (workers // scheduled))
+
+
+def rounds_scenario(scenario: Scenario, *, rounds: int, scheduled: int) -> Scenario:
+    """Return the scenario with so many rounds of so many workers, all received alike.
+
+    Against the server nothing hides who sent when, so every worker sends about equally often; else the schedule is
+    hidden and a limit on participations would only spoil that.
+    """
+    everybody = scheduled == scenario.workers.count
+    limit = scenario.privacy.adversary == "server" and not everybody
+    return replace(
+        scenario,
+        workers=replace(
+            scenario.workers, centre="own" if scenario.workers.centre == "private" else scenario.workers.centre
+        ),
+        radio=replace(
+            scenario.radio,
+            slots=rounds,
+            scheduled=scheduled,
+            schedule="fixed",
+            slot_seconds=0.0,
+            max_participations=fewest_participations(rounds, scheduled, scenario.workers.count) if limit else 0,
+        ),
+        mixing=Mixing(policy="equalmix", power="dp"),
+        privacy=replace(
+            scenario.privacy,
+            accountant=exact_accountant(scenario.privacy.adversary, everybody_sends=everybody),
+        ),
+    )
+
+
+def plan_rounds(
+    scenario: Scenario, population: Population, *, rounds: int, scheduled: int, symbols: int, norm: float
+) -> Rounds:
+    """Return rounds that keep the scenario's target for vectors of at most that norm.
+
+    Two vectors of norm C differ by at most 2 C, so a replacement moves a sum by 4 C^2, a removal by C^2.
+
+    Args:
+        scenario: channel, noise, power limit and privacy target.
+        population: where the workers stand.
+        rounds: how many there are.
+        scheduled: workers that send in a round.
+        symbols: numbers in a vector.
+        norm: C, the largest Euclidean norm of a vector.
+    """
+    planned = rounds_scenario(scenario, rounds=rounds, scheduled=scheduled)
+    sensitivity = Sensitivity(removal=norm**2, replacement=4.0 * norm**2)
+    asked_watts = private_received_watts(planned, sensitivity, population.distance_metres)
+    schedule = None if scheduled == population.count else _draw_schedule(planned)
+    gains = _power_gains(planned, population, schedule)
+    limit_watts = dbm_to_watts(planned.radio.max_power_dbm)
+    received_watts = np.broadcast_to(np.minimum(asked_watts, limit_watts * gains.min(axis=1)), (rounds,))
+    power_watts = np.broadcast_to(received_watts[:, None] / gains, (rounds, scheduled))
+    if schedule is None:
+        sent_watts = power_watts.sum(axis=0)
+        worst_received_watts, participations = float(received_watts.sum()), rounds
+    else:
+        sent_watts = np.bincount(schedule.ravel(), power_watts.ravel(), population.count)
+        every_received = np.bincount(schedule.ravel(), np.repeat(received_watts, scheduled), population.count)
+        worst_received_watts = float(every_received.max())
+        participations = int(np.bincount(schedule.ravel(), minlength=population.count)[every_received.argmax()])
+    kinds, counts = np.unique(received_watts, return_counts=True)
+    floor = weakest_gain(planned, population.distance_metres)
+    design = Design(
+        workers=population.count,
+        scheduled=scheduled,
+        received_watts=tuple(kinds.tolist()),
+        counts=tuple(counts.tolist()),
+        sensitivity=sensitivity,
+        noise_watts=dbm_to_watts(planned.radio.noise_dbm),
+        weakest_gain=floor,
+        max_power_watts=limit_watts,
+        max_participations=planned.radio.max_participations,
+        slots_per_round=round_length_of(planned),
+        sampling=sampling_of(planned),
+        power_tells_schedule=power_may_tell_schedule(planned, asked_watts, floor),
+        worst_received_watts=worst_received_watts,
+        worst_sent_watts=float(sent_watts.max()),
+        worst_participations=participations,
+    )
+    return Rounds(
+        scenario=planned,
+        design=design,
+        schedule=schedule,
+        received_watts=received_watts,
+        # A vector of norm C takes C^2 times the energy of one symbol at full amplitude.
+        worker_energy_joules=sent_watts * min(norm**2, float(symbols)) / SYMBOLS_PER_SECOND,
+        symbols=symbols,
+    )
+
+
+def _draw_schedule(planned: Scenario) -> NDArray[np.int64]:
+    """Draw who sends in each round; rounds x scheduled."""
+    streams, rounds = Streams(planned.seed), planned.radio.slots
+    chapters = [
+        draw_schedule_of(planned, streams, chapter, min(SLOTS_PER_CHAPTER, rounds - chapter * SLOTS_PER_CHAPTER))
+        for chapter in range(math.ceil(rounds / SLOTS_PER_CHAPTER))
+    ]
+    return np.concatenate(chapters)
+
+
+def _power_gains(planned: Scenario, population: Population, schedule: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """Return |h|^2 of those who send; rounds x scheduled, or 1 x workers where no round differs from another."""
+    radio = planned.radio
+    gains = path_gain(population.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
+    sending = gains[None] if schedule is None else gains[schedule]
+    if radio.fading == "none":
+        return np.asarray(sending)
+    shape = (radio.slots, radio.scheduled)
+    rng = Streams(planned.seed).generator("fading")
+    return np.asarray(sending * draw_fading(radio.fading, radio.rician_k, shape, rng) ** 2)

@@ -1,0 +1,212 @@
+"""The comparison as a picture: methods side by side, or one scenario along the values of a key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from airmixml.compare.comparison import Comparison
+from airmixml.compare.tables import epsilon_text
+from airmixml.output.figures import save_figure
+from airmixml.wording import joules
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_OURS, _OTHER, _GREY, _EPSILON, _ENERGY = "#d1603d", "#3b6ea8", "#8c8c8c", "#8a63a8", "#4a8f5d"
+_ACCURACY_TICKS: Final = (0.0, 50.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9)
+_SMALLEST_ERROR: Final = 0.05
+# About the size of the right axis and of what is written in it.
+_WIDTH_POINTS, _HEIGHT_POINTS, _MARKER_POINTS, _LETTER_POINTS = 400.0, 300.0, 10.0, 5.4
+
+
+def draw_comparison(comparison: Comparison, stem: Path) -> list[Path]:
+    """Draw the picture of methods, or that of values, and return its files: PNG and SVG."""
+    figure = _values(comparison) if comparison.varied else _methods(comparison)
+    paths = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
+    for path in paths:
+        save_figure(figure, path)
+    return paths
+
+
+def _methods(comparison: Comparison) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 1.9 + 0.52 * max(len(comparison.rows), 5)), layout="constrained")
+    scenario, seeds = comparison.scenario, len(comparison.seeds)
+    privacy = scenario.privacy
+    name = scenario.name.replace("$", r"\$")
+    figure.suptitle(
+        f"{name}: {scenario.workers.count:,} workers, target ε = {privacy.epsilon:g}, δ = {privacy.delta:g} "
+        f"against the {privacy.adversary} ({privacy.adjacency}), {seeds} seed{'s' if seeds > 1 else ''}",
+        fontsize=12,
+    )
+    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
+    _bars(left, comparison.rows)
+    _costs(right, comparison.rows)
+    return figure
+
+
+def _colour(row: dict[str, Any]) -> str:
+    if row["method"] == "airmix":
+        return _OURS
+    kept = row["privacy"][0]["target_epsilon"] is not None
+    return _OTHER if kept else _GREY
+
+
+def _bars(axis: Axes, rows: list[dict[str, Any]]) -> None:
+    places = np.arange(len(rows))[::-1]
+    means = [100.0 * row["accuracy"]["mean"] for row in rows]
+    axis.barh(
+        places,
+        means,
+        xerr=[100.0 * (row["accuracy"]["deviation"] or 0.0) for row in rows],
+        color=[_colour(row) for row in rows],
+        height=0.66,
+        error_kw={"ecolor": "0.15", "capsize": 3, "linewidth": 1.2},
+    )
+    for place, mean, row in zip(places, means, rows, strict=True):
+        privacy = row["privacy"][0]
+        text = f"{mean:.2f} %    ε = {epsilon_text(privacy)} vs. {privacy['adversary']}"
+        inside = mean > 55.0
+        axis.text(
+            1.5 if inside else mean + 2.5, place, text, va="center", fontsize=9, color="white" if inside else "0.15"
+        )
+    axis.set_yticks(places, [row["method"] for row in rows])
+    axis.set(xlim=(0.0, 102.0), xlabel="accuracy on the clean test set [%]")
+    axis.set_title("Accuracy, and who learns how much of a worker", fontsize=11)
+    axis.grid(axis="x", alpha=0.25)
+    axis.set_axisbelow(True)
+
+
+def _costs(axis: Axes, rows: list[dict[str, Any]]) -> None:
+    """Draw errors, not accuracies, on a logarithmic scale: 98 and 99 % are as far apart as 50 and 75 %."""
+    points = [row for row in rows if row["uplink_symbols"]]
+    errors = {row["method"]: max(100.0 * (1.0 - row["accuracy"]["mean"]), _SMALLEST_ERROR) for row in rows}
+    for row in points:
+        axis.plot(row["uplink_symbols"], errors[row["method"]], "o", color=_colour(row), markersize=9, zorder=3)
+    low, high = min(errors.values()), max(errors.values())
+    axis.set(xscale="log", yscale="log", ylim=(min(high * 1.8, 130.0), low / 1.8))
+    ticks = [tick for tick in _ACCURACY_TICKS if low / 1.8 <= 100.0 - tick <= high * 1.8]
+    axis.set_yticks([100.0 - tick for tick in ticks], [f"{tick:g}" for tick in ticks])
+    axis.set_yticks([], minor=True)
+    if points:
+        uses = [row["uplink_symbols"] for row in points]
+        axis.set_xlim(min(uses) / 6.0, max(uses) * 6.0)
+        _place_labels(axis, rows, errors)
+    axis.set(xlabel="uplink symbols of the whole run, all workers (log)", ylabel="accuracy [%] (error: log)")
+    axis.set_title("What it costs on the air", fontsize=11)
+    axis.grid(alpha=0.25)
+
+
+def _place_labels(axis: Axes, rows: list[dict[str, Any]], errors: dict[str, float]) -> None:
+    """Write names beside points and on lines, where nothing else is; all boxes in typographic points.
+
+    A method without a radio has no place along the axis: it is a line.
+    """
+    (left, right), (bottom, top) = np.log10(axis.get_xlim()), np.log10(axis.get_ylim())
+    heights = {name: _HEIGHT_POINTS * (np.log10(error) - bottom) / (top - bottom) for name, error in errors.items()}
+    points = [row for row in rows if row["uplink_symbols"]]
+    lines = [row for row in rows if not row["uplink_symbols"]]
+    places = {
+        row["method"]: _WIDTH_POINTS * (np.log10(row["uplink_symbols"]) - left) / (right - left) for row in points
+    }
+    boxes = [(place, heights[name], _MARKER_POINTS, _MARKER_POINTS) for name, place in places.items()]
+    boxes += [(_WIDTH_POINTS / 2.0, heights[row["method"]], _WIDTH_POINTS, 3.0) for row in lines]
+    for row in points:
+        text = f"{row['method']}\n{joules(row['energy_joules'])}"
+        width, height = _LETTER_POINTS * max(map(len, text.split("\n"))), 24.0
+        beside = width / 2.0 + 9.0
+        sides = [(0.0, 21.0), (0.0, -21.0), (-beside, 0.0), (beside, 0.0), (-beside, -16.0), (beside, -16.0)]
+        x, y = places[row["method"]], heights[row["method"]]
+        shift = min(sides, key=lambda side: _overlap((x + side[0], y + side[1], width, height), boxes))
+        boxes.append((x + shift[0], y + shift[1], width, height))
+        _write(axis, text, (float(row["uplink_symbols"]), errors[row["method"]]), shift, _colour(row))
+    for row in lines:
+        name, text = row["method"], f"{row['method']}: no radio"
+        axis.axhline(errors[name], color=_colour(row), linestyle="--", linewidth=1.2, zorder=1)
+        width = _LETTER_POINTS * len(text)
+        spots = [(share * _WIDTH_POINTS, shift) for shift in (8.0, -8.0) for share in (0.5, 0.65, 0.35, 0.85, 0.15)]
+        spot = min(spots, key=lambda spot: _overlap((spot[0], heights[name] + spot[1], width, 9.0), boxes))
+        where = 10.0 ** (left + (right - left) * spot[0] / _WIDTH_POINTS)
+        boxes.append((spot[0], heights[name] + spot[1], width, 9.0))
+        _write(axis, text, (where, errors[name]), (0.0, spot[1]), _colour(row))
+
+
+def _write(axis: Axes, text: str, place: tuple[float, float], shift: tuple[float, float], colour: str) -> None:
+    axis.annotate(
+        text, place, xytext=shift, textcoords="offset points", ha="center", va="center", fontsize=9, color=colour
+    )
+
+
+def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> float:
+    """Return the area that a box (middle and size) shares with others or has outside the axis."""
+    x, y, width, height = box
+    shared = sum(
+        max(0.0, (width + w) / 2.0 - abs(x - left)) * max(0.0, (height + h) / 2.0 - abs(y - up))
+        for left, up, w, h in others
+    )
+    outside = max(0.0, width / 2.0 - x, x + width / 2.0 - _WIDTH_POINTS)
+    return shared + height * outside + width * max(0.0, height / 2.0 - y, y + height / 2.0 - _HEIGHT_POINTS)
+
+
+def _values(comparison: Comparison) -> Figure:
+    from matplotlib.figure import Figure
+
+    rows, key = comparison.rows, comparison.varied
+    figure = Figure(figsize=(8.5, 8.2), layout="constrained")
+    seeds = len(comparison.seeds)
+    name = comparison.scenario.name.replace("$", r"\$")
+    figure.suptitle(f"{name} along {key} ({seeds} seed{'s' if seeds > 1 else ''})", fontsize=12)
+    top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1.0, 1.0))
+    places = np.arange(len(rows))
+    means = [100.0 * row["accuracy"]["mean"] for row in rows]
+    spread = [100.0 * (row["accuracy"]["deviation"] or 0.0) for row in rows]
+    top.errorbar(places, means, yerr=spread, fmt="o-", color=_OURS, capsize=3, linewidth=1.6)
+    for place, mean, above in zip(places, means, spread, strict=True):
+        top.annotate(
+            f"{mean:.1f}", (place, mean + above), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=9
+        )
+    top.set_ylabel("accuracy [%]")
+    top.margins(y=0.18)
+    for number, (kind, style) in enumerate((("own", "s-"), ("other", "d--"))):
+        known = [
+            (place, row["privacy"][number])
+            for place, row in zip(places, rows, strict=True)
+            if len(row["privacy"]) > number
+        ]
+        if known:
+            stated = known[0][1]
+            label = f"vs. {stated['adversary']}, {stated['adjacency']}" + ("" if kind == "own" else " (not the target)")
+            values = [max(each["epsilon"], 1e-6) for _, each in known]
+            middle.plot([place for place, _ in known], values, style, color=_EPSILON, label=label, linewidth=1.4)
+    middle.set(ylabel="ε achieved", yscale="log")
+    middle.legend(fontsize=8.5)
+    energies = [row["energy_joules"] for row in rows]
+    bottom.plot(places, energies, "^-", color=_ENERGY, linewidth=1.4)
+    bottom.set(ylabel="energy, all workers", yscale="log", xlabel=key)
+    bottom.set_xticks(places, [row["shown"] for row in rows])
+    _plain_ticks(middle, lambda value: f"{value:g}")
+    _plain_ticks(bottom, joules)
+    for axis in (top, middle, bottom):
+        axis.grid(alpha=0.25)
+    return figure
+
+
+def _plain_ticks(axis: Axes, text: Callable[[float], str]) -> None:
+    """Give a logarithmic axis at least a factor of five and ticks at 1, 2, 5, 10, ..., without powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in axis.lines])
+    low, high = float(drawn.min()), float(drawn.max())
+    room = 1.4 * max(1.0, math.sqrt(5.0 * low / high))
+    axis.set_ylim(low / room, high * room)
+    many = high / low > 1e3
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(lambda value, _place: text(value))
+    axis.yaxis.set_minor_formatter(NullFormatter())

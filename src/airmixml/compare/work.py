@@ -1,0 +1,96 @@
+"""What a method is given, and what it gives back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from airmixml.data import DataSet
+from airmixml.devices import find_device
+from airmixml.privacy import PrivacyStatement
+from airmixml.progress import Progress, silent
+from airmixml.scenario import Scenario, Speed, Workers
+from airmixml.streams import Streams
+from airmixml.workers import Population, deploy, load_dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one method gave with one seed.
+
+    Attributes:
+        accuracy: on the clean test set, of the model after the last step.
+        privacy: the guarantee for the scenario's neighbours, then for the other kind where there is one.
+        uplink_symbols: channel uses of the whole run, all workers together; None where no radio is used.
+        air_seconds: how long they take.
+        energy_joules: what all workers radiate.
+        worker_multiply_accumulates: what an average worker computes over the whole run.
+        seconds: wall time, without loading the data.
+    """
+
+    accuracy: float
+    privacy: list[PrivacyStatement]
+    uplink_symbols: int | None
+    air_seconds: float | None
+    energy_joules: float | None
+    worker_multiply_accumulates: int
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain values for JSON."""
+        return {**vars(self), "privacy": [statement.to_dict() for statement in self.privacy]}
+
+
+@dataclass(kw_only=True)
+class Work:
+    """The same work for all methods: one seed of a scenario, its data and its workers.
+
+    Attributes:
+        scenario: what is compared at, with the seed of this run.
+        speed: device and threads.
+        data_dir: folder to look for MNIST in.
+        progress: told how far each stage is.
+    """
+
+    scenario: Scenario
+    speed: Speed = field(default_factory=Speed)
+    data_dir: Path | None = None
+    progress: Progress = silent
+    _loaded: dict[Workers, DataSet] = field(default_factory=dict)
+    _loading_seconds: float = 0.0
+
+    @property
+    def device(self) -> torch.device:
+        """Where to compute."""
+        return find_device(self.speed.device)
+
+    def dataset(self, workers: Workers) -> DataSet:
+        """Return the data as such workers encode them; loaded once for all methods that encode alike."""
+        plain = Workers()
+        key = replace(
+            workers,
+            sends=plain.sends,
+            label_weight=plain.label_weight,
+            bits=plain.bits,
+            bits_range=plain.bits_range,
+            centre_share=plain.centre_share,
+        )
+        if key not in self._loaded:
+            started = time.perf_counter()
+            self._loaded[key] = load_dataset(
+                workers, Streams(self.scenario.seed), data_dir=self.data_dir, progress=self.progress
+            )
+            self._loading_seconds += time.perf_counter() - started
+        return self._loaded[key]
+
+    def population(self, dataset: DataSet) -> Population:
+        """Return who holds which sample where: the same for all methods."""
+        return deploy(self.scenario.workers, dataset.train_samples, Streams(self.scenario.seed))
+
+    def loading_seconds(self) -> float:
+        """Return the time spent on loading data so far."""
+        return self._loading_seconds

@@ -1,0 +1,80 @@
+"""Labels of a user's own file as class numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import DataError
+from airmixml.wording import shown
+
+_MOST_CLASSES = 10_000
+_SURELY_CLASSES = 20  # up to so many different values are taken for classes, whatever they look like
+
+
+def number_classes(labels: Sequence[str], source: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the class number of each label and the names of the classes, in order.
+
+    Classes are sorted as numbers if all labels are numbers ("1" and "1.0" are then one class), else as text.
+    """
+    if len(labels) < 2:
+        raise DataError(
+            f"{source}: has {len(labels)} samples: must have at least 2, one to train on and one to test on"
+        )
+    spellings = list(dict.fromkeys(labels))
+    numbers = [_number(spelling) for spelling in spellings]
+    values = [number for number in numbers if number is not None]
+    if len(values) == len(spellings):
+        _check_finite(values, source)
+        distinct = sorted(set(values))
+        names = tuple(_number_name(value) for value in distinct)
+        place_of_number = {value: place for place, value in enumerate(distinct)}
+        place_of = {text: place_of_number[value] for text, value in zip(spellings, values, strict=True)}
+        fractional = any(value != math.floor(value) for value in distinct)
+    else:
+        names = tuple(sorted(spellings))
+        place_of = {text: place for place, text in enumerate(names)}
+        fractional = False
+    _check_class_count(names, len(labels), fractional, source)
+    class_numbers = np.fromiter((place_of[label] for label in labels), dtype=np.int64, count=len(labels))
+    return class_numbers, names
+
+
+def _number(text: str) -> int | float | None:
+    """Return the number a label spells; int where it can, since float would merge long identifiers."""
+    if "_" in text:  # Python reads 1_000 as a number, nobody else does
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+def _number_name(value: int | float) -> str:
+    return str(int(value)) if value == math.floor(value) else repr(value)
+
+
+def _check_finite(values: Sequence[int | float], source: str) -> None:
+    for value in values:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DataError(f"{source}: the label {value} is no class; remove the samples without a proper label")
+
+
+def _check_class_count(names: Sequence[str], samples: int, fractional: bool, source: str) -> None:
+    if len(names) < 2:
+        raise DataError(
+            f"{source}: all {samples} samples have the label {shown(names[0])}: must have at least 2 classes "
+            "to tell apart"
+        )
+    looks_continuous = len(names) > _SURELY_CLASSES and (fractional or len(names) > samples / 2)
+    if looks_continuous or len(names) > _MOST_CLASSES:
+        raise DataError(
+            f"{source}: {len(names)} different labels in {samples} samples, such as {shown(names[0])}: "
+            "labels must be classes, not measured values or identifiers; choose another label column or sort "
+            "the values into classes"
+        )

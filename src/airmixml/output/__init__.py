@@ -1,0 +1,1 @@
+"""How results look: tables as text, figures, one style."""

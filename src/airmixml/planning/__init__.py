@@ -1,0 +1,1 @@
+"""Before anything is sent: what a design certifies, what it costs, and which design serves it best."""

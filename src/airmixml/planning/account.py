@@ -1,0 +1,297 @@
+"""What every accountant says against every adversary about one design, before anything is sent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.privacy import (
+    ACCOUNTANTS,
+    ADVERSARIES,
+    Adversary,
+    Design,
+    PrivacyStatement,
+    Release,
+    Sensitivity,
+    Server,
+    calibrate_power,
+    gaussian_epsilon,
+    state_privacy,
+)
+from airmixml.privacy.accountants import accountant_named
+from airmixml.privacy.evaluation import least_epsilon, refusal
+from airmixml.progress import Progress, silent
+from airmixml.radio.centring import with_centring
+from airmixml.radio.privacy_target import (
+    adversary_named,
+    planned_design,
+    private_received_watts,
+    sensitivity_of,
+    slots_target,
+)
+from airmixml.radio.rehearsal import rehearse
+from airmixml.radio.tally import Tally
+from airmixml.scenario import Scenario
+
+_CURVE_POINTS: Final = 7
+_CURVE_DECADES: Final = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """One design under every accountant and adversary.
+
+    Attributes:
+        name: of the scenario, or "numbers".
+        design: what is sent.
+        adversaries: whom it is held against.
+        adjacency: which neighbours.
+        delta: of all statements.
+        statements: what can be certified.
+        refusals: (adversary, accountant) to why that accountant cannot treat it.
+        power: how the power was set, in words.
+        slots_delta: what the slots may spend of delta; the rest is that of a mean estimated before them.
+        tally: the rehearsed schedule, if there was one.
+        in_watts: whether powers are watts; plain numbers have no unit.
+    """
+
+    name: str
+    design: Design
+    adversaries: tuple[Adversary, ...]
+    adjacency: str
+    delta: float
+    statements: list[PrivacyStatement]
+    refusals: dict[tuple[str, str], str]
+    power: str
+    slots_delta: float
+    tally: Tally | None = None
+    in_watts: bool = True
+
+    def epsilon_of_the_mean(self, adversary: Adversary) -> float:
+        """Return what a mean estimated over the air costs beside the slots."""
+        slot = None if self.tally is None else self.tally.centring
+        return 0.0 if slot is None else slot.epsilon(adversary.name, self.adjacency)
+
+    @property
+    def typical_slots(self) -> float:
+        """How many slots a worker takes part in on average."""
+        return self.design.slots * self.design.scheduled / self.design.workers
+
+    @property
+    def typical_epsilon(self) -> float:
+        """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
+        if self.tally is not None:
+            return float(np.median(self.tally.worker_epsilons()))
+        multiplier = self.design.noise_multiplier(self.adjacency)
+        return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
+
+    def _plain(self, statement: PrivacyStatement) -> dict[str, Any]:
+        values = statement.to_dict()
+        if not self.in_watts:
+            del values["noise_watts_per_symbol"]
+        return values
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the account as plain values for JSON."""
+        design = self.design
+        return {
+            "name": self.name,
+            "workers": design.workers,
+            "scheduled": design.scheduled,
+            "slots": design.slots,
+            "max_participations": design.max_participations,
+            "power": self.power,
+            "noise_multiplier": design.noise_multiplier(self.adjacency),
+            "typical_worker": {"slots": self.typical_slots, "epsilon_against_server": self.typical_epsilon},
+            "statements": [self._plain(statement) for statement in self.statements],
+            "refusals": [
+                {"adversary": adversary, "accountant": accountant, "why": why}
+                for (adversary, accountant), why in self.refusals.items()
+            ],
+            **({} if self.tally is None else {"ledger": self.tally.ledger.summary(self.tally.worker_epsilons())}),
+        }
+
+
+def account_scenario(
+    scenario: Scenario, input_dim: int, label_dim: int, *, ledger: bool = False, progress: Progress = silent
+) -> Account:
+    """Return the account of a scenario.
+
+    Where the power follows from the privacy target all slots are alike and nothing is drawn. Else, or if the ``ledger``
+    is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws.
+    """
+    privacy, power = scenario.privacy, scenario.mixing.power
+    drawn = ledger or power != "dp" or scenario.workers.centre == "private"
+    tally = rehearse(scenario, input_dim, label_dim, progress=progress) if drawn else None
+    if tally is not None:
+        design = tally.design
+    else:
+        sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+        received_watts = private_received_watts(scenario, sensitivity)
+        design = planned_design(scenario, sensitivity, received_watts=received_watts)
+    in_words = {
+        "max": "the workers' power limit",
+        "fixed": f"beta = {scenario.mixing.power_scale_watts:g} W",
+        "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
+    }
+    return _account(
+        name=scenario.name,
+        design=design,
+        adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES),
+        adjacency=privacy.adjacency,
+        delta=privacy.delta,
+        slots_delta=slots_target(scenario)[1],
+        power=in_words[power],
+        tally=tally,
+        target=(privacy.adversary, privacy.accountant, privacy.epsilon) if power == "dp" else None,
+    )
+
+
+def account_numbers(
+    *,
+    workers: int,
+    scheduled: int,
+    slots: int,
+    delta: float,
+    noise_multiplier: float | None = None,
+    epsilon: float | None = None,
+    accountant: str = "paper-loose",
+    adversary: str = "release",
+    adjacency: str = "replace-one",
+    sampling: str = "without-replacement",
+    max_participations: int = 0,
+    colluders: int = 0,
+) -> Account:
+    """Return the account of equal slots given by plain numbers, without radio or data.
+
+    The noise is given by its multiplier (deviation over the move of the worker with the largest share), or follows from
+    a target ``epsilon`` of one accountant against one adversary.
+    """
+    if (noise_multiplier is None) == (epsilon is None):
+        raise ScenarioError("give either a noise multiplier (--noise-multiplier) or a target (--epsilon)")
+    adversaries: dict[str, Adversary] = {
+        "release": Release(colluders=colluders),
+        "server": Server(colluders=colluders),
+    }
+    if adversary not in adversaries:
+        raise ScenarioError(f"adversary = {adversary!r}: must be release or server; an eavesdropper needs a scenario")
+    unit = Design(
+        workers=workers,
+        scheduled=scheduled,
+        received_watts=(1.0,),
+        counts=(slots,),
+        sensitivity=Sensitivity(removal=1.0, replacement=1.0),
+        noise_watts=2.0,
+        max_participations=max_participations,
+        sampling=sampling,
+    )
+    accountant_named(accountant)
+    for each in adversaries.values():
+        each.mechanism(unit, adjacency)  # refuses neighbours and colluders that make no sense
+    if noise_multiplier is not None:
+        factor, power = noise_multiplier**-2.0, "given"
+    else:
+        assert epsilon is not None
+        factor = calibrate_power(
+            unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
+        )
+        power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
+    return _account(
+        name="numbers",
+        design=unit.scaled(factor),
+        adversaries=tuple(adversaries.values()),
+        adjacency=adjacency,
+        delta=delta,
+        power=power,
+        target=None if epsilon is None else (adversary, accountant, epsilon),
+        in_watts=False,
+    )
+
+
+def _account(
+    *,
+    name: str,
+    design: Design,
+    adversaries: tuple[Adversary, ...],
+    adjacency: str,
+    delta: float,
+    power: str,
+    slots_delta: float | None = None,
+    tally: Tally | None = None,
+    target: tuple[str, str, float] | None = None,
+    in_watts: bool = True,
+) -> Account:
+    statements: list[PrivacyStatement] = []
+    refusals: dict[tuple[str, str], str] = {}
+    for adversary in adversaries:
+        for accountant in ACCOUNTANTS.values():
+            try:
+                why = refusal(design, adversary, accountant.name, adjacency)
+                if why:
+                    refusals[adversary.name, accountant.name] = why
+                    continue
+                stated = state_privacy(
+                    design, adversary, accountant.name, adjacency=adjacency, delta=slots_delta or delta
+                )
+                statements.append(with_centring(stated, None if tally is None else tally.centring))
+            except PrivacyError as problem:
+                refusals[adversary.name, accountant.name] = str(problem)
+    return Account(
+        name=name,
+        design=design,
+        adversaries=adversaries,
+        adjacency=adjacency,
+        delta=delta,
+        statements=statements,
+        refusals=refusals,
+        power=power,
+        slots_delta=slots_delta or delta,
+        tally=tally,
+        in_watts=in_watts,
+    )
+
+
+def epsilon_curves(
+    account: Account, *, progress: Progress = silent
+) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
+    """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
+
+    Every slot has the power of the design's strongest one.
+    """
+    design = account.design
+    longest = max(design.slots, 2)
+    slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
+    curves: dict[tuple[str, str], list[float]] = {}
+    for done, count in enumerate(slots.tolist()):
+        progress("epsilon against slots", done, len(slots))
+        for adversary, accountant in _drawn_pairs(account):
+            try:
+                value, _ = least_epsilon(
+                    design.with_slots(count),
+                    adversary,
+                    accountant,
+                    adjacency=account.adjacency,
+                    delta=account.slots_delta,
+                )
+                value += account.epsilon_of_the_mean(adversary)
+            except PrivacyError:
+                value = float("nan")
+            curves.setdefault((adversary.name, accountant), []).append(value)
+    progress("epsilon against slots", len(slots), len(slots))
+    return slots.tolist(), curves
+
+
+def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:
+    """Return every accountant against the release, and the tightest one against the others."""
+    stated = {(statement.adversary, statement.accountant) for statement in account.statements}
+    pairs: list[tuple[Adversary, str]] = []
+    for adversary in account.adversaries:
+        names = [name for name in ACCOUNTANTS if (adversary.name, name) in stated]
+        if adversary.name != "release":
+            names = sorted(names, key=("gdp", "pld", "paper-tight", "rdp", "paper-loose").index)[:1]
+        pairs += [(adversary, name) for name in names]
+    return pairs

@@ -1,0 +1,202 @@
+"""Other |N_t|, T and alpha at the same privacy: signal per slot and energy, the goals that any learner shares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import AirMixError
+from airmixml.progress import Progress
+from airmixml.radio.assignment import assign_ratios
+from airmixml.radio.channel import generate_channel, path_gain
+from airmixml.radio.power import control_power
+from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
+from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.scheduling import draw_schedule
+from airmixml.scenario import Scenario, Workers
+from airmixml.streams import Streams
+from airmixml.units import dbm_to_watts, ratio_to_db
+from airmixml.workers import Signal
+
+_SAMPLE_SLOTS: Final = 256
+# Enough for a median, and fewer slots where many workers send in each.
+_SAMPLED_SEATS: Final = 1 << 20
+_FEWEST_SAMPLE_SLOTS: Final = 16
+_ALPHAS: Final = (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e7)
+_SCHEDULED: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_SLOT_FACTORS: Final = (0.1, 1.0, 10.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputMoments:
+    """Mean and deviation of an input symbol, assumed or known, for the SNR of mixtures of them."""
+
+    mean: float
+    deviation: float
+
+    def encoded(self, workers: Workers, input_dim: int) -> InputMoments:
+        """Return about what the encoder leaves of them; features and centred inputs count as centred, of full norm."""
+        if workers.encoder == "scale":
+            return self
+        if workers.encoder == "clip" and workers.centre == "none" and workers.norm == "clip":
+            return self.clipped(workers.clip_norm, input_dim)
+        return InputMoments(mean=0.0, deviation=workers.clip_norm / math.sqrt(input_dim))
+
+    def clipped(self, norm: float, input_dim: int) -> InputMoments:
+        """Return about what is left of them when inputs are shortened to ``norm``: all are taken as equally long."""
+        length = math.sqrt(input_dim * (self.mean**2 + self.deviation**2))
+        share = min(1.0, norm / length)
+        return InputMoments(mean=share * self.mean, deviation=share * self.deviation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One design at the target privacy.
+
+    Attributes:
+        alpha: dispersion of the ratios.
+        scheduled: |N_t|.
+        slots: T.
+        snr_inputs_db: received energy of the mixture over that of the noise, inputs.
+        contrast_db: the same for what differs between samples; a mixture of many is mostly their mean.
+        energy_joules: of all workers and slots.
+    """
+
+    alpha: float
+    scheduled: int
+    slots: int
+    snr_inputs_db: float
+    contrast_db: float
+    energy_joules: float
+
+    @property
+    def total_contrast_db(self) -> float:
+        """Contrast of all slots together."""
+        return self.contrast_db + 10.0 * math.log10(self.slots)
+
+
+def other_designs(
+    scenario: Scenario,
+    input_dim: int,
+    label_dim: int,
+    moments: InputMoments,
+    distance_metres: NDArray[np.float64],
+    progress: Progress,
+) -> tuple[Option, ...]:
+    """Return designs at the same privacy: several |N_t| and T, and for each several alpha."""
+    radio, workers = scenario.radio, scenario.workers.count
+    # Accountants without a closed form take about a second per design, so they try fewer.
+    closed_form = scenario.privacy.accountant in ("paper-loose", "gdp")
+    near = [radio.scheduled // 4, radio.scheduled * 4]
+    tried = [size for size in (_SCHEDULED if closed_form else near) if 1 <= size <= min(workers, 16 * radio.scheduled)]
+    sizes = sorted({radio.scheduled, *tried})
+    lengths = sorted({max(1, round(factor * radio.slots)) for factor in _SLOT_FACTORS})
+    gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+    found: list[Option] = []
+    for done, size in enumerate(sizes):
+        progress("options", done, len(sizes))
+        private = {slots: _at_same_privacy(scenario, input_dim, label_dim, size, slots) for slots in lengths}
+        for alpha in sorted({*_ALPHAS, scenario.mixing.alpha}):
+            ratios, magnitude = _sample_slots(scenario, alpha, size, gain)
+            for other, received_watts in filter(None, private.values()):
+                found.append(_option(other, alpha, received_watts, ratios, magnitude, moments, (input_dim, label_dim)))
+    progress("options", len(sizes), len(sizes))
+    return tuple(found)
+
+
+def _at_same_privacy(
+    scenario: Scenario, input_dim: int, label_dim: int, size: int, slots: int
+) -> tuple[Scenario, float] | None:
+    """Return the scenario with other |N_t| and T, and its beta max q^2; None where the target cannot be kept."""
+    radio = scenario.radio
+    limit = radio.max_participations
+    if limit:
+        rounds = -(-slots // max(1, scenario.workers.count // size))
+        limit = max(rounds, round(limit * slots * size / (radio.slots * radio.scheduled)))
+    try:
+        other = scenario.with_overrides(
+            f"radio.scheduled={size}", f"radio.slots={slots}", f"radio.max_participations={limit}", "mixing.prior="
+        )
+        watts = private_received_watts(other, sensitivity_of(other, input_dim, label_dim), quickly=True)
+    except AirMixError:
+        return None
+    return other, watts
+
+
+def _sample_slots(
+    scenario: Scenario, alpha: float, size: int, worker_path_gain: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draw some slots of DirMix(alpha): ratios and abs(h), both slots x scheduled."""
+    streams = Streams(scenario.seed)
+    slots = min(_SAMPLE_SLOTS, max(_FEWEST_SAMPLE_SLOTS, _SAMPLED_SEATS // size))
+    mixing = replace(scenario.mixing, policy="dirmix", alpha=alpha, prior=())
+    schedule = draw_schedule(slots, size, len(worker_path_gain), streams.generator("schedule"))
+    channel = generate_channel(scenario.radio, worker_path_gain, schedule, streams.generator("fading"))
+    ratios = draw_ratios(mixing, size, slots, streams.generator("ratios"))
+    assigned = assign_ratios(mixing.assignment, ratios, channel.magnitude, streams.generator("assignment"))
+    return assigned, channel.magnitude
+
+
+def _option(
+    scenario: Scenario,
+    alpha: float,
+    received_watts: float,
+    ratios: NDArray[np.float64],
+    magnitude: NDArray[np.float64],
+    moments: InputMoments,
+    dimensions: tuple[int, int],
+) -> Option:
+    power = control_power(scenario, received_watts, ratios, magnitude)
+    signal = 2.0 * power.power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
+    return Option(
+        alpha=alpha,
+        scheduled=scenario.radio.scheduled,
+        slots=scenario.radio.slots,
+        snr_inputs_db=median_db(signal * input_energy(ratios, moments)),
+        contrast_db=median_db(signal * contrast_energy(ratios, moments)),
+        energy_joules=energy_joules(scenario, dimensions, power.power_watts),
+    )
+
+
+def energy_joules(scenario: Scenario, dimensions: tuple[int, int], power_watts: NDArray[np.float64]) -> float:
+    """Return what all workers spend in T slots, from the powers of some; slots x scheduled."""
+    signal, sensitivity = Signal.of(scenario.workers, *dimensions), sensitivity_of(scenario, *dimensions)
+    per_watt = joules_per_watt(scenario, signal, sensitivity)
+    return per_watt * scenario.radio.slots * float(power_watts.sum(axis=1).mean())
+
+
+def best_options(options: tuple[Option, ...]) -> dict[str, Option]:
+    """Return the names of goals with the options that serve them best."""
+    if not options:
+        return {}
+    return {
+        "best SNR per slot": max(options, key=lambda option: option.snr_inputs_db),
+        "best contrast per slot": max(options, key=lambda option: option.contrast_db),
+        "best contrast over all slots": max(options, key=lambda option: option.total_contrast_db),
+        "least energy": min(options, key=lambda option: option.energy_joules),
+    }
+
+
+def input_energy(ratios: NDArray[np.float64], moments: InputMoments) -> NDArray[np.float64]:
+    """Expected square of an input symbol of a mixture; slots."""
+    return np.asarray(moments.mean**2 + contrast_energy(ratios, moments))
+
+
+def contrast_energy(ratios: NDArray[np.float64], moments: InputMoments) -> NDArray[np.float64]:
+    """Expected squared distance of an input symbol of a mixture from the mean of all samples; slots."""
+    return np.asarray(moments.deviation**2 * (ratios**2).sum(axis=1))
+
+
+def label_energy(ratios: NDArray[np.float64], label_dim: int) -> NDArray[np.float64]:
+    """Expected square of a label symbol of a mixture, balanced classes; slots."""
+    squares = (ratios**2).sum(axis=1)
+    return np.asarray((squares + (1.0 - squares) / label_dim) / label_dim)
+
+
+def median_db(values: NDArray[np.float64]) -> float:
+    """Return the median of ratios, in dB."""
+    return float(ratio_to_db(np.median(values)))

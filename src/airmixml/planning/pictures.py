@@ -1,0 +1,150 @@
+"""The picture of a recommendation: learning noise against the workers per slot, and against the label's weight."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from airmixml.output.figures import save_figure
+from airmixml.planning.alternatives import Option
+from airmixml.planning.plan import Plan
+from airmixml.planning.recommend import LearningOption, Recommendation
+from airmixml.scenario import Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def frontier(options: tuple[Option, ...]) -> list[Option]:
+    """Return the options that no other one beats in both energy and SNR, the cheapest first."""
+    kept: list[Option] = []
+    for option in sorted(options, key=lambda each: (each.energy_joules, -each.snr_inputs_db)):
+        if not kept or option.snr_inputs_db > kept[-1].snr_inputs_db:
+            kept.append(option)
+    return kept
+
+
+def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
+    """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
+    from matplotlib.figure import Figure
+
+    rows = bool(plan.options) + (plan.recommended is not None)
+    figure = Figure(figsize=(13.5, 5 * rows), layout="constrained")
+    axes = figure.subplots(rows, 2, squeeze=False)
+    if plan.options:
+        _energy(axes[0, 0], plan, scenario)
+        _dispersion(axes[0, 1], plan, scenario)
+    if plan.recommended is not None:
+        draw_by_scheduled(axes[-1, 0], plan.recommended)
+        draw_by_weight(axes[-1, 1], plan.recommended)
+    privacy, name = scenario.privacy, plan.name.replace("$", r"\$")
+    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
+    figure.suptitle(f"{name}: designs with {target}")
+    save_figure(figure, path)
+
+
+def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
+    lengths = sorted({option.slots for option in plan.options})
+    for slots, marker in zip(lengths, "v.^", strict=False):
+        these = [option for option in plan.options if option.slots == slots]
+        dots = axis.scatter(
+            [option.energy_joules for option in these],
+            [option.snr_inputs_db for option in these],
+            c=np.log10([option.alpha for option in these]),
+            s=22,
+            marker=marker,
+            cmap="viridis",
+            alpha=0.8,
+            label=f"{slots:,} slots",
+        )
+    axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
+    best = frontier(plan.options)
+    axis.plot(*_places(best), color="#d1603d", label="frontier")
+    own = [option for option in plan.options if _is_own(option, scenario)]
+    axis.plot(*_places(own), "*", markersize=16, color="#d1603d", markeredgecolor="black", label="this scenario")
+    axis.set(xscale="log", xlabel="energy of all workers (J)", ylabel="SNR of the inputs per slot (dB)")
+    axis.set_title("Signal and energy at the same privacy")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
+def _places(options: list[Option]) -> tuple[list[float], list[float]]:
+    return [option.energy_joules for option in options], [option.snr_inputs_db for option in options]
+
+
+def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
+    for size in sorted({option.scheduled for option in plan.options}):
+        line = sorted(
+            (option.alpha, option.snr_inputs_db, option.contrast_db)
+            for option in plan.options
+            if option.scheduled == size and option.slots == scenario.radio.slots
+        )
+        if not line:
+            continue
+        alphas, snr, contrast = zip(*line, strict=True)
+        (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{size:,} workers per slot")
+        axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
+    axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot, inputs")
+    axis.set_title(f"SNR (solid), contrast (dotted), {scenario.radio.slots:,} slots")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _is_own(option: Option, scenario: Scenario) -> bool:
+    if scenario.mixing.policy != "dirmix" or scenario.mixing.prior:
+        return False
+    own = (scenario.mixing.alpha, scenario.radio.scheduled, scenario.radio.slots)
+    return (option.alpha, option.scheduled, option.slots) == own
+
+
+_COLOURS: Final = {"samples": "#3d7dd1", "moments": "#4a9d5b"}
+
+
+_MARKED: Final = "#d1603d"
+
+
+def draw_by_scheduled(axis: Axes, found: Recommendation) -> None:
+    """Draw the best that each |N_t| gives, whatever the other choices, for samples and for moments."""
+    for sends, colour in _COLOURS.items():
+        line = [option for option in found.by_scheduled if option.spending.sends == sends]
+        if line:
+            sizes = [option.spending.scheduled for option in line]
+            axis.plot(sizes, [option.learning_noise_db for option in line], ".-", color=colour, label=f"best {sends}")
+    _mark(axis, found.own, found.own.spending.scheduled, "this scenario", "o")
+    _mark(axis, found.best, found.best.spending.scheduled, "recommended", "*")
+    axis.set(xscale="log", xlabel="workers per slot", ylabel="learning noise (dB)")
+    axis.set_title("Noise in the learner's moments, by |N_t|")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
+def draw_by_weight(axis: Axes, found: Recommendation) -> None:
+    """Draw what other label weights would make of the recommended design."""
+    line = found.by_weight
+    weights = [option.spending.label_weight for option in line]
+    colour = _COLOURS[found.best.spending.sends]
+    axis.plot(weights, [option.learning_noise_db for option in line], ".-", color=colour, label="recommended design")
+    _mark(axis, found.own, found.own.spending.label_weight, "this scenario", "o")
+    _mark(axis, found.best, found.best.spending.label_weight, "recommended", "*")
+    axis.set(xlabel="label weight w", ylabel="learning noise (dB)")
+    axis.set_title("Power for inputs against labels")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
+def _mark(axis: Axes, option: LearningOption, place: float, label: str, marker: str) -> None:
+    if not math.isfinite(option.learning_noise_db):
+        return  # no signal at all: it has no place in the picture
+    size = 16 if marker == "*" else 9
+    axis.plot(
+        [place],
+        [option.learning_noise_db],
+        marker,
+        markersize=size,
+        color=_MARKED,
+        markeredgecolor="black",
+        label=label,
+    )

@@ -1,0 +1,224 @@
+"""From a scenario to what privacy asks about it: sensitivity, adversaries, and the power that meets its target."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.privacy import (
+    Adversary,
+    Design,
+    Eavesdropper,
+    Release,
+    Sensitivity,
+    Server,
+    calibrate_power,
+    check_target,
+)
+from airmixml.privacy.accountants import COARSE_PLD
+from airmixml.privacy.calibration import guess_factor
+from airmixml.privacy.design import slots_per_round
+from airmixml.privacy.evaluation import least_epsilon
+from airmixml.radio.channel import path_gain
+from airmixml.scenario import Scenario
+from airmixml.units import dbm_to_watts
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
+
+_ROUNDING_MARGIN: Final = 1.0 - 1e-12
+
+
+def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
+    """Return what one worker can move, by the paper's bound or by what its encoder declares."""
+    if scenario.privacy.sensitivity == "paper":
+        return Sensitivity.paper(input_dim, label_dim)  # label weights are at most 1
+    squared_norm, squared_distance = declared_bounds(scenario.workers, input_dim)
+    signal = Signal.of(scenario.workers, input_dim, label_dim)
+    return Sensitivity(
+        removal=signal.largest_squared_norm(squared_norm),
+        replacement=signal.largest_squared_distance(squared_norm, squared_distance),
+    )
+
+
+def sampling_of(scenario: Scenario) -> str:
+    """Return how the workers of a slot are drawn, as accountants name it."""
+    return "poisson" if scenario.radio.schedule == "poisson" else "without-replacement"
+
+
+def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity) -> float:
+    """Return the energy that a worker spends in a slot per watt of P.
+
+    With a given slot length that is tau, the paper's count: as if every symbol had amplitude 1. Where the slot lasts as
+    long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be radiated.
+    """
+    if scenario.radio.slot_seconds:
+        return signal.slot_seconds(scenario.radio)
+    return min(sensitivity.removal, float(signal.symbols)) / SYMBOLS_PER_SECOND
+
+
+def adversary_named(name: str, scenario: Scenario) -> Adversary:
+    """Return the adversary of that name, as the scenario describes it."""
+    privacy, radio = scenario.privacy, scenario.radio
+    if name == "server":
+        return Server(colluders=privacy.colluders)
+    if name == "release":
+        return Release(colluders=privacy.colluders)
+    gain = _power_gain(scenario, privacy.eavesdropper_distance_metres)
+    return Eavesdropper(
+        # Nobody receives more than was sent, however near the path-loss formula is taken.
+        gain=min(privacy.eavesdropper_antennas * gain, 1.0) if radio.fading == "none" else None,
+        own_noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
+        colluders=privacy.colluders,
+    )
+
+
+def weakest_gain(scenario: Scenario, distance_metres: NDArray[np.float64] | None = None) -> float:
+    """Return the power gain of the weakest channel a scheduled worker may have; 0 if fading leaves no floor.
+
+    Without fading that is the farthest corner of the square, or the farthest of the given workers.
+    """
+    radio, workers = scenario.radio, scenario.workers
+    if radio.fading != "none":
+        return 0.0
+    corner = max(workers.side_metres / math.sqrt(2.0), workers.min_distance_metres)
+    farthest = corner if distance_metres is None else max(corner, float(distance_metres.max()))
+    return _power_gain(scenario, farthest)
+
+
+def _power_gain(scenario: Scenario, distance_metres: float) -> float:
+    radio = scenario.radio
+    return float(path_gain(np.array([distance_metres]), radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
+
+
+def power_may_tell_schedule(scenario: Scenario, received_watts: float, floor: float) -> bool:
+    """Return whether the power limit can bind in some slot, which makes its noise level depend on who was scheduled.
+
+    What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
+
+    Args:
+        scenario: says how the power is set, and the limit.
+        received_watts: beta max q^2 of every slot, where the power follows from a privacy target.
+        floor: power gain of the weakest channel; 0 where fading has no floor.
+    """
+    mixing, limit_watts = scenario.mixing, dbm_to_watts(scenario.radio.max_power_dbm)
+    if mixing.power == "max" or floor == 0.0:
+        return True
+    if mixing.power == "fixed":
+        equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
+        largest_share = equal_share if mixing.policy == "equalmix" else 1.0
+        received_watts = mixing.power_scale_watts * largest_share**2
+    return received_watts / floor > limit_watts
+
+
+def round_length_of(scenario: Scenario) -> int:
+    """Return the length of the rounds in which no worker sends twice; 0 without a limit on participations."""
+    radio = scenario.radio
+    return slots_per_round(radio.slots, radio.max_participations) if radio.max_participations else 0
+
+
+def planned_design(
+    scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float = 1.0, floor: float | None = None
+) -> Design:
+    """Return the scenario as equal slots, each received with beta max q^2 = ``received_watts``.
+
+    Args:
+        scenario: what is planned.
+        sensitivity: what one worker can move.
+        received_watts: power of every slot.
+        floor: power gain of the weakest channel, if other than that of the square's corner.
+    """
+    radio = scenario.radio
+    floor = weakest_gain(scenario) if floor is None else floor
+    return Design(
+        workers=scenario.workers.count,
+        scheduled=radio.scheduled,
+        received_watts=(received_watts,),
+        counts=(radio.slots,),
+        sensitivity=sensitivity,
+        noise_watts=dbm_to_watts(radio.noise_dbm),
+        weakest_gain=floor,
+        max_power_watts=dbm_to_watts(radio.max_power_dbm),
+        max_participations=radio.max_participations,
+        slots_per_round=round_length_of(scenario),
+        sampling=sampling_of(scenario),
+        power_tells_schedule=power_may_tell_schedule(scenario, received_watts, floor),
+        ratios_tell_ranks=scenario.mixing.assignment == "max-min",
+    )
+
+
+def slots_target(scenario: Scenario) -> tuple[float, float]:
+    """Return epsilon and delta that the slots may spend: all of them, less the share of a private mean."""
+    share = scenario.workers.centre_share if scenario.workers.centre == "private" else 0.0
+    return (1.0 - share) * scenario.privacy.epsilon, (1.0 - share) * scenario.privacy.delta
+
+
+def check_privacy_target(scenario: Scenario) -> None:
+    """Raise a PrivacyError if the scenario's accountant cannot treat its adversary, or certify its target."""
+    privacy = scenario.privacy
+    silent = planned_design(scenario, Sensitivity(removal=1.0, replacement=1.0), received_watts=0.0)
+    adversary = adversary_named(privacy.adversary, scenario)
+    epsilon, delta = slots_target(scenario)
+    if scenario.mixing.power == "dp":
+        check_target(silent, adversary, privacy.accountant, privacy.adjacency, epsilon, delta)
+    else:
+        least_epsilon(silent, adversary, privacy.accountant, adjacency=privacy.adjacency, delta=delta)
+
+
+def private_received_watts(
+    scenario: Scenario,
+    sensitivity: Sensitivity,
+    distance_metres: NDArray[np.float64] | None = None,
+    *,
+    quickly: bool = False,
+) -> float:
+    """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
+
+    With the paper's accountant this is Proposition 2. Where the power limit might bind, and so tell the schedule, the
+    power is lowered until it cannot, or until the target is met without credit for a hidden schedule.
+
+    Args:
+        scenario: holds target, adversary, accountant and neighbours.
+        sensitivity: what one worker can move.
+        distance_metres: where the workers stand, if that is known; shape workers.
+        quickly: whether a few per cent less than the largest will do.
+    """
+    check_privacy_target(scenario)
+    privacy, floor = scenario.privacy, weakest_gain(scenario, distance_metres)
+    epsilon, delta = slots_target(scenario)
+    unit_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / sensitivity.replacement
+    unit = planned_design(scenario, sensitivity, received_watts=unit_watts, floor=floor)
+
+    def calibrated_watts(*, told: bool) -> float:
+        factor = calibrate_power(
+            replace(unit, power_tells_schedule=told),
+            adversary_named(privacy.adversary, scenario),
+            COARSE_PLD if quickly and privacy.accountant == "pld" else privacy.accountant,
+            adjacency=privacy.adjacency,
+            epsilon=epsilon,
+            delta=delta,
+            **({"tolerance": 0.02} if quickly else {}),
+        )
+        return factor * unit_watts
+
+    if floor == 0.0:
+        return calibrated_watts(told=True)
+    hidden_watts = calibrated_watts(told=False)
+    if not power_may_tell_schedule(scenario, hidden_watts, floor):
+        return hidden_watts
+    limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
+    # A target that the power limit alone keeps allows any power; no more is received than from the nearest place.
+    most_watts = limit_watts * _power_gain(scenario, scenario.workers.min_distance_metres)
+    return min(max(_ROUNDING_MARGIN * limit_watts * floor, calibrated_watts(told=True)), most_watts)
+
+
+def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:
+    """Return about what ``private_received_watts`` would, at once: to compare designs, never to send with."""
+    unit_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / sensitivity.replacement
+    epsilon, delta = slots_target(scenario)
+    adversary = adversary_named(scenario.privacy.adversary, scenario)
+    design = planned_design(scenario, sensitivity, received_watts=unit_watts)
+    adjacency = scenario.privacy.adjacency
+    return unit_watts * guess_factor(design, adversary, adjacency=adjacency, epsilon=epsilon, delta=delta)

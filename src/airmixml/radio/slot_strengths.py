@@ -1,0 +1,43 @@
+"""How strongly slots were received, counted in constant memory and rounded to the side that hides less."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_STEP_DB: Final = 0.01
+_LOWEST_DB: Final = -700.0
+_STEPS: Final = 140_000
+# Values that differ by rounding alone are one kind.
+_SAME: Final = 1e-9
+
+
+class SlotStrengths:
+    """Counts of beta max q^2, in steps of 0.01 dB, each counted at the upper end of its step."""
+
+    def __init__(self) -> None:
+        self._counts: NDArray[np.int64] = np.zeros(_STEPS, dtype=np.int64)
+        self._smallest, self._largest = math.inf, 0.0
+
+    def add(self, received_watts: NDArray[np.float64]) -> None:
+        """Count slots; shape slots."""
+        self._smallest = min(self._smallest, float(received_watts.min()))
+        self._largest = max(self._largest, float(received_watts.max()))
+        with np.errstate(divide="ignore"):
+            step = np.ceil((10.0 * np.log10(received_watts) - _LOWEST_DB) / _STEP_DB)
+        self._counts += np.bincount(np.clip(step, 0, _STEPS - 1).astype(np.int64), minlength=_STEPS)
+
+    def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return the strengths in watts, and how many slots had each; exact where all are equal."""
+        total = int(self._counts.sum())
+        if self._smallest >= self._largest * (1.0 - _SAME):
+            return (self._largest,), (total,)
+        used = np.nonzero(self._counts)[0]
+        upper_watts = 10.0 ** ((_LOWEST_DB + used * _STEP_DB) / 10.0)
+        return (
+            tuple(np.minimum(upper_watts, self._largest).tolist()),
+            tuple(self._counts[used].tolist()),
+        )

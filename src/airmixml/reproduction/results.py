@@ -1,0 +1,212 @@
+"""What the cells gave: summaries over the seeds, and verdicts against print."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from airmixml.reproduction.cells import Cell
+from airmixml.reproduction.intervals import mean_interval
+from airmixml.sweeps import SweepResult
+from airmixml.sweeps.work import Outcome
+
+Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
+AGREES: Final = "agrees"
+TREND: Final = "trend agrees"
+NOT_FOLLOWING: Final = "does not follow from the stated settings"
+UNDECIDED: Final = "undecided"
+
+ACCURACY_TOLERANCE_POINTS: Final = 3.0
+ENERGY_TOLERANCE: Final = 0.05
+_CONCORDANT_SHARE: Final = 0.75
+_FEWEST_PEERS: Final = 3
+_ACCURACY_REACH_POINTS: Final = 15.0
+_ENERGY_REACH_FACTOR: Final = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """One quantity over the seeds that could be run: accuracy in percent, energy in joules."""
+
+    seeds: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean over the seeds."""
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over the seeds; None for one seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"mean": self.mean, "deviation": self.deviation, "seeds": list(self.seeds), "values": list(self.values)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """A cell with what it gave.
+
+    Attributes:
+        cell: what was run.
+        measured: after the final epoch, or the energy; None if no seed could be run.
+        best_epoch: accuracy of the epoch that is best on the test set; it flatters.
+        curve: accuracy after each epoch, mean over the seeds, in percent; and its standard deviation.
+        errors: what went wrong, by seed.
+        verdict: about ``measured``.
+        best_epoch_verdict: about ``best_epoch``.
+    """
+
+    cell: Cell
+    measured: Summary | None
+    best_epoch: Summary | None = None
+    curve: tuple[tuple[float, float], ...] = ()
+    errors: tuple[str, ...] = ()
+    verdict: Verdict = ""
+    best_epoch_verdict: Verdict = ""
+
+    def difference(self, summary: Summary | None) -> float | None:
+        """Return measured minus printed: points of accuracy, or the relative difference of energy."""
+        printed = self.cell.printed
+        if printed is None or summary is None:
+            return None
+        gap = summary.mean - printed
+        return gap if self.cell.quantity == "accuracy" else gap / printed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        cell = self.cell
+        return {
+            "target": cell.target,
+            "dataset": cell.scenario.workers.dataset,
+            "row": cell.row,
+            "column": cell.column,
+            "reading": cell.reading or "as printed",
+            "why": cell.why,
+            "quantity": cell.quantity,
+            "unit": "%" if cell.quantity == "accuracy" else "J",
+            "scheduled": cell.scenario.radio.scheduled,
+            "alpha": cell.scenario.mixing.alpha,
+            "epsilon": cell.scenario.privacy.epsilon if cell.scenario.mixing.power == "dp" else None,
+            "printed": cell.printed,
+            "bold": cell.stands_out,
+            "measured": self.measured.to_dict() if self.measured else None,
+            "difference": self.difference(self.measured),
+            "verdict": self.verdict,
+            "best_epoch": self.best_epoch.to_dict() if self.best_epoch else None,
+            "best_epoch_difference": self.difference(self.best_epoch),
+            "best_epoch_verdict": self.best_epoch_verdict,
+            # The curves of the figures; those of the tables are in the finished batches.
+            "curve": [list(point) for point in self.curve] if cell.printed is None else [],
+            "errors": list(self.errors),
+        }
+
+
+def summarise(cell: Cell, sweep: SweepResult, seeds: range) -> CellResult:
+    """Gather what the seeds of a cell gave."""
+    outcomes = [sweep.outcome(cell.kind, cell.scenario.with_seed(seed)) for seed in seeds]
+    errors = tuple(
+        f"seed {seed}: {outcome['error']}" for seed, outcome in zip(seeds, outcomes, strict=True) if "error" in outcome
+    )
+    good = {seed: outcome for seed, outcome in zip(seeds, outcomes, strict=True) if "error" not in outcome}
+    if not good:
+        return CellResult(cell=cell, measured=None, errors=errors)
+
+    def over_seeds(value: Callable[[Outcome], float]) -> Summary:
+        return Summary(seeds=tuple(good), values=tuple(value(outcome) for outcome in good.values()))
+
+    if cell.quantity == "energy":
+        energy = over_seeds(lambda outcome: float(outcome["energy_joules"]))
+        return CellResult(cell=cell, measured=energy, errors=errors)
+    curves = list(zip(*(outcome["curve"] for outcome in good.values()), strict=True))
+    return CellResult(
+        cell=cell,
+        measured=over_seeds(lambda outcome: 100.0 * float(outcome["accuracy"]["final"])),
+        best_epoch=over_seeds(lambda outcome: 100.0 * float(outcome["accuracy"]["best"])),
+        curve=tuple(
+            (100.0 * statistics.fmean(epoch), 100.0 * statistics.stdev(epoch) if len(epoch) > 1 else 0.0)
+            for epoch in curves
+        ),
+        errors=errors,
+    )
+
+
+def judge(results: Sequence[CellResult]) -> list[CellResult]:
+    """Give each result its verdicts.
+
+    *agrees*: the mean over the seeds is within 3 points (accuracy) or 5 % (energy) of print. *undecided*: it is not,
+    but print lies inside the 95 % confidence interval of the mean, so these seeds cannot tell. *trend agrees*: print is
+    missed by at most 15 points or a factor of 1.5, and three quarters of the cells in the same row (and number of
+    workers), and as many of those in the same column, lie on the printed side of it; only those count, and at least
+    three are needed, whose printed values clearly differ from this one. Everything else does not follow from the
+    stated settings.
+    """
+    judged = []
+    for result in results:
+        peers = _peers(result, results)
+        judged.append(
+            replace(
+                result,
+                verdict=_verdict(result, peers, "measured"),
+                best_epoch_verdict=_verdict(result, peers, "best_epoch"),
+            )
+        )
+    return judged
+
+
+def _peers(result: CellResult, results: Sequence[CellResult]) -> list[CellResult]:
+    """Return the other cells of its row and column, each in the reading that goes with this one's."""
+    cell = result.cell
+    chosen: dict[tuple[str, ...], CellResult] = {}
+    for other in results:
+        same_table = other.cell.place[:2] == cell.place[:2] and other.cell.place != cell.place
+        same_row = other.cell.row == cell.row and other.cell.scenario.radio.scheduled == cell.scenario.radio.scheduled
+        if same_table and (same_row or other.cell.column == cell.column) and (cell.reading or not other.cell.reading):
+            chosen[other.cell.place] = other  # the other reading comes after the printed one
+    return list(chosen.values())
+
+
+def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> Verdict:
+    printed, summary = result.cell.printed, getattr(result, quantity)
+    if printed is None or summary is None:
+        return ""
+    if _is_near(summary.mean, printed, result.cell.quantity):
+        return AGREES
+    interval = mean_interval(summary.values)
+    if interval.low <= printed <= interval.high:
+        return UNDECIDED
+    in_row = [peer for peer in peers if peer.cell.row == result.cell.row]
+    in_column = [peer for peer in peers if peer.cell.row != result.cell.row]
+    orders = [_in_order(result, group, quantity) for group in (in_row, in_column)]
+    enough = sum(len(order) for order in orders) >= _FEWEST_PEERS
+    right = all(sum(order) >= _CONCORDANT_SHARE * len(order) for order in orders)
+    return TREND if enough and right and _is_in_reach(summary.mean, printed, result.cell.quantity) else NOT_FOLLOWING
+
+
+def _in_order(result: CellResult, peers: Sequence[CellResult], quantity: str) -> list[bool]:
+    """Return, for each peer whose printed value clearly differs, whether it was measured on the printed side."""
+    cell, mean = result.cell, getattr(result, quantity).mean
+    return [
+        (peer.cell.printed - cell.printed) * (getattr(peer, quantity).mean - mean) > 0.0
+        for peer in peers
+        if peer.cell.printed is not None
+        and cell.printed is not None
+        and getattr(peer, quantity) is not None
+        and not _is_near(peer.cell.printed, cell.printed, cell.quantity)
+    ]
+
+
+def _is_near(value: float, printed: float, quantity: str) -> bool:
+    tolerance = ACCURACY_TOLERANCE_POINTS if quantity == "accuracy" else ENERGY_TOLERANCE * printed
+    return abs(value - printed) <= tolerance
+
+
+def _is_in_reach(value: float, printed: float, quantity: str) -> bool:
+    if quantity == "accuracy":
+        return abs(value - printed) <= _ACCURACY_REACH_POINTS
+    return printed / _ENERGY_REACH_FACTOR <= value <= printed * _ENERGY_REACH_FACTOR

@@ -1,0 +1,167 @@
+"""Batches on this machine: in this process, or on several processes of which one may die without the others."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from airmixml.errors import AirMixError
+from airmixml.sweeps.batches import Batch
+from airmixml.sweeps.work import Outcome, run_batch
+from airmixml.wording import one_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A batch with what it needs beyond itself."""
+
+    batch: Batch
+    data_dir: Path | None
+    checkpoints: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What became of a batch.
+
+    Attributes:
+        batch: which one.
+        outcomes: what each of its scenarios gave, or why there is nothing.
+        broke: something broke, and may not do so another time; the batch is not finished.
+    """
+
+    batch: Batch
+    outcomes: list[Outcome]
+    broke: bool = False
+
+
+Share = Callable[[Batch, float], None]
+"""Told which share of a batch is done."""
+
+
+def attempt(task: Task, report: Share) -> Finished:
+    """Run one batch; whatever goes wrong becomes the outcome of its scenarios."""
+    batch = task.batch
+
+    def progress(stage: str, done: int, total: int) -> None:
+        # Sending takes a small part of the time: training is what is waited for.
+        if stage in ("training", "energy") and total:
+            report(batch, done / total)
+
+    try:
+        if task.checkpoints is not None:
+            task.checkpoints.mkdir(parents=True, exist_ok=True)
+        outcomes = run_batch(batch, data_dir=task.data_dir, checkpoints=task.checkpoints, progress=progress)
+    except Exception as problem:  # whatever it is, the other batches must not be lost
+        name = "" if isinstance(problem, AirMixError) else f"{type(problem).__name__}: "
+        return broken(batch, one_line(f"{name}{problem}"))
+    return Finished(batch=batch, outcomes=outcomes)
+
+
+def broken(batch: Batch, why: str) -> Finished:
+    """Return what becomes of a batch of which nothing came."""
+    return Finished(batch=batch, outcomes=[{"error": why} for _ in batch.scenarios], broke=True)
+
+
+def run_here(tasks: Sequence[Task], report: Share) -> Iterator[Finished]:
+    """Run batch after batch in this process."""
+    for task in tasks:
+        yield attempt(task, report)
+
+
+class _Worker:
+    """A process that runs one batch after the other."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.task: Task | None = None
+
+    def give(self, task: Task) -> bool:
+        """Hand over a batch; False if nobody is there to take it."""
+        self.task = task
+        try:
+            self.connection.send(task)
+        except OSError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.connection.close()
+
+
+def run_in_processes(tasks: Sequence[Task], report: Share, jobs: int) -> Iterator[Finished]:
+    """Run batches on up to ``jobs`` processes; one that dies takes only its own batch with it."""
+    waiting = list(reversed(tasks))
+    workers: list[_Worker] = []
+    try:
+        while waiting or workers:
+            while waiting and len(workers) < jobs:
+                worker = _Worker()
+                workers.append(worker)
+                worker.give(waiting.pop())  # one that died at once is noticed when it is listened to
+            for ready in wait([worker.connection for worker in workers]):
+                worker = next(worker for worker in workers if worker.connection is ready)
+                message = _receive(worker)
+                if isinstance(message, float):
+                    assert worker.task is not None
+                    report(worker.task.batch, message)
+                    continue
+                if not waiting or not worker.give(waiting[-1]):
+                    worker.stop()
+                    workers.remove(worker)
+                else:
+                    waiting.pop()
+                yield message
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _receive(worker: _Worker) -> Any:
+    """Return a share done or a finished batch; a worker that died finishes its batch with an error."""
+    try:
+        return worker.connection.recv()
+    except (EOFError, OSError):
+        assert worker.task is not None
+        worker.process.join()
+        code = worker.process.exitcode or 0
+        why = f"its process ended {_how(code)}"
+        return broken(worker.task.batch, why)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _how(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"with exit code {exit_code}"
+    return "by SIGKILL (out of memory?)" if exit_code == -signal.SIGKILL else f"by signal {-exit_code}"
+
+
+def _serve(connection: Connection) -> None:
+    """Run what is sent; end with the process that sends it, so that a killed sweep leaves none behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep itself stops its processes
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        while True:
+            connection.send(attempt(connection.recv(), lambda _batch, share: connection.send(share)))
+    except (EOFError, OSError):
+        os._exit(1)

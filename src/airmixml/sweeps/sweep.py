@@ -1,0 +1,128 @@
+"""A sweep: run what is not there yet, keep what is finished, say what failed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from airmixml.errors import RunFolderError
+from airmixml.progress import Progress, silent
+from airmixml.scenario import Scenario
+from airmixml.storage.run_folder import take_lock
+from airmixml.streams import Streams
+from airmixml.sweeps.batches import Batch, Kind
+from airmixml.sweeps.processes import Task, run_here, run_in_processes
+from airmixml.sweeps.ray_cluster import run_on_ray
+from airmixml.sweeps.store import BatchStore
+from airmixml.sweeps.work import Outcome
+
+Engine = Literal["local", "ray"]
+
+_PARTS = 1000
+_BYTES_PER_PROCESS = 800_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResult:
+    """Outcomes by kind of work and scenario, and how many batches were found finished."""
+
+    outcomes: dict[tuple[Kind, Scenario], Outcome]
+    kept_batches: int
+
+    def outcome(self, kind: Kind, scenario: Scenario) -> Outcome:
+        """Return what the scenario gave, an error included."""
+        return self.outcomes[kind, scenario]
+
+
+def run_sweep(
+    batches: Sequence[Batch],
+    folder: Path,
+    *,
+    jobs: int = 1,
+    engine: Engine = "local",
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> SweepResult:
+    """Run all batches that the folder does not hold yet and return the outcomes of all.
+
+    Every batch is kept as soon as it is finished, so an interrupted sweep goes on where it was. The number of jobs and
+    the engine do not change a result.
+
+    Args:
+        batches: what to run.
+        folder: where finished batches are kept.
+        jobs: batches at a time (1: in this process; 0: as many as cores, memory or the cluster allow).
+        engine: this machine, or a Ray cluster.
+        data_dir: folder to look for MNIST in.
+        progress: told how far all batches together are.
+    """
+    store, batches = BatchStore(folder), list(dict.fromkeys(batches))
+    _check_means([batch for batch in batches if store.load(batch) is None], engine, data_dir, progress)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = take_lock(folder / ".lock")
+    if lock is None:
+        raise RunFolderError(f"{folder}: another sweep is writing it; wait for it or choose another --out")
+    with lock:
+        found = {batch: store.load(batch) for batch in batches}
+        results = {batch: outcomes for batch, outcomes in found.items() if outcomes is not None}
+        kept = len(results)
+        tasks = [
+            Task(batch=batch, data_dir=data_dir, checkpoints=store.checkpoints(batch))
+            for batch in batches
+            if batch not in results
+        ]
+        shares: dict[Batch, float] = dict.fromkeys(results, 1.0)
+
+        def tell() -> None:
+            done = sum(each.work * share for each, share in shares.items()) / max(1, sum(each.work for each in batches))
+            progress("sweep", int(_PARTS * done), _PARTS)
+
+        def report(batch: Batch, share: float) -> None:
+            shares[batch] = share
+            tell()
+
+        tell()
+        if engine == "ray":
+            finishing = run_on_ray(tasks, report, jobs)
+        elif (useful := min(jobs or _useful_jobs(batches), len(tasks))) <= 1:
+            finishing = run_here(tasks, report)
+        else:
+            finishing = run_in_processes(tasks, report, useful)
+        for finished in finishing:
+            if not finished.broke:
+                store.save(finished.batch, finished.outcomes)
+            results[finished.batch] = finished.outcomes
+            report(finished.batch, 1.0)
+    return SweepResult(
+        outcomes={
+            (batch.kind, scenario): outcome
+            for batch in batches
+            for scenario, outcome in zip(batch.scenarios, results[batch], strict=True)
+        },
+        kept_batches=kept,
+    )
+
+
+def _check_means(unfinished: Sequence[Batch], engine: Engine, data_dir: Path | None, progress: Progress) -> None:
+    """Refuse a device or data that are not there before anything is made; download once what all processes need."""
+    trainings = [batch for batch in unfinished if batch.kind == "training"]
+    if engine == "ray" or not trainings:
+        return  # what the nodes of a cluster have is theirs to say
+    from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
+    from airmixml.workers import load_dataset
+
+    find_device(trainings[0].device)
+    for scenario in {batch.scenarios[0].workers.dataset: batch.scenarios[0] for batch in trainings}.values():
+        load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+
+
+def _useful_jobs(batches: Sequence[Batch]) -> int:
+    """Return one job per core as far as memory allows; one for a GPU."""
+    if any(batch.device.startswith("cuda") for batch in batches):
+        return 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    largest = max((batch.bytes_needed for batch in batches), default=0)
+    return min(os.cpu_count() or 1, int(memory // (_BYTES_PER_PROCESS + largest)))

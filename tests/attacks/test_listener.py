@@ -1,0 +1,186 @@
+"""Attacks without a schedule, at both ends: one worker at a time at full power, and noise alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from airmixml.attacks import listener
+from airmixml.attacks.listener import ListenerFindings, attack_as_eavesdropper, attack_released
+from airmixml.attacks.public_knowledge import Decoder, load_held
+from airmixml.attacks.server_view import ServerView, watch
+from airmixml.attacks.verdict import grade_listener
+from airmixml.data import DataSet
+from airmixml.scenario import Scenario, Speed
+
+DIGITS = Scenario.preset("digits").with_overrides("workers.count=200", "radio.slots=300")
+ALONE = DIGITS.with_overrides("mixing.policy=nonmix", "radio.scheduled=1", "radio.noise_dbm=-160")
+NOISY = DIGITS.with_overrides("mixing.power=fixed", "mixing.power_scale_watts=1e-30")
+IRIS = Scenario.preset("paper-iris").with_overrides("workers.count=40", "mixing.power=max", "radio.scheduled=2")
+MOMENTS = Scenario.preset("private-iris").with_overrides(
+    "workers.count=30", "radio.scheduled=3", "radio.slots=120", "mixing.power=max"
+)
+
+
+def prepared(scenario: Scenario) -> tuple[ServerView, DataSet, Decoder]:
+    view, held = watch(scenario), load_held(scenario)
+    return view, held, Decoder.learn(scenario.workers, view.dataset.test_inputs, held.test_inputs)
+
+
+def released(scenario: Scenario) -> tuple[ListenerFindings, ServerView, DataSet]:
+    view, held, decoder = prepared(scenario)
+    return attack_released(view, decoder), view, held
+
+
+def overheard(scenario: Scenario) -> ListenerFindings:
+    view, _, decoder = prepared(scenario)
+    return attack_as_eavesdropper(view, decoder, speed=Speed())[1]
+
+
+def plain(found: ListenerFindings) -> dict[str, Any]:
+    """The figures, as strict JSON reads them back."""
+    figures: dict[str, Any] = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    return figures
+
+
+def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
+    found, view, held = released(ALONE)
+    figures = plain(found)
+    assert figures["clearest_slots"]["identified"] == figures["clearest_slots"]["looked_at"] == 10
+    assert figures["clearest_slots"]["p_value"] == pytest.approx(found.held_samples**-10.0)
+    assert figures["clearest_slots"]["psnr_db"] > 40.0
+    assert figures["linkage"]["auc"] > 0.85  # those never scheduled cannot be told
+    assert figures["linkage"]["reidentified"] > 0.95
+    assert figures["slot_labels"]["accuracy"] == 1.0
+    assert grade_listener(figures) == "exposed"
+    # What is shown is what those workers hold.
+    np.testing.assert_allclose(found.examples, held.train_inputs[found.example_index], atol=0.02)
+    assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
+    assert found.held_samples == len(set(view.held_index.tolist()))
+
+
+def test_an_eavesdropper_of_one_worker_at_a_time_identifies_it() -> None:
+    figures = plain(overheard(ALONE))
+    assert figures["clearest_slots"]["identified"] == 10
+    assert grade_listener(figures) == "exposed"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_noise_gives_what_chance_gives(seed: int) -> None:
+    for found in (
+        released(NOISY.with_seed(seed))[0],
+        overheard(NOISY.with_seed(seed).with_overrides("privacy.eavesdropper_noise_dbm=100")),
+    ):
+        figures = plain(found)
+        assert figures["clearest_slots"]["p_value"] > 1e-3
+        assert figures["unmixing"]["p_value"] > 1e-3
+        linkage = figures["linkage"]
+        assert abs(linkage["auc"] - 0.5) < 5 * linkage["auc_chance_deviation"]
+        assert figures["slot_labels"]["p_value"] > 1e-4
+        assert grade_listener(figures) == "hidden"
+
+
+@pytest.mark.parametrize("slots", [1, 2, 49, 51])
+@pytest.mark.parametrize("scenario", [DIGITS, IRIS, MOMENTS], ids=["digits", "iris", "moments"])
+@pytest.mark.filterwarnings("error")
+def test_few_slots(scenario: Scenario, slots: int) -> None:
+    few = scenario.with_overrides(f"radio.slots={slots}")
+    for found in (released(few)[0], overheard(few)):
+        figures = plain(found)
+        assert 1 <= figures["clearest_slots"]["looked_at"] <= 10
+        if slots == 1:
+            assert figures["shares"] is None
+            assert figures["unmixing"]["estimates"] == 0
+
+
+def test_one_worker() -> None:
+    alone = IRIS.with_overrides("workers.count=1", "radio.scheduled=1", "radio.slots=60")
+    for found in (released(alone)[0], overheard(alone)):
+        figures = plain(found)
+        assert figures["linkage"]["private_candidates"] == 1
+        assert figures["clearest_slots"]["p_value"] == 1.0  # there is but one to choose from
+
+
+def test_moments_are_looked_at_class_by_class() -> None:
+    scenario = MOMENTS.with_overrides("radio.noise_dbm=-200")
+    found, view, _ = released(scenario)
+    assert view.released.shape == (120 * 3, 5)  # four numbers and the constant
+    # Row 3 t + c is the sum of shares times inputs over the slot's workers of class c.
+    inputs, labels = view.dataset.train_inputs[view.held_index], view.dataset.train_labels[view.held_index]
+    draws = view.draws[0]
+    for slot in range(20):
+        for number in range(3):
+            expected = sum(
+                ratio * inputs[worker] * (labels[worker] == number)
+                for worker, ratio in zip(draws.scheduled_workers[slot], draws.ratios[slot], strict=True)
+            )
+            np.testing.assert_allclose(view.released[3 * slot + number].numpy(), expected, atol=1e-4)
+    # Rows of a class that nobody in the slot has hold no sample.
+    assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
+    plain(found)
+
+
+def test_slots_in_which_nobody_sent_are_never_shown() -> None:
+    scenario = IRIS.with_overrides(
+        "radio.schedule=poisson", "radio.scheduled=1", "radio.slots=12", "mixing.policy=equalmix", "mixing.power=fixed",
+        "mixing.power_scale_watts=1e-20",
+    )  # fmt: skip
+    view, _, decoder = prepared(scenario)
+    silent = sum(int((draws.ratios.sum(axis=1) == 0).sum()) for draws in view.draws)
+    assert silent >= 3
+    for found in (attack_released(view, decoder), attack_as_eavesdropper(view, decoder, speed=Speed())[1]):
+        assert 1 <= len(found.examples) == len(found.example_index) <= min(10, 12 - silent)
+        assert len(set(found.example_index.tolist())) == len(found.example_index)
+        assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
+
+
+def test_decoys_are_held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, _, _ = prepared(DIGITS)
+    everyone = np.unique(view.held_index)
+    pool = view.dataset.train_inputs
+    # Of a pool of 1,300 too few are left, so they are public ones; with fewer asked for, they come from the pool.
+    np.testing.assert_array_equal(listener._decoys(view.dataset, everyone), view.dataset.test_inputs)
+    monkeypatch.setattr(listener, "CANDIDATES", 500)
+    decoys = listener._decoys(view.dataset, everyone)
+    assert len(decoys) == len(pool) - len(everyone)
+    rows = {row.tobytes() for row in pool[everyone]}
+    free = [row for row in decoys if row.tobytes() not in rows]
+    assert len(free) >= len(decoys) - 2  # two of the digits may be the same picture
+    candidates = listener._candidates(everyone, 0)
+    assert set(candidates.tolist()) <= set(everyone.tolist())
+    assert len(set(candidates.tolist())) == len(candidates) == len(everyone)
+
+
+def test_most_slots_are_left_alone_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("SLOTS_COMPARED", 40), ("SLOTS_OVERHEARD", 60), ("SLOTS_UNMIXED", 55), ("CANDIDATES", 30)):
+        monkeypatch.setattr(listener, name, most)
+    for found in (released(ALONE)[0], overheard(ALONE)):
+        figures = plain(found)
+        assert figures["linkage"]["private_candidates"] == 30
+        assert figures["linkage"]["public_candidates"] == 30
+        assert figures["clearest_slots"]["identified"] >= 8
+
+
+def test_the_clearest_slots_are_those_with_the_least_noise_for_their_signal() -> None:
+    """At maximum power under fading most slots are noise; the farthest from the mean are the noisiest of all."""
+    scenario = Scenario.preset("digits").with_overrides(
+        "mixing.policy=nonmix", "radio.fading=rayleigh", "radio.noise_dbm=-42", "radio.slots=4000"
+    )
+    found, view, _ = released(scenario)
+    figures = plain(found)
+    assert figures["clearest_slots"]["identified"] >= 8
+    assert len(set(found.example_index.tolist())) == 10  # ten different samples, not one ten times
+    assert view.matrix.weights.max() > 100.0 * np.median(view.matrix.weights)
+
+
+def test_who_stands_beside_a_worker_names_it_in_its_slots() -> None:
+    close = Scenario.preset("digits").with_overrides(
+        "radio.slots=1500", "radio.scheduled=16", "mixing.policy=equalmix", "privacy.eavesdropper_distance_metres=2"
+    )
+    beside = plain(overheard(close))["beside"]
+    assert beside["looked_at"] >= 5  # 1500 x 16 / 1300 slots are its own, about
+    assert beside["identified"] >= 0.8 * beside["looked_at"]
+    assert plain(released(close)[0])["beside"] is None

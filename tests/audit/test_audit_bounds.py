@@ -1,0 +1,181 @@
+"""Lower bounds against hand values, other libraries, many-digit arithmetic, and mechanisms whose epsilon is known."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from importlib.metadata import PackageNotFoundError, files
+from types import ModuleType
+
+import numpy as np
+import pytest
+from mpmath import mp
+from scipy.stats import binomtest
+
+from airmixml.audit.bounds import (
+    binomial_upper,
+    clopper_pearson_epsilon,
+    gaussian_epsilon_lower,
+    largest_counted_epsilon,
+    normal_scores_p_value,
+    one_run_epsilon,
+    one_run_least_p_value,
+    one_run_p_value,
+    one_run_shares,
+    parametric_epsilon,
+)
+from airmixml.privacy import gaussian_epsilon
+
+BOUNDS = (clopper_pearson_epsilon, gaussian_epsilon_lower, parametric_epsilon)
+
+
+@pytest.fixture(scope="module")
+def jax_privacy_auditing() -> ModuleType:
+    """The auditing module of jax-privacy, loaded alone: the package itself would need jax."""
+    try:
+        path = next(file for file in files("jax-privacy") or [] if file.name == "auditing.py").locate()
+    except (PackageNotFoundError, StopIteration):
+        pytest.skip("jax-privacy is not installed")
+    spec = importlib.util.spec_from_file_location("jax_privacy_auditing", str(path))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    import sys
+
+    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+def normal_scores(mu: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of a Gaussian mechanism: log-likelihood ratios N(+-mu^2 / 2, mu^2)."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(mu**2 / 2, mu, trials), rng.normal(-(mu**2) / 2, mu, trials)
+
+
+@pytest.mark.parametrize(("count", "trials"), [(0, 10), (3, 10), (10, 10), (0, 4000), (25, 4000), (3999, 4000)])
+@pytest.mark.parametrize("failure", [0.025, 1e-4])
+def test_rates_are_bounded_as_scipy_does(count: int, trials: int, failure: float) -> None:
+    exact = binomtest(count, trials).proportion_ci(confidence_level=1 - 2 * failure, method="exact").high
+    assert float(binomial_upper(count, trials, failure)) == pytest.approx(exact, rel=1e-9)
+
+
+def test_no_error_at_all() -> None:
+    # 3,750 of 5,000 trials are counted, none goes wrong: the rate is below 1 - 0.025^(1/3750).
+    limit = 1 - 0.025 ** (1 / 3750)
+    hand = math.log((1 - limit - 0.01) / limit)
+    scores_in, scores_out = np.linspace(1.0, 2.0, 5000), np.linspace(-2.0, -1.0, 5000)
+    assert clopper_pearson_epsilon(scores_in, scores_out, 0.01, 0.95) == pytest.approx(hand, rel=1e-12)
+    assert largest_counted_epsilon(5000, 0.01, 0.95) == pytest.approx(hand, rel=1e-12)
+    assert hand == pytest.approx(6.914, abs=1e-3)
+
+
+def test_both_directions_count() -> None:
+    # A canary that is never missed and raises few alarms: hits beyond alarms, and true rejections beyond misses.
+    rng = np.random.default_rng(0)
+    surely, seldom = np.ones(8000), (rng.random(8000) < 0.4).astype(float)
+    one = clopper_pearson_epsilon(surely, seldom, 0.0, 0.95)  # TNR 0.6 against FNR 0
+    other = clopper_pearson_epsilon(-seldom, -surely, 0.0, 0.95)  # TPR 0.6 against FPR 0
+    assert one == pytest.approx(other)
+    assert one == pytest.approx(math.log(0.6 * 6000 / -math.log(0.025)), rel=0.02)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_scores_without_a_difference_prove_nothing(bound: object) -> None:
+    scores = np.random.default_rng(1).normal(size=(2, 4000))
+    assert bound(*scores, 0.01, 0.95) == 0.0
+    assert bound(np.zeros(200) + 1e-9 * scores[0, :200], np.zeros(200) + 1e-9 * scores[1, :200], 0.01, 0.95) == 0.0
+
+
+def test_constant_scores_prove_nothing() -> None:
+    assert clopper_pearson_epsilon(np.zeros(200), np.zeros(200), 0.01, 0.95) == 0.0
+    assert gaussian_epsilon_lower(np.zeros(200), np.zeros(200), 0.01, 0.95) == 0.0
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_coverage(bound: object) -> None:
+    # In at most 10 % of all audits of a mechanism with a known epsilon may the bound be above it; of 400 audits more
+    # than 10 % + 3 deviations would be so with a chance of 0.1 % if it were just kept.
+    mu, delta, repetitions = 1.0, 0.01, 400
+    truth = gaussian_epsilon(mu, delta)
+    found = np.array([bound(*normal_scores(mu, 1000, seed), delta, 0.9) for seed in range(repetitions)])
+    wrong = np.mean(found > truth)
+    assert wrong <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / repetitions)
+    assert np.median(found) > 0.3 * truth
+
+
+def test_parametric_reaches_any_epsilon() -> None:
+    for mu in (5.0, 100.0, 3e4):
+        truth = gaussian_epsilon(mu, 1e-5)
+        assert 0.93 * truth < parametric_epsilon(*normal_scores(mu, 5000, 3), 1e-5, 0.95) < truth
+
+
+def test_normality_is_checked() -> None:
+    scores_in, scores_out = normal_scores(2.0, 5000, 0)
+    assert normal_scores_p_value(scores_in, scores_out) > 0.01
+    assert normal_scores_p_value(scores_in, 1.2 * scores_out) < 1e-6
+    assert normal_scores_p_value(np.exp(scores_in / 4), scores_out) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("canaries", "guesses", "correct", "epsilon", "delta"),
+    [(100, 50, 48, 1.0, 0.0), (100, 50, 48, 1.0, 1e-3), (1000, 1000, 800, 0.9, 1e-5), (20, 20, 0, 0.5, 1e-2)],
+)
+def test_one_run_p_value(
+    canaries: int, guesses: int, correct: int, epsilon: float, delta: float, jax_privacy_auditing: ModuleType
+) -> None:
+    # Theorem 5.2 in 40 digits.
+    with mp.workdps(40):
+        chance = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+        law = [mp.binomial(guesses, k) * chance**k * (1 - chance) ** (guesses - k) for k in range(guesses + 1)]
+        at_least = mp.fsum(law[correct:])
+        alpha = max((mp.fsum(law[correct - i : correct]) / i for i in range(1, correct + 1)), default=0)
+        exact = float(min(1, at_least + 2 * canaries * mp.mpf(delta) * alpha))
+    assert one_run_p_value(canaries, guesses, correct, epsilon, delta) == pytest.approx(exact, rel=1e-8)
+    theirs = jax_privacy_auditing._one_run_p_value(canaries, guesses, correct, epsilon, delta)
+    assert float(theirs) == pytest.approx(exact, rel=1e-8)
+
+
+def test_one_run_coverage() -> None:
+    # Randomised response: each coin is told rightly with probability e^epsilon / (1 + e^epsilon), exactly epsilon-DP.
+    truth, canaries, repetitions = 1.5, 200, 150
+    found = []
+    for seed in range(repetitions):
+        rng = np.random.default_rng(seed)
+        coins = rng.random(canaries) < 0.5
+        told = np.where(rng.random(canaries) < 1 / (1 + math.exp(-truth)), coins, ~coins)
+        found.append(one_run_epsilon(told + 1e-6 * rng.random(canaries), coins, 1e-6, 0.9)[0])
+    assert np.mean(np.array(found) > truth) <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / repetitions)
+    assert np.median(found) > 0.6 * truth
+
+
+def test_one_run_at_a_large_delta() -> None:
+    # All guesses right, about 500 of 1,000 by chance: 2 m delta / i with i a little above 500.
+    coins = np.arange(1000) % 2 == 0
+    assert 0.036 < one_run_least_p_value(1000, 1.0, 0.01) < 0.04
+    assert 0.3 < one_run_least_p_value(1000, 0.1, 0.01) < 0.4
+    assert one_run_least_p_value(3, 0.1, 0.0) == 1.0
+    assert one_run_shares(1000, 0.01, 0.95) == (1.0,)
+    assert 0.2 < one_run_epsilon(coins.astype(float), coins, 0.01, 0.95, shares=(1.0,))[0] < 0.6
+    assert one_run_epsilon(coins.astype(float), coins, 0.01, 0.95)[0] == 0.0  # the least p-value is above 5 % / 4
+    assert one_run_shares(1000, 0.01, 0.97) == ()
+    assert one_run_epsilon(coins.astype(float), coins, 0.01, 0.97, shares=(1.0,))[0] == 0.0
+    assert one_run_shares(1000, 1e-5, 0.95) == (1.0, 0.5, 0.2, 0.1)
+    assert one_run_shares(1000, 1e-3, 0.95) == (1.0, 0.5)
+    epsilon, guesses, correct = one_run_epsilon(coins.astype(float), coins, 1e-5, 0.95)
+    assert guesses == correct
+    assert 4.0 < epsilon < 6.0
+
+
+@pytest.mark.parametrize("mu", [0.7, 1.5])
+def test_beside_jax_privacy(mu: float, jax_privacy_auditing: ModuleType) -> None:
+    scores_in, scores_out = normal_scores(mu, 20_000, 5)
+    theirs = jax_privacy_auditing.CanaryScoreAuditor(scores_in, scores_out)
+    truth = gaussian_epsilon(mu, 0.01)
+    counted = clopper_pearson_epsilon(scores_in, scores_out, 0.01, 0.95)
+    split = jax_privacy_auditing.Split(threshold_estimation_frac=0.25, seed=0)
+    their_count = theirs.epsilon_clopper_pearson(0.05, 0.01, one_sided=False, threshold_strategy=split)
+    assert counted == pytest.approx(their_count, rel=0.15)
+    gaussian = gaussian_epsilon_lower(scores_in, scores_out, 0.01, 0.95)
+    assert gaussian == pytest.approx(theirs.epsilon_from_gdp(0.05, 0.01), rel=0.1)
+    assert max(counted, their_count, gaussian) < truth

@@ -1,0 +1,131 @@
+"""Broken mechanisms are caught: by a switch, and by breaking the real code. These tests guard the audit itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from airmixml import ScenarioError
+from airmixml.audit import FAULTS, Audit, fault_named
+from airmixml.audit import hidden_schedule as hidden
+from airmixml.audit import known_schedule as known
+from airmixml.radio import scheduling, senders
+from airmixml.workers import encoders
+
+Audited = Callable[..., Audit]
+SMALL = ("privacy.sensitivity=encoder", "radio.slots=40", "mixing.policy=equalmix")
+# An epsilon of one to ten for both adversaries, without a search for the power.
+OPTIONS = {
+    "fixed": (*SMALL, "radio.scheduled=100", "mixing.power=fixed", "mixing.power_scale_watts=6e-12"),
+    "poisson": (
+        *SMALL,
+        "radio.scheduled=100",
+        "radio.schedule=poisson",
+        "privacy.accountant=pld",
+        "mixing.power=fixed",
+        "mixing.power_scale_watts=6e-12",
+    ),
+}
+
+
+def refuted(audit: Audit) -> bool:
+    """Whether an attack caught it, not only a look at the noise."""
+    return any(audit.refutes(bound) for bound in audit.bounds if bound.method != "measured noise")
+
+
+@pytest.mark.parametrize(("schedule", "adjacency"), [("fixed", "replace-one"), ("poisson", "remove-one")])
+@pytest.mark.parametrize(
+    ("adversary", "fault"),
+    [
+        ("server", ""),
+        ("server", "half-noise"),
+        ("server", "wrong-sensitivity"),
+        ("release", ""),
+        ("release", "half-noise"),
+        ("release", "wrong-sensitivity"),
+        ("release", "schedule-revealed"),
+    ],
+)
+def test_a_fault_is_caught_and_a_sound_mechanism_is_not(
+    adversary: str, fault: str, schedule: str, adjacency: str, audited: Audited
+) -> None:
+    audit = audited("paper-iris", *OPTIONS[schedule], adversary=adversary, adjacency=adjacency, fault=fault)
+    sharpest = audit.sharpest
+    assert sharpest is not None
+    assert sharpest.epsilon is not None
+    assert 0.5 < sharpest.epsilon < 60.0
+    assert audit.caught is bool(fault)
+    assert refuted(audit) is bool(fault)
+
+
+def test_presets_with_faults(audited: Audited) -> None:
+    for fault in ("half-noise", "wrong-sensitivity"):
+        assert refuted(audited("private-iris", adversary="server", fault=fault))
+        assert refuted(audited("paper-iris", adversary="server", fault=fault))
+    assert refuted(audited("paper-iris", adversary="release", fault="schedule-revealed"))
+
+
+def test_names() -> None:
+    assert set(FAULTS) == {"half-noise", "wrong-sensitivity", "schedule-revealed"}
+    assert fault_named("").name == ""
+    with pytest.raises(ScenarioError, match=r"--fault = 'halfnoise': must be one of .*; did you mean half-noise\?"):
+        fault_named("halfnoise")
+
+
+@pytest.mark.parametrize("adversary", ["server", "release"])
+def test_half_the_noise_in_the_real_code(adversary: str, audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (known, hidden):
+        real = module.receive_mixtures
+
+        def quieter(clean: Any, noise: Any, power: Any, watts: float, real: Any = real) -> Any:
+            return real(clean, noise / 2.0, power, watts)
+
+        monkeypatch.setattr(module, "receive_mixtures", quieter)
+    assert audited("paper-iris", *OPTIONS["fixed"], adversary=adversary).caught
+
+
+@pytest.mark.parametrize("adversary", ["server", "release"])
+def test_an_encoder_that_forgets_to_clip(adversary: str, audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    clipped = (
+        *OPTIONS["fixed"],
+        "workers.encoder=clip",
+        "workers.clip_norm=0.5",
+        "workers.label_weight=0.1",
+        "mixing.power_scale_watts=6e-11",
+    )
+    assert not audited("paper-iris", *clipped, adversary=adversary).caught
+    monkeypatch.setattr(encoders, "bound_norms", lambda _workers, inputs: (inputs, 0))
+    with pytest.raises(ScenarioError, match="which the scenario's encoder declares"):
+        audited("paper-iris", *clipped, adversary=adversary)  # the sender looks too
+    monkeypatch.setattr(senders, "_check_declared", lambda *_arguments: None)
+    assert audited("paper-iris", *clipped, adversary=adversary).caught
+
+
+def test_a_sender_that_weighs_labels_wrongly(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = (*OPTIONS["fixed"], "workers.encoder=clip", "workers.label_weight=0.1")
+    assert not audited("paper-iris", *scenario, adversary="server").caught
+    real = senders.SampleSender.__init__
+
+    def heavier(self: Any, signal: Any, inputs: Any, labels: Any, **options: Any) -> None:
+        real(self, signal, inputs, 10.0 * labels, **options)
+
+    monkeypatch.setattr(senders.SampleSender, "__init__", heavier)
+    assert audited("paper-iris", *scenario, adversary="server").caught
+
+
+def test_a_schedule_that_favours_a_worker(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One worker in twenty is looked at, so that of 30 it is the first one alone.
+    few = (*SMALL, "workers.count=30", "radio.scheduled=3", "mixing.power=fixed", "mixing.power_scale_watts=2e-15")
+    assert not audited("paper-iris", *few, adversary="release", trials=1500).caught
+    real = scheduling.draw_schedule
+
+    def favouring(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> Any:
+        drawn = real(slots, scheduled, workers, rng)
+        drawn[~(drawn == 0).any(axis=1), 0] = 0
+        return drawn
+
+    monkeypatch.setattr(scheduling, "draw_schedule", favouring)
+    assert audited("paper-iris", *few, adversary="release", trials=1500).caught

@@ -1,0 +1,145 @@
+"""Audits of the release: below every claim, near the sharpest one, with every kind of schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from airmixml import Scenario, ScenarioError
+from airmixml.audit import Audit, hidden_schedule
+from airmixml.audit.faults import SOUND
+from airmixml.audit.moves import moves_of
+from airmixml.audit.seat_strengths import quantised_law
+from airmixml.radio.draws import AirSetting
+from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.scheduling import presence_of
+from airmixml.streams import Streams
+
+Audited = Callable[..., Audit]
+EXACT = "privacy.sensitivity=encoder"
+TIGHT = (EXACT, "privacy.accountant=pld", "mixing.policy=equalmix", "radio.slots=16", "mixing.power=fixed")
+# Epsilon is about 2 for whoever knows no schedule.
+SAMPLED = (*TIGHT, "radio.scheduled=500", "mixing.power_scale_watts=5e-11")
+
+
+def check_below_every_claim(audit: Audit) -> None:
+    claims = [claim.epsilon for claim in audit.claims if claim.epsilon is not None]
+    assert claims
+    assert audit.best.epsilon is not None
+    assert audit.best.epsilon <= min(claims)
+    assert not audit.caught
+
+
+@pytest.mark.parametrize("schedule", ["fixed", "poisson"])
+def test_near_the_sharpest_claim(schedule: str, audited: Audited) -> None:
+    audit = audited(
+        "paper-iris",
+        *SAMPLED,
+        f"radio.schedule={schedule}",
+        adversary="release",
+        adjacency="remove-one",
+        trials=200_000,
+    )
+    check_below_every_claim(audit)
+    sharpest = audit.sharpest
+    assert sharpest is not None
+    assert sharpest.accountant == "pld"
+    assert sharpest.epsilon is not None
+    assert audit.best.epsilon is not None
+    assert audit.best.epsilon > 0.8 * sharpest.epsilon
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("mixing.alpha=1",),
+        ("mixing.policy=nonmix", "radio.slots=200"),
+        ("mixing.alpha=1", "mixing.assignment=max-min", "radio.slots=200"),
+        (*SAMPLED, "radio.schedule=poisson"),
+        (*SAMPLED, "radio.max_participations=4"),
+        (*TIGHT, "radio.slots=130", "workers.count=100", "radio.scheduled=10", "radio.max_participations=20"),
+        (*TIGHT, "radio.slots=1", "radio.scheduled=200", "mixing.power_scale_watts=1e-11"),
+        (EXACT, "workers.count=40", "radio.scheduled=40", "mixing.alpha=1", "radio.slots=10"),
+        (EXACT, "workers.count=1", "radio.scheduled=1", "radio.slots=1"),
+        (*SAMPLED, "workers.encoder=clip", "radio.scheduled=200"),
+        ("mixing.power=fixed", "mixing.power_scale_watts=1e-14", "radio.slots=100"),
+    ],
+)
+def test_below_every_claim(overrides: tuple[str, ...], adjacency: str, audited: Audited) -> None:
+    audit = audited("paper-iris", *overrides, adversary="release", adjacency=adjacency, trials=2000)
+    check_below_every_claim(audit)
+    assert np.isfinite(audit.trials.scores_in).all()
+    assert np.isfinite(audit.trials.scores_out).all()
+
+
+def test_every_block_has_noise_of_its_own(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    real = hidden_schedule.noise_source
+    monkeypatch.setattr(hidden_schedule, "noise_source", lambda *which: (seen.append(which), real(*which))[1])
+    monkeypatch.setattr(hidden_schedule, "_NUMBERS_AT_ONCE", 1)
+    # 150 = 100 + 50 workers of two runs, each in blocks of 128 slots.
+    audited("paper-iris", adversary="release", trials=300)
+    assert len(seen) == len(set(seen)) == 2 * 8
+
+
+def test_received_power_tells_the_schedule(audited: Audited) -> None:
+    audit = audited("paper-iris", "mixing.power=max", adversary="release")
+    check_below_every_claim(audit)
+    assert audit.notes[0].startswith("received power may tell who was scheduled")
+    assert audit.best.epsilon is not None
+    assert audit.best.epsilon > 1e6  # no more than counting could ever show, were the scores not normal
+
+
+def test_nothing_to_reveal_and_nobody_to_audit(audited: Audited) -> None:
+    with pytest.raises(ScenarioError, match="nothing is hidden that could be revealed, since everybody sends"):
+        audited("private-iris", adversary="release", fault="schedule-revealed")
+    silent = (*TIGHT, "radio.schedule=poisson", "radio.slots=1", "radio.scheduled=1")
+    seeds = (Scenario.preset("paper-iris").with_overrides(*silent, f"seed={seed}") for seed in range(20))
+    nobody = next(each for each in seeds if not presence_of(each, Streams(each.seed), 0, 1).any())
+    with pytest.raises(ScenarioError, match="nobody tossed heads"):
+        audited("paper-iris", *silent, f"seed={nobody.seed}", adversary="server")
+
+
+def test_everybody_sends(audited: Audited) -> None:
+    audit = audited("private-iris", adversary="release")
+    assert audit.notes[0].startswith("everybody sends in every slot")
+    assert audit.sharpest is not None
+    assert audit.sharpest.epsilon == pytest.approx(5.0)
+    assert audit.best.epsilon is not None
+    assert 4.4 < audit.best.epsilon < 5.0
+
+
+def moves(*overrides: str, adjacency: str = "replace-one") -> tuple[float, float, float]:
+    """Squared moves in the two worlds, and their product."""
+    scenario = Scenario.preset("paper-iris").with_overrides(EXACT, *overrides)
+    setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
+    found = moves_of(setting, 3, adjacency, SOUND)
+    one, other = found.with_canary, found.without
+    return float(one @ one), float(other @ other), float(one @ other)
+
+
+def test_moves_by_hand() -> None:
+    poisson = ("radio.schedule=poisson", "mixing.policy=equalmix", "privacy.accountant=pld", "mixing.power=fixed")
+    # Ones with label 0; zeros with label 1; zeros with label 2.
+    assert moves(adjacency="remove-one") == pytest.approx((6, 0, 0))
+    assert moves() == pytest.approx((6, 2, 1))  # the third sample moves more than a difference alone, (6, 0, 0)
+    assert moves(*poisson, adjacency="remove-one") == pytest.approx((5, 0, 0))
+    assert moves(*poisson) == pytest.approx((5, 1, 0))
+    # Numbers that are never negative have three samples of equal distance.
+    assert moves("workers.encoder=clip") == pytest.approx((4, 4, 2), rel=1e-4)
+
+
+def test_law_of_strengths() -> None:
+    strengths, chances = quantised_law(np.full(1000, 0.3))
+    assert (strengths.tolist(), chances.tolist()) == ([pytest.approx(0.3)], [1.0])
+    strengths, chances = quantised_law(np.repeat([0.0, 1.0], [750, 250]))
+    assert float(chances @ strengths**2) == pytest.approx(0.25)
+    assert chances[strengths == 0.0].sum() == pytest.approx(0.75)
+    drawn = np.random.default_rng(0).exponential(size=5000)
+    strengths, chances = quantised_law(drawn)
+    assert chances.sum() == pytest.approx(1.0)
+    assert float(chances @ strengths**2) == pytest.approx(np.mean(drawn**2))

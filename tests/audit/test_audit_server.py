@@ -1,0 +1,93 @@
+"""Audits of the server: below every claim, and near the exact one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from airmixml.audit import Audit
+
+Audited = Callable[..., Audit]
+EXACT = "privacy.sensitivity=encoder"
+POISSON = ("radio.schedule=poisson", "mixing.policy=equalmix", "privacy.accountant=pld", "privacy.adjacency=remove-one")
+SMALL = (EXACT, "workers.count=200", "radio.slots=100")
+
+
+def found_by(audit: Audit, method: str) -> float:
+    epsilon = next(bound.epsilon for bound in audit.bounds if bound.method == method)
+    assert epsilon is not None
+    return epsilon
+
+
+def check_below_every_claim(audit: Audit) -> None:
+    claims = [claim.epsilon for claim in audit.claims if claim.epsilon is not None]
+    assert len(claims) >= 4
+    assert all(bound.epsilon is None or bound.epsilon <= min(claims) for bound in audit.bounds)
+    assert not audit.caught
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
+@pytest.mark.parametrize(
+    ("preset", "overrides"),
+    [
+        ("paper-iris", (EXACT,)),
+        ("paper-iris", (*SMALL, "mixing.alpha=1", "radio.schedule=fixed")),
+        ("paper-iris", (*SMALL, *POISSON)),
+        ("paper-iris", (*SMALL, "mixing.policy=nonmix", "radio.max_participations=10", "privacy.epsilon=50")),
+        ("paper-iris", (*SMALL, "workers.encoder=clip", "privacy.adversary=server", "privacy.accountant=gdp")),
+        ("paper-iris", (*SMALL, "mixing.power=max", "radio.fading=rician", "mixing.alpha=1")),
+        ("private-iris", ()),
+        ("private-iris", ("workers.count=1", "radio.scheduled=1")),
+    ],
+)
+def test_near_the_exact_claim(preset: str, overrides: tuple[str, ...], adjacency: str, audited: Audited) -> None:
+    audit = audited(preset, *overrides, adversary="server", adjacency=adjacency, trials=40_000)
+    check_below_every_claim(audit)
+    exact = next(claim.epsilon for claim in audit.claims if claim.accountant == "gdp")
+    assert exact is not None
+    assert found_by(audit, "normal scores") > 0.94 * exact
+    assert audit.best.method in ("normal scores", "gaussian")
+
+
+def test_the_papers_sensitivity_is_not_reached(audited: Audited) -> None:
+    audit = audited("paper-iris", adversary="server")
+    check_below_every_claim(audit)
+    assert "the sensitivity 7 that is claimed with is never reached: 6 is" in audit.notes
+
+
+def test_along_one_direction_is_the_same_law(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = audited("private-iris", adversary="server")
+    monkeypatch.setattr("airmixml.audit.known_schedule._MOST_NUMBERS_PER_TRIAL", 10)
+    along = audited("private-iris", adversary="server")
+    assert "all of them received" in whole.trials.how
+    assert "along the canary's direction" in along.trials.how
+    for one, other in (
+        (whole.trials.scores_in, along.trials.scores_in),
+        (whole.trials.scores_out, along.trials.scores_out),
+    ):
+        error = np.std(one) * np.sqrt(2 / len(one))
+        assert abs(np.mean(one) - np.mean(other)) < 4 * error
+        assert np.std(one) == pytest.approx(np.std(other), rel=4 / np.sqrt(len(one)))
+
+
+def test_a_private_mean_is_left_out(audited: Audited) -> None:
+    audit = audited("private-iris", "workers.centre=private", adversary="server")
+    check_below_every_claim(audit)
+    assert audit.delta == pytest.approx(0.9 * 0.01)
+    assert "the slots alone are audited, not the one that estimates the mean" in audit.notes
+
+
+def test_scores_that_are_not_normal_are_not_taken_for_it(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from airmixml.audit import known_schedule
+
+    real = known_schedule.receive_mixtures
+    monkeypatch.setattr(
+        known_schedule, "receive_mixtures", lambda clean, noise, *rest: real(clean, torch.sinh(1.5 * noise), *rest)
+    )
+    bounds = {bound.method: bound for bound in audited("private-iris", adversary="server").bounds}
+    assert bounds["normal scores"].epsilon is None
+    assert "the scores are not normal" in bounds["normal scores"].detail

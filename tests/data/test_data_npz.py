@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airmixml.data.npz_file import load_npz
+from airmixml.errors import DataError, ScenarioError
+from airmixml.scenario import Workers
+from airmixml.streams import Streams
+from airmixml.workers import load_dataset
+
+TWO_BY_TWO = np.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+def save(folder: Path, **arrays: Any) -> Path:
+    path = folder / "mine.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def test_features_and_labels_are_read(tmp_path: Path) -> None:
+    raw = load_npz(save(tmp_path, inputs=TWO_BY_TWO, labels=[7, 3]))
+    assert raw.inputs.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert raw.labels.tolist() == [1, 0]
+    assert raw.class_names == ("3", "7")
+    assert raw.image_shape is None
+
+
+def test_images_keep_their_shape(tmp_path: Path) -> None:
+    images = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    raw = load_npz(save(tmp_path, inputs=np.asfortranarray(images), labels=[0, 1]))
+    assert raw.image_shape == (2, 3)
+    assert raw.inputs.tolist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (np.array(["b", "a"]), ("a", "b")),
+        (np.array(["10", "9"]), ("9", "10")),
+        (np.array([b"b", b"a"]), ("a", "b")),
+        (np.array([True, False]), ("False", "True")),
+        (np.array([2.0, 1.0], dtype=np.float32), ("1", "2")),
+        (np.array([0.5, 0.1], dtype=np.float32), ("0.1", "0.5")),
+    ],
+)
+def test_labels_may_be_text_or_numbers(tmp_path: Path, labels: Any, names: tuple[str, ...]) -> None:
+    raw = load_npz(save(tmp_path, inputs=TWO_BY_TWO, labels=labels))
+    assert raw.class_names == names
+    assert raw.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "complaint"),
+    [
+        ({"labels": [0, 1]}, "has no array 'inputs'"),
+        ({"inputs": TWO_BY_TWO, "label": [0, 1]}, r"has no array 'labels' \(it has: 'inputs, label'\)"),
+        ({}, r"has no array 'inputs' \(it has: 'none'\)"),
+        ({"inputs": [1.0, 2.0], "labels": [0, 1]}, r"inputs have the shape \(2,\)"),
+        ({"inputs": np.zeros((2, 3, 4, 1)), "labels": [0, 1]}, r"inputs have the shape \(2, 3, 4, 1\)"),
+        ({"inputs": np.zeros((2, 0)), "labels": [0, 1]}, "at least one feature"),
+        ({"inputs": np.zeros((0, 2)), "labels": np.zeros(0, dtype=int)}, "has 0 samples"),
+        ({"inputs": np.zeros((1, 2)), "labels": [0]}, "has 1 samples"),
+        ({"inputs": TWO_BY_TWO, "labels": [0, 1, 1]}, r"labels have the shape \(3,\): must be \(2,\)"),
+        ({"inputs": TWO_BY_TWO, "labels": np.eye(2)}, "argmax"),
+        ({"inputs": TWO_BY_TWO, "labels": 1}, r"labels have the shape \(\)"),
+        ({"inputs": TWO_BY_TWO, "labels": [1, 1]}, "all 2 samples have the label '1'"),
+        ({"inputs": TWO_BY_TWO, "labels": [1.0, np.nan]}, r"labels\[1\] is missing"),
+        ({"inputs": TWO_BY_TWO, "labels": ["", "a"]}, r"labels\[0\] is missing"),
+        ({"inputs": TWO_BY_TWO, "labels": [1.0, np.inf]}, "the label inf is no class"),
+        ({"inputs": TWO_BY_TWO, "labels": [b"\xff", b"a"]}, "not proper text"),
+        ({"inputs": TWO_BY_TWO, "labels": ["\ud800", "a"]}, "not proper text"),
+        ({"inputs": TWO_BY_TWO, "labels": np.array([0x110000, 97], dtype="<u4").view("<U1")}, "not proper text"),
+        ({"inputs": TWO_BY_TWO, "labels": [1j, 2j]}, "labels are of type 'complex128'"),
+        ({"inputs": [["a", "b"], ["c", "d"]], "labels": [0, 1]}, "inputs are of type '<U1'"),
+        ({"inputs": TWO_BY_TWO * 1j, "labels": [0, 1]}, "inputs are of type 'complex128'"),
+        ({"inputs": np.array([[1, None], [2, 3]], dtype=object), "labels": [0, 1]}, "inputs is an array of Python"),
+        ({"inputs": TWO_BY_TWO, "labels": np.array(["a", 1], dtype=object)}, "labels is an array of Python"),
+        ({"inputs": [[1.0, 2.0], [3.0, np.nan]], "labels": [0, 1]}, r"inputs\[1, 1\] is nan"),
+        ({"inputs": [[1.0, -np.inf], [3.0, 4.0]], "labels": [0, 1]}, r"inputs\[0, 1\] is -inf"),
+        ({"inputs": np.zeros((40, 1)), "labels": np.linspace(0, 1, 40)}, "40 different labels .* must be classes"),
+    ],
+)
+def test_every_mistake_is_told_in_one_line(tmp_path: Path, arrays: dict[str, Any], complaint: str) -> None:
+    path = save(tmp_path, **arrays)
+    with pytest.raises(DataError, match=complaint) as caught:
+        load_npz(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip at all", b"PK\x03\x04 cut off"])
+def test_a_file_that_is_no_zip_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "mine.npz").write_bytes(content)
+    with pytest.raises(DataError, match=r"mine\.npz: not an NPZ file"):
+        load_npz(tmp_path / "mine.npz")
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"absent\.npz: cannot be read \(No such file"):
+        load_npz(tmp_path / "absent.npz")
+
+
+def test_a_header_that_promises_too_much_is_told(tmp_path: Path) -> None:
+    array = io.BytesIO()
+    np.lib.format.write_array_header_1_0(array, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)})
+    with zipfile.ZipFile(tmp_path / "mine.npz", "w") as archive:
+        archive.writestr("inputs.npy", array.getvalue())
+    with pytest.raises(DataError, match=r"mine\.npz: broken"):
+        load_npz(tmp_path / "mine.npz")
+
+
+def npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.asarray(array))
+    return stream.getvalue()
+
+
+def load_or_refuse(content: bytes) -> None:
+    """Load bytes as a user's NPZ file: either a proper data set comes out or an error for users."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mine.npz"
+        path.write_bytes(content)
+        workers = Workers(dataset=str(path), train_samples=0, input_lower=(-1.0,), input_upper=(1.0,))
+        try:
+            dataset = load_dataset(workers, Streams(0))
+        except (DataError, ScenarioError) as problem:
+            assert len(str(problem).splitlines()) == 1  # noqa: PT017  (both outcomes are fine)
+            return
+    inputs = np.concatenate([dataset.train_inputs, dataset.test_inputs])
+    assert ((inputs >= 0) & (inputs <= 1)).all()
+
+
+def zipped(inputs: bytes, labels: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("inputs.npy", inputs)
+        archive.writestr("labels.npy", labels)
+    return stream.getvalue()
+
+
+INPUTS, LABELS = npy(TWO_BY_TWO), npy(np.array(["x", "y"]))
+WHOLE = zipped(INPUTS, LABELS)
+CHANGES = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=6)
+
+
+def changed(content: bytes, changes: list[tuple[int, int]]) -> bytes:
+    copy = bytearray(content)
+    for place, value in changes:
+        copy[place % len(copy)] = value
+    return bytes(copy)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.one_of(st.binary(max_size=100), CHANGES.map(lambda changes: changed(WHOLE, changes))))
+def test_a_damaged_archive_never_crashes(content: bytes) -> None:
+    load_or_refuse(content)
+
+
+@settings(max_examples=200, deadline=None)
+@given(CHANGES, CHANGES)
+def test_damaged_arrays_in_a_whole_archive_never_crash(
+    input_changes: list[tuple[int, int]], label_changes: list[tuple[int, int]]
+) -> None:
+    load_or_refuse(zipped(changed(INPUTS, input_changes), LABELS))
+    load_or_refuse(zipped(INPUTS, changed(LABELS, label_changes)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_random_members_never_crash(inputs: bytes, labels: bytes) -> None:
+    load_or_refuse(zipped(inputs, labels))

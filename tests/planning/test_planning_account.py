@@ -1,0 +1,182 @@
+"""Accounts before a run: every accountant against every adversary."""
+
+import math
+from typing import Any
+
+import mpmath
+import pytest
+
+from airmixml import PrivacyError, Scenario, ScenarioError
+from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
+from airmixml.privacy import participation_bound
+
+MNIST: dict[str, Any] = {"workers": 60_000, "scheduled": 64, "slots": 100_000, "delta": 0.01}
+
+
+def said(account: Account, adversary: str, accountant: str) -> float:
+    return next(
+        each.epsilon for each in account.statements if (each.adversary, each.accountant) == (adversary, accountant)
+    )
+
+
+def gaussian_delta(mu: float, epsilon: float) -> mpmath.mpf:
+    with mpmath.workdps(40):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+def test_the_papers_mnist_setting() -> None:
+    """READING of the paper: s = 3.166; 194 participations of 0.5621^-2 compose against the server."""
+    account = account_scenario(Scenario.preset("paper-mnist"), 784, 10)
+    assert said(account, "release", "paper-loose") == pytest.approx(10.0, rel=1e-9)
+    assert said(account, "release", "paper-loose") <= 10.0
+    assert account.design.noise_multiplier("replace-one") == pytest.approx(3.166**-0.5, rel=1e-3)
+    server = said(account, "server", "gdp")
+    mu = math.sqrt(194) / account.design.noise_multiplier("replace-one")
+    assert float(gaussian_delta(mu, server)) == pytest.approx(0.01, rel=1e-6)
+    assert said(account, "release", "pld") < said(account, "release", "rdp") < 10.0 < server
+    assert account.refusals["release", "gdp"].startswith("exact only where the schedule is known")
+
+
+def test_numbers_and_scenario_agree() -> None:
+    by_numbers = account_numbers(**MNIST, epsilon=10.0)
+    by_scenario = account_scenario(Scenario.preset("paper-mnist"), 784, 10)
+    for each in by_numbers.statements:
+        assert each.epsilon == pytest.approx(said(by_scenario, each.adversary, each.accountant), rel=1e-9)
+
+
+def test_a_noise_multiplier_is_what_other_libraries_mean() -> None:
+    """dp-accounting by itself, Poisson sampling, remove-one neighbours."""
+    import dp_accounting as dp
+
+    account = account_numbers(
+        workers=1000,
+        scheduled=10,
+        slots=500,
+        delta=1e-5,
+        noise_multiplier=1.3,
+        adjacency="remove-one",
+        sampling="poisson",
+    )
+    accountant = dp.pld.PLDAccountant(value_discretization_interval=1e-4)
+    accountant.compose(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.3)), 500)
+    theirs = accountant.get_epsilon(1e-5)
+    assert said(account, "release", "pld") == pytest.approx(theirs, rel=2e-3)
+    assert said(account, "release", "pld") >= theirs * (1 - 1e-4)
+
+
+def test_colluders_change_the_release_but_not_the_server() -> None:
+    alone, helped = (account_numbers(**MNIST, noise_multiplier=1.0, colluders=k) for k in (0, 30_000))
+    assert said(helped, "server", "gdp") == said(alone, "server", "gdp")
+    halved = account_numbers(**{**MNIST, "workers": 30_000}, noise_multiplier=1.0)
+    assert said(helped, "release", "pld") == said(halved, "release", "pld") > said(alone, "release", "pld")
+
+
+def test_a_limit_on_participations_holds_whoever_knows_less_to_what_the_server_learns() -> None:
+    account = account_numbers(**MNIST, noise_multiplier=3.0, max_participations=107)
+    for accountant in ("paper-loose", "paper-tight", "rdp", "pld", "gdp"):
+        assert said(account, "release", accountant) <= said(account, "server", accountant) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("colluders", "slots"), [(990, 500), (0, 500), (0, 1)])
+def test_whoever_knows_less_is_not_said_to_learn_more(colluders: int, slots: int) -> None:
+    for adjacency in ("replace-one", "remove-one"):
+        account = account_numbers(
+            workers=1000,
+            scheduled=10,
+            slots=slots,
+            delta=1e-5,
+            noise_multiplier=1.0,
+            colluders=colluders,
+            adjacency=adjacency,
+        )
+        assert said(account, "release", "pld") <= said(account, "server", "pld") * (1 + 1e-9)
+
+
+def test_a_loose_limit_is_no_worse_than_none() -> None:
+    free, loose = (account_numbers(**MNIST, noise_multiplier=1.0, max_participations=most) for most in (0, 100_000))
+    assert said(loose, "server", "gdp") == pytest.approx(said(free, "server", "gdp"), rel=1e-9)
+
+
+@pytest.mark.parametrize("multiplier", [1e-9, 1e-4, 1e9])
+def test_noise_of_any_size_has_a_finite_account(multiplier: float) -> None:
+    account = account_numbers(workers=100, scheduled=10, slots=1000, delta=1e-5, noise_multiplier=multiplier)
+    assert all(0.0 <= each.epsilon < math.inf for each in account.statements)
+    assert said(account, "server", "gdp") == pytest.approx(
+        0.0 if multiplier > 1 else participation_bound(1000, 10, 100) / multiplier**2 / 2, rel=0.01
+    )
+
+
+def test_ten_million_slots_take_no_longer() -> None:
+    account = account_numbers(workers=1000, scheduled=10, slots=10**7, delta=1e-5, noise_multiplier=1.0)
+    assert 1900 < said(account, "release", "pld") < 2100
+
+
+def test_without_the_library_its_accountants_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("rdp", "pld"):
+        monkeypatch.setattr(f"airmixml.privacy.{module}.is_missing", lambda: True)
+    account = account_numbers(**MNIST, noise_multiplier=1.0)
+    assert {each.accountant for each in account.statements} == {"paper-loose", "paper-tight", "gdp"}
+    assert account.refusals["server", "pld"] == "the library dp-accounting is not installed"
+
+
+def test_the_ledger_is_that_of_the_drawn_schedule() -> None:
+    scenario = Scenario.preset("paper-iris")
+    told, planned = (account_scenario(scenario, 4, 3, ledger=flag) for flag in (True, False))
+    assert said(told, "release", "pld") == pytest.approx(said(planned, "release", "pld"), rel=1e-9)
+    assert said(told, "server", "gdp") < said(planned, "server", "gdp")
+    ledger = told.to_dict()["ledger"]
+    assert ledger["worst_epsilon"] == pytest.approx(said(told, "server", "gdp"), rel=1e-9)
+    assert sum(ledger["histogram"]["workers"]) == 2000
+    assert {each.given for each in planned.statements} == {"a random schedule"}
+    assert {each.given for each in told.statements if each.adversary == "server"} == {"the schedule that was drawn"}
+
+
+@pytest.mark.parametrize("power", ["max", "fixed"])
+def test_powers_that_follow_no_target_are_rehearsed(power: str) -> None:
+    scenario = Scenario.preset("paper-iris").with_overrides(
+        f"mixing.power={power}", "mixing.power_scale_watts=1e-13", "mixing.alpha=1", "radio.slots=300"
+    )
+    account = account_scenario(scenario, 4, 3)
+    assert account.tally is not None
+    assert account.tally.slots == 300
+    (credited,) = [
+        each.sampling for each in account.statements if (each.adversary, each.accountant) == ("release", "paper-loose")
+    ]
+    assert credited == ("none" if power == "max" else "without-replacement")
+
+
+def test_curves_end_at_the_account() -> None:
+    account = account_scenario(Scenario.preset("paper-iris"), 4, 3)
+    slots, curves = epsilon_curves(account)
+    assert (slots[0], slots[-1]) == (10, 1000)
+    assert len(curves) == 4 + 1 + 1
+    for (adversary, accountant), epsilons in curves.items():
+        assert epsilons[-1] == pytest.approx(said(account, adversary, accountant), rel=1e-9)
+        assert epsilons == sorted(epsilons)
+
+
+def test_numbers_that_make_no_sense() -> None:
+    with pytest.raises(ScenarioError, match="either a noise multiplier"):
+        account_numbers(**MNIST)
+    with pytest.raises(ScenarioError, match="an eavesdropper needs a scenario"):
+        account_numbers(**MNIST, epsilon=1.0, adversary="eavesdropper")
+    with pytest.raises(PrivacyError, match="scheduled = 64: must be at least 1 and at most the 10 workers"):
+        account_numbers(**{**MNIST, "workers": 10}, noise_multiplier=1.0)
+    with pytest.raises(PrivacyError, match="must be at least 107"):
+        account_numbers(**MNIST, noise_multiplier=1.0, max_participations=106)
+    with pytest.raises(PrivacyError, match="a Poisson schedule keeps no limit"):
+        account_numbers(**MNIST, noise_multiplier=1.0, max_participations=200, sampling="poisson")
+    with pytest.raises(PrivacyError, match="colluders = 60000: must be fewer"):
+        account_numbers(**MNIST, noise_multiplier=1.0, colluders=60_000)
+
+
+def test_the_account_of_a_private_mean_is_for_the_whole_delta() -> None:
+    scenario = Scenario.preset("private-iris").with_overrides("workers.centre=private")
+    account = account_scenario(scenario, 5, 3)
+    assert account.delta == 0.01
+    server = next(each for each in account.statements if (each.adversary, each.accountant) == ("server", "gdp"))
+    assert (server.delta, server.epsilon) == (0.01, pytest.approx(5.0, rel=1e-9))
+    slots, curves = epsilon_curves(account)
+    assert slots[-1] >= 1
+    assert curves["server", "gdp"][slots.index(1)] == pytest.approx(5.0, rel=1e-6)

@@ -1,0 +1,160 @@
+"""Plans: what they predict is what runs measure, and their guidance is the best of what they tried."""
+
+import math
+
+import pytest
+
+from airmixml import Scenario, simulate
+from airmixml.data.catalogue import DIGITS, IRIS
+from airmixml.planning.pictures import frontier
+from airmixml.planning.plan import InputMoments, Plan, make_plan
+from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+
+IRIS_MOMENTS = InputMoments(mean=IRIS.scaled_mean, deviation=IRIS.scaled_deviation)
+
+
+@pytest.fixture(scope="module")
+def iris_plan() -> Plan:
+    return make_plan(Scenario.preset("paper-iris"), 4, 3, IRIS_MOMENTS)
+
+
+def test_power_energy_and_snr_are_those_of_a_run(iris_plan: Plan) -> None:
+    report = simulate(Scenario.preset("paper-iris")).report.to_dict()
+    assert iris_plan.power_dbm is not None
+    assert iris_plan.energy_joules == pytest.approx(report["energy_joules"], rel=0.05, abs=0)
+    assert iris_plan.power_dbm["median"] == pytest.approx(report["power_dbm"]["median"], abs=0.3)
+    assert iris_plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=0.3)
+    assert iris_plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.3)
+
+
+def test_so_they_are_for_digits_with_few_workers_and_small_alpha() -> None:
+    scenario = Scenario.preset("digits").with_overrides("mixing.power=dp", "mixing.alpha=2", "radio.scheduled=5")
+    moments = InputMoments(mean=DIGITS.scaled_mean, deviation=DIGITS.scaled_deviation)
+    plan, report = make_plan(scenario, 64, 10, moments), simulate(scenario).report.to_dict()
+    assert plan.energy_joules == pytest.approx(report["energy_joules"], rel=0.15, abs=0)
+    assert plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=0.4)
+    assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.4)
+
+
+def test_slots_as_long_as_their_symbols_have_an_energy_too() -> None:
+    """794 symbols a millisecond: Iris's 4 + 3 symbols, each counted at full amplitude, take 7/794 of the paper's."""
+    paper = Scenario.preset("paper-iris").with_overrides("radio.slots=300")
+    short = paper.with_overrides("radio.slot_seconds=0")
+    plan, whole = (make_plan(scenario, 4, 3, IRIS_MOMENTS) for scenario in (short, paper))
+    assert plan.energy_joules == pytest.approx(simulate(short).report.energy_joules, rel=0.05, abs=0)
+    assert plan.energy_joules == pytest.approx(7 / 794 * whole.energy_joules, rel=1e-9)
+    assert [each.energy_joules for each in plan.options] == pytest.approx(
+        [7 / 794 * each.energy_joules for each in whole.options], rel=1e-9
+    )
+    assert min(each.energy_joules for each in plan.options) > 0.0
+
+
+@pytest.mark.parametrize("norm", [0.3, 0.8])
+def test_so_they_are_for_clipped_inputs(norm: float) -> None:
+    changes = ("workers.encoder=clip", f"workers.clip_norm={norm}", "privacy.sensitivity=encoder")
+    scenario = Scenario.preset("paper-iris").with_overrides(*changes)
+    plan, report = make_plan(scenario, 4, 3, IRIS_MOMENTS), simulate(scenario).report.to_dict()
+    assert plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=1.5)
+    assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("privacy.adversary=server", "privacy.accountant=gdp", "radio.max_power_dbm=-95"),
+        ("mixing.assignment=max-min", "mixing.alpha=10.0"),
+        ("radio.fading=rayleigh",),
+    ],
+    ids=["power limit", "max-min", "fading"],
+)
+def test_the_option_that_is_the_scenario_itself_says_the_same(changes: tuple[str, ...]) -> None:
+    scenario = Scenario.preset("paper-iris").with_overrides(*changes)
+    plan = make_plan(scenario, 4, 3, IRIS_MOMENTS)
+    (own,) = [
+        each
+        for each in plan.options
+        if (each.scheduled, each.alpha, each.slots) == (8, scenario.mixing.alpha, scenario.radio.slots)
+    ]
+    assert own.snr_inputs_db == pytest.approx(plan.snr_inputs_db, abs=1.0)
+    if scenario.radio.fading == "none":  # else rare deep fades, which one sample has and another has not, spend most
+        assert own.energy_joules == pytest.approx(plan.energy_joules, rel=0.25, abs=0)
+
+
+def test_a_target_that_the_power_limit_alone_keeps_asks_for_no_more_than_can_be_received() -> None:
+    """Everybody at 1 m could be received with P_max beta_U = 10^-8 W 10^-3.2."""
+    scenario = Scenario.preset("paper-iris").with_overrides(
+        "privacy.adversary=eavesdropper", "privacy.eavesdropper_distance_metres=1e6", "radio.max_power_dbm=-50"
+    )
+    plan = make_plan(scenario, 4, 3, IRIS_MOMENTS)
+    assert plan.received_watts <= 1e-8 * 10**-3.2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "alpha", "printed_joules"),
+    [(4, 1.0, 0.084e-6), (4, 1e5, 0.291e-6), (8, 1e5, 0.361e-6)],
+)
+def test_options_have_the_energies_of_the_papers_table(
+    iris_plan: Plan, scheduled: int, alpha: float, printed_joules: float
+) -> None:
+    """Table II, Iris, epsilon = 5; one placement of the workers, so within a tenth."""
+    (option,) = [
+        each for each in iris_plan.options if (each.scheduled, each.alpha, each.slots) == (scheduled, alpha, 1000)
+    ]
+    assert option.energy_joules == pytest.approx(printed_joules, rel=0.1, abs=0)
+
+
+def test_remark_1_stricter_targets_and_quieter_receivers_mean_less_power() -> None:
+    def watts(*changes: str) -> float:
+        scenario = Scenario.preset("paper-iris").with_overrides(*changes)
+        return private_received_watts(scenario, sensitivity_of(scenario, 4, 3))
+
+    assert watts("privacy.epsilon=4.7") < watts() < watts("privacy.epsilon=10")
+    assert watts("privacy.delta=0.02") > watts()
+    assert watts("radio.noise_dbm=-117") == pytest.approx(watts() * 10**-0.3, rel=1e-9, abs=0)
+
+
+def test_remark_2_a_larger_alpha_gives_the_better_signal_at_the_same_privacy(iris_plan: Plan) -> None:
+    for scheduled in (4, 8, 16):
+        line = sorted(
+            (each.alpha, each.snr_inputs_db)
+            for each in iris_plan.options
+            if each.scheduled == scheduled and each.slots == 1000
+        )
+        assert [snr for _, snr in line] == sorted(snr for _, snr in line)
+
+
+def test_the_guidance_is_the_best_there_is(iris_plan: Plan) -> None:
+    best = iris_plan.best
+    assert best is not None
+    assert best["best SNR per slot"].snr_inputs_db == max(each.snr_inputs_db for each in iris_plan.options)
+    assert best["least energy"].energy_joules == min(each.energy_joules for each in iris_plan.options)
+    edge = frontier(iris_plan.options)
+    for each in iris_plan.options:
+        assert any(
+            kept.energy_joules <= each.energy_joules and kept.snr_inputs_db >= each.snr_inputs_db for kept in edge
+        )
+    assert [each.energy_joules for each in edge] == sorted(each.energy_joules for each in edge)
+
+
+def test_a_target_that_no_power_meets() -> None:
+    plan = make_plan(Scenario.preset("paper-iris").with_overrides("privacy.epsilon=3"), 4, 3, IRIS_MOMENTS)
+    assert not plan.feasible
+    assert "ln(1/delta) = 4.6052" in plan.verdict
+    assert plan.options == ()
+    assert set(plan.to_dict()) == {"name", "feasible", "verdict", "options"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ((), "even the farthest worker stays "),
+        (("radio.fading=rayleigh",), "without credit for sampling"),
+        (("radio.fading=rayleigh", "privacy.adversary=server", "privacy.accountant=gdp"), "which only adds privacy"),
+    ],
+)
+def test_verdicts(changes: tuple[str, ...], words: str) -> None:
+    scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=100", *changes)
+    plan = make_plan(scenario, 4, 3, IRIS_MOMENTS)
+    assert plan.feasible
+    assert words in plan.verdict
+    assert all(math.isfinite(each.energy_joules) for each in plan.options)

@@ -1,0 +1,155 @@
+"""What a plan recommends for a learner in closed form: it runs, keeps the target, and learns better than others."""
+
+import json
+import math
+import shlex
+from pathlib import Path
+
+import pytest
+
+from airmixml import Scenario
+from airmixml.data.catalogue import DIGITS
+from airmixml.edge import learn_from_stream
+from airmixml.planning.designs import Spending, SpendingBench
+from airmixml.planning.pictures import draw_plan
+from airmixml.planning.plan import InputMoments, make_plan
+from airmixml.planning.recommend import Recommendation, recommend
+from airmixml.radio.rehearsal import placed_distances
+from airmixml.streams import Streams
+from airmixml.workers import load_dataset
+
+SMALL_DIGITS = (
+    "workers.train_samples=0",
+    "workers.count=1198",
+    "workers.holding=dealt",
+    "workers.encoder=clip",
+    "workers.norm=unit",
+    "workers.centre=own",
+    "radio.slots=200",
+    "radio.scheduled=64",
+    "privacy.sensitivity=encoder",
+    "privacy.epsilon=10",
+    "privacy.delta=1e-5",
+    "learner.model=ridge",
+)
+SERVER = ("privacy.adversary=server", "privacy.accountant=gdp")
+
+
+def digits(*changes: str) -> Scenario:
+    return Scenario.preset("digits").with_overrides(*SMALL_DIGITS, *changes)
+
+
+def recommended(scenario: Scenario, max_air_seconds: float | None = None) -> Recommendation:
+    bench = SpendingBench(scenario, 64, 10, 1.0, placed_distances(scenario))
+    found = recommend(bench, max_air_seconds=max_air_seconds)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def against_server() -> Recommendation:
+    return recommended(digits(*SERVER))
+
+
+def accuracy(scenario: Scenario) -> float:
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+    return learn_from_stream(scenario, dataset=dataset)[1].history.test_accuracy[-1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        SERVER,
+        ("privacy.adversary=release", "privacy.accountant=paper-loose", "privacy.epsilon=16", *("learner.model=lda",)),
+    ],
+    ids=["server", "release"],
+)
+def test_the_overrides_run_keep_the_target_and_beat_a_bad_design(changes: tuple[str, ...]) -> None:
+    scenario = digits(*changes)
+    found = recommended(scenario)
+    changed = scenario.with_overrides(*found.overrides)
+    assert Spending.of(changed) == found.best.spending
+    assert changed.mixing.power == "dp"  # the preset says "max"
+    dataset = load_dataset(changed.workers, Streams(0))
+    transmission, trained = learn_from_stream(changed, dataset=dataset)
+    assert transmission.report.privacy.epsilon <= scenario.privacy.epsilon
+    assert transmission.report.air_seconds == pytest.approx(found.best.air_seconds, rel=1e-9, abs=0)
+    assert transmission.report.energy_joules == pytest.approx(found.best.energy_joules, rel=0.1, abs=0)
+    bad = scenario.with_overrides("mixing.power=dp", "mixing.alpha=1", "workers.label_weight=0.1")
+    assert trained.history.test_accuracy[-1] > accuracy(bad) + 0.3
+    assert found.gain_db > 3.0
+
+
+def test_the_weight_that_is_recommended_is_among_the_best(against_server: Recommendation) -> None:
+    scenario, found = digits(*SERVER), against_server
+    changed = scenario.with_overrides(*found.overrides)
+    others = [accuracy(changed.with_overrides(f"workers.label_weight={weight}")) for weight in (0.1, 0.3, 1.0)]
+    assert accuracy(changed) > max(others) - 0.015
+    assert accuracy(changed) > others[0] + 0.2
+    by_weight = {option.spending.label_weight: option.learning_noise_db for option in found.by_weight}
+    assert min(by_weight.values()) == pytest.approx(found.best.learning_noise_db, abs=0.1)
+    assert by_weight[0.1] > by_weight[0.3] > found.best.learning_noise_db
+
+
+def test_what_is_recommended_is_not_bettered_by_recommending_again(against_server: Recommendation) -> None:
+    again = recommended(digits(*SERVER, *against_server.overrides))
+    assert again.overrides == ()
+    assert again.gain_db == 0.0
+
+
+def test_time_on_the_air_is_kept() -> None:
+    scenario = digits("privacy.adversary=release", "privacy.accountant=paper-loose", "privacy.epsilon=16")
+    free, short = recommended(scenario), recommended(scenario, max_air_seconds=2e-3)
+    assert free.best.air_seconds <= free.max_air_seconds == 3600.0
+    assert short.best.air_seconds <= 2e-3
+    # Moments take 3.4 ms: not even one slot fits, so samples are sent.
+    assert free.best.spending.sends == "moments"
+    assert short.best.spending.sends == "samples"
+    assert short.best.learning_noise_db > free.best.learning_noise_db
+    bench = SpendingBench(scenario, 64, 10, 1.0, placed_distances(scenario))
+    assert recommend(bench, max_air_seconds=1e-9) is None
+
+
+def test_an_encoder_without_a_bound_leaves_moments_out_and_says_so() -> None:
+    scenario = Scenario.preset("digits").with_overrides("learner.model=ridge", "radio.slots=500")
+    bench = SpendingBench(scenario, 64, 10, 64 * DIGITS.scaled_deviation**2, placed_distances(scenario))
+    found = recommend(bench)
+    assert found is not None
+    assert found.best.spending.sends == "samples"
+    assert found.note.startswith("moments were not considered: workers.sends = 'moments': needs an encoder")
+    assert scenario.with_overrides(*found.overrides).mixing.power == "dp"
+
+
+def test_plans_of_networks_recommend_nothing() -> None:
+    moments = InputMoments(mean=DIGITS.scaled_mean, deviation=DIGITS.scaled_deviation)
+    plan = make_plan(Scenario.preset("digits").with_overrides("radio.slots=100"), 64, 10, moments)
+    assert plan.recommended is None
+    assert "recommended" not in plan.to_dict()
+    assert plan.best
+
+
+def test_a_plan_holds_it_as_plain_values_and_draws_it(tmp_path: Path) -> None:
+    scenario = digits(*SERVER, "workers.sends=moments")
+    plan = make_plan(scenario, 64, 10, InputMoments(mean=0.4, deviation=0.27))
+    table = json.loads(json.dumps(plan.to_dict(), allow_nan=False))["recommended"]
+    assert table["sends"] == "moments"
+    assert "radio.scheduled=1198" in table["overrides"]
+    assert shlex.split(shlex.join(table["overrides"])) == table["overrides"]
+    assert table["own"]["slots"] == 200
+    assert math.isfinite(table["learning_noise_db"])
+    draw_plan(plan, scenario, tmp_path / "plan.svg")
+    drawn = (tmp_path / "plan.svg").read_text(encoding="utf-8")
+    assert drawn.startswith("<?xml")
+
+
+@pytest.mark.parametrize("name", ["private-iris", "private-mnist"])
+def test_presets_are_planned(name: str) -> None:
+    scenario = Scenario.preset(name)
+    dims = (5, 3) if name == "private-iris" else (1000, 10)
+    plan = make_plan(scenario, *dims, InputMoments(mean=0.4, deviation=0.27))
+    assert plan.energy_joules > 0.0
+    assert plan.recommended is not None
+    best = plan.recommended.best.spending
+    assert (best.sends, best.scheduled, best.slots) == ("moments", scenario.workers.count, 1)
+    assert 0.4 <= best.label_weight <= 1.0
+    scenario.with_overrides(*plan.recommended.overrides)

@@ -1,0 +1,461 @@
+"""The files of a reproduction: a very small version of the whole paper, read back with other readers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import resource
+import shutil
+import subprocess
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import airmixml.radio.mixtures as mixtures_module
+import airmixml.reproduction.request as request_module
+from airmixml import RunFolderError, Scenario, ScenarioError, simulate
+from airmixml.reproduction import Reproduction, Request, reproduce
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+Whole = tuple[Reproduction, Path]
+
+SIZE = ("radio.slots=40", "learner.epochs=2", "learner.hidden_units=[4]")
+TINY = {
+    "iris": Scenario.preset("paper-iris").with_overrides(*SIZE, "workers.count=60"),
+    "mnist": Scenario.preset("digits").with_overrides(
+        *SIZE, "learner.filters=[2]", "workers.count=200", "workers.train_samples=200"
+    ),
+}
+TABLES = ("table1-iris", "table1-mnist", "table2-iris", "table2-mnist", "fig3", "fig4")
+CELLS = {"table1-iris": 36, "table1-mnist": 60, "table2-iris": 38, "table2-mnist": 60, "fig3": 12, "fig4": 20}
+FIG2 = {f"fig2{suffix}" for suffix in (".md", ".csv", ".tex", ".png", ".svg")}
+PART = Request(targets=("table1", "fig2"), dataset="iris", seeds=2)
+VERDICTS = {"agrees", "trend agrees", "undecided", "does not follow from the stated settings"}
+SMALL_VERSION = "A small version, with too few slots, epochs and seeds: it says nothing about the paper."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny_bases() -> Iterator[None]:
+    """Let every cell vary a scenario that takes milliseconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(request_module, "_base", lambda dataset, _quick: TINY[dataset])
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_bases: None, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """Everything once, with two seeds."""
+    folder = tmp_path_factory.mktemp("whole")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return reproduce(Request(targets=("all",), seeds=2), folder), folder
+
+
+@pytest.fixture(scope="module")
+def part(tiny_bases: None, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """Table I of Iris and Fig. 2 alone, in a folder of their own."""
+    folder = tmp_path_factory.mktemp("part")
+    return reproduce(PART, folder), folder
+
+
+@pytest.fixture
+def no_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the pictures, which take most of the time."""
+    from airmixml.reproduction import pictures, writing
+
+    monkeypatch.setattr(pictures, "draw_ratios_figure", lambda *_arguments: [])
+    monkeypatch.setattr(writing, "_DRAWINGS", dict.fromkeys(writing._DRAWINGS, lambda *_arguments: []))
+
+
+def report_of(folder: Path) -> dict[str, Any]:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads((folder / "report.json").read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def cells_of(folder: Path, table: str) -> list[dict[str, Any]]:
+    """Return the cells of a table or figure from the report; the digits stand where the paper has MNIST."""
+    target, _, half = table.partition("-")
+    datasets = {"iris": ("iris",), "mnist": ("digits",), "": ("iris", "digits")}[half]
+    return [cell for cell in report_of(folder)["cells"] if cell["target"] == target and cell.get("dataset") in datasets]
+
+
+# --- Which files there are --------------------------------------------------------------------------------------------
+
+
+def test_all_promised_files_and_no_others(whole: Whole) -> None:
+    reproduction, folder = whole
+    expected = {f"{table}{suffix}" for table in TABLES for suffix in (".md", ".csv", ".tex", ".png", ".svg")}
+    expected |= {*FIG2, "claims.md", "claims.csv", "claims.tex", "report.md", "report.json"}
+    assert {path.name for path in folder.iterdir()} == expected | {"batches"}
+    assert sorted(reproduction.files) == sorted(folder / name for name in expected)
+    assert (reproduction.failures, reproduction.kept_batches) == ([], 0)
+
+
+def test_the_pictures_can_be_opened_and_show_something(whole: Whole) -> None:
+    _, folder = whole
+    for name in (*TABLES, "fig2"):
+        with Image.open(folder / f"{name}.png") as picture:
+            picture.load()
+            assert min(picture.size) > 250
+            assert len(np.unique(np.asarray(picture.convert("L")))) > 10, f"{name} is blank"
+        drawing = ElementTree.parse(folder / f"{name}.svg").getroot()
+        assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+        assert len(list(drawing.iter("{http://www.w3.org/2000/svg}path"))) > 20
+
+
+# --- What they say ----------------------------------------------------------------------------------------------------
+
+
+def test_the_report_holds_every_cell(whole: Whole) -> None:
+    _, folder = whole
+    report = report_of(folder)
+    assert (report["targets"], report["seeds"]) == (["table1", "table2", "fig2", "fig3", "fig4"], 2)
+    assert len(report["cells"]) == 5 + sum(CELLS.values())
+    for table, count in CELLS.items():
+        cells = cells_of(folder, table)
+        assert len(cells) == count
+        for cell in cells:
+            measured = cell["measured"]
+            assert measured["seeds"] == [0, 1]
+            assert measured["mean"] == pytest.approx(sum(measured["values"]) / 2)
+            assert measured["deviation"] == pytest.approx(abs(np.subtract(*measured["values"])) / np.sqrt(2))
+            if table.startswith("table"):
+                assert cell["verdict"] in VERDICTS
+                gap = measured["mean"] - cell["printed"]
+                share = gap if table.startswith("table1") else gap / cell["printed"]
+                assert cell["difference"] == pytest.approx(share)
+            else:
+                assert (cell["printed"], cell["verdict"], cell["difference"]) == (None, "", None)
+                assert len(cell["curve"]) == 2
+    first = cells_of(folder, "table1-iris")[5]
+    assert (first["row"], first["column"]) == ("epsilon = 5", "8 workers, alpha = 10^5")
+    assert (first["printed"], first["bold"], first["unit"], first["epsilon"]) == (92.0, True, "%", 5.0)
+    assert len(report["claims"]) == len(rows_of(folder / "claims.csv")) > 40
+
+
+def test_accuracies_are_shares_of_the_fifty_test_samples_in_percent(whole: Whole) -> None:
+    for cell in cells_of(whole[1], "table1-iris"):
+        for kind in ("measured", "best_epoch"):
+            halves = np.array(cell[kind]["values"]) / 2.0
+            assert np.allclose(halves, np.round(halves))
+            assert 0 <= halves.min() <= halves.max() <= 50
+        assert cell["best_epoch"]["mean"] >= cell["measured"]["mean"]
+
+
+def test_energies_are_those_of_the_same_scenario_simulated_alone(whole: Whole) -> None:
+    cells = {(cell["row"], cell["column"], cell["reading"]): cell for cell in cells_of(whole[1], "table2-iris")}
+    for row, settings in (("epsilon = 10", ["privacy.epsilon=10"]), ("max. power", ["mixing.power=max"])):
+        alone = TINY["iris"].with_overrides("radio.scheduled=4", "mixing.alpha=10", *settings)
+        expected = [simulate(alone.with_seed(seed)).report.energy_joules for seed in (0, 1)]
+        cell = cells[row, "4 workers, alpha = 10", "as printed"]
+        assert cell["measured"]["values"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_csv_holds_the_numbers_of_the_report(whole: Whole, table: str) -> None:
+    _, folder = whole
+    rows, cells = rows_of(folder / f"{table}.csv"), cells_of(folder, table)
+    assert len(rows) == len(cells) == CELLS[table]
+    for row, cell in zip(rows, cells, strict=True):
+        assert None not in row
+        assert None not in row.values()
+        for name in ("target", "dataset", "row", "column", "reading", "quantity", "unit", "verdict"):
+            assert row[name] == cell[name]
+        for name in ("scheduled", "alpha", "epsilon", "printed", "difference"):
+            assert row[name] == ("" if cell[name] is None else str(cell[name]))
+        assert row["bold"] == str(cell["bold"])
+        for kind in ("measured", "best_epoch"):
+            summary = cell[kind]
+            if summary is None:
+                assert row[f"{kind}_mean"] == row[f"{kind}_by_seed"] == ""
+                continue
+            assert float(row[f"{kind}_mean"]) == summary["mean"]
+            assert float(row[f"{kind}_deviation"]) == summary["deviation"]
+            by_seed = [float(value) for value in row[f"{kind}_by_seed"].split()]
+            assert by_seed == pytest.approx(summary["values"], rel=1e-5)
+
+
+def test_claims_csv_holds_the_claims_of_the_report(whole: Whole) -> None:
+    _, folder = whole
+    claims = report_of(folder)["claims"]
+    expected = []
+    for claim in claims:
+        case = f"{claim['case']}; {claim['light']}" if claim["light"] else claim["case"]
+        expected.append([claim["place"], claim["says"], case, claim["decision"], claim["evidence"]])
+    assert [list(row.values()) for row in rows_of(folder / "claims.csv")] == expected
+    assert {claim["light"] for claim in claims} == {"", "best epoch", "read otherwise", "read otherwise, best epoch"}
+
+
+# --- Markdown and LaTeX -----------------------------------------------------------------------------------------------
+
+
+def markdown_tables(text: str) -> list[list[str]]:
+    """Return the lines of each table."""
+    blocks: list[list[str]] = [[]]
+    for line in text.splitlines():
+        if line.startswith("|"):
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    return [block for block in blocks if block]
+
+
+def count_bars(line: str) -> int:
+    return len(re.findall(r"(?<!\\)\|", line))
+
+
+def test_every_line_of_a_markdown_table_has_as_many_columns(whole: Whole) -> None:
+    _, folder = whole
+    found = {path.stem: markdown_tables(path.read_text(encoding="utf-8")) for path in folder.glob("*.md")}
+    assert set(found) == {*TABLES, "fig2", "claims", "report"}
+    for name, tables in found.items():
+        for head, rule, *rows in tables:
+            assert rows
+            assert head.endswith("|")
+            assert re.fullmatch(r"\|(---\|)+", rule)
+            assert {count_bars(line) for line in (head, rule, *rows)} == {count_bars(head)}, name
+    for table in TABLES:
+        assert [len(block) - 2 for block in found[table]] == [CELLS[table]]
+    # The report: claims, Fig. 2, then each table in the shape of the paper and entry by entry.
+    assert len(found["report"]) == 2 + 2 * len(TABLES)
+    shaped = [len(block) - 2 for block in found["report"][2::2]]
+    assert shaped == [5 + 1, 5 + 5, 5 + 2, 5 + 5, 4, 4]  # rows of the paper, and those read otherwise
+
+
+def test_the_report_shows_each_entry_beside_print_and_every_picture(whole: Whole) -> None:
+    _, folder = whole
+    text = (folder / "report.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text))
+    assert linked == {f"{name}.png" for name in (*TABLES, "fig2")}
+    cell = cells_of(folder, "table1-iris")[5]
+    entry = f"92.0 → {cell['measured']['mean']:.1f} ({cell['best_epoch']['mean']:.1f})"
+    line = next(line for line in text.splitlines() if line.startswith("| epsilon = 5 | 74.0 → "))
+    assert line.endswith(f"| {entry} |")
+    assert "| 90.25 (bold) |" in text  # two decimals where the paper has them
+    assert "| 0.0912 µJ (bold) |" in text
+    assert "| 0.246 J |" in text
+
+
+def test_latex_rows_are_balanced_and_escaped(whole: Whole) -> None:
+    _, folder = whole
+    for name in (*TABLES, "fig2", "claims"):
+        tables = (folder / f"{name}.tex").read_text(encoding="utf-8").rstrip("\n").split("\n\n")
+        assert len(tables) == (2 if name in TABLES else 1)  # in the shape of the paper, and entry by entry
+        for table in tables:
+            title, begin, top, head, middle, *body, bottom, end = table.split("\n")
+            assert title.startswith("% ")
+            assert title.endswith(r"needs \usepackage{booktabs}")
+            assert (top, middle, bottom, end) == (r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}")
+            columns = re.fullmatch(r"\\begin\{tabular\}\{(l+)\}", begin)
+            assert columns is not None
+            for line in (head, *body):
+                assert line.endswith(r" \\")
+                assert line.isascii(), line
+                assert len(re.findall(r"(?<!\\)&", line)) == len(columns[1]) - 1, line
+                assert not re.search(r"(?<!\\)[%_#^]", re.sub(r"\$[^$]*\$", "", line)), line
+                assert line.count("{") == line.count("}")
+                assert line.count("$") % 2 == 0
+        if name in CELLS or name == "claims":
+            assert len(body) == (CELLS[name] if name in CELLS else len(report_of(folder)["claims"]))
+    energies = (folder / "table2-iris.tex").read_text(encoding="utf-8")
+    assert r"$\epsilon$ = $10^{4}$ & 4 workers, $\alpha$ = $10^{5}$ & " in energies
+    assert r" \% & " in energies
+
+
+# --- Again ------------------------------------------------------------------------------------------------------------
+
+SAME = {*(f"table1-iris{suffix}" for suffix in (".md", ".csv", ".tex", ".png", ".svg")), *FIG2}
+PICTURES = (".png", ".svg")
+
+
+def test_another_folder_and_another_request_give_the_same_bytes(whole: Whole, part: Whole) -> None:
+    for name in sorted(SAME):
+        assert (whole[1] / name).read_bytes() == (part[1] / name).read_bytes(), name
+
+
+def test_the_same_request_again_runs_nothing_and_writes_the_same(
+    part: Whole, tmp_path: Path, no_drawings: None
+) -> None:
+    folder = tmp_path / "again"
+    shutil.copytree(part[1] / "batches", folder / "batches")
+    again = reproduce(PART, folder)
+    assert again.kept_batches == again.batches == part[0].batches == 4  # two seeds, as printed and read otherwise
+    names = {path.name for path in part[1].iterdir() if path.is_file()}
+    assert names == SAME | {"report.json", "report.md", "claims.md", "claims.csv", "claims.tex"}
+    for name in sorted(name for name in names if not name.endswith(PICTURES)):
+        assert (folder / name).read_bytes() == (part[1] / name).read_bytes(), name
+
+
+def test_claims_and_report_are_those_of_the_last_request(tmp_path: Path, no_drawings: None) -> None:
+    claims = {f"claims.{suffix}" for suffix in ("md", "csv", "tex")}
+    table = {f"table2-iris.{suffix}" for suffix in ("md", "csv", "tex")}
+    report = {"report.md", "report.json", "batches"}
+    reproduce(Request(targets=("table2",), dataset="iris", seeds=1, as_printed=True), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == claims | table | report
+    reproduce(Request(targets=("fig2",)), tmp_path)
+    numbers = {f"fig2.{suffix}" for suffix in ("md", "csv", "tex")}
+    assert {path.name for path in tmp_path.iterdir()} == table | report | numbers
+    assert report_of(tmp_path)["claims"] == []
+
+
+def test_a_small_version_says_that_it_is_one(part: Whole, tmp_path: Path, no_drawings: None) -> None:
+    assert SMALL_VERSION not in (part[1] / "report.md").read_text(encoding="utf-8")
+    reproduce(Request(targets=("fig2",), quick=True), tmp_path)
+    assert f"\n**{SMALL_VERSION}**\n" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+# --- Cells that fail --------------------------------------------------------------------------------------------------
+
+
+def fails_for(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[Scenario], bool]) -> None:
+    """Let the simulation of some scenarios raise an error."""
+    simulate_family = mixtures_module.simulate_family
+
+    def failing(scenarios: Sequence[Scenario], **options: Any) -> Any:
+        if is_bad(scenarios[0]):
+            raise ScenarioError("the relay is on fire")
+        return simulate_family(scenarios, **options)
+
+    monkeypatch.setattr(mixtures_module, "simulate_family", failing)
+
+
+def test_a_failing_cell_is_shown_as_failed_among_the_others(
+    part: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The column of 8 workers, alpha = 1 fails; that of alpha = 10 loses its second seed."""
+    with monkeypatch.context() as patch:
+        fails_for(
+            patch,
+            lambda scenario: (
+                scenario.radio.scheduled == 8
+                and (scenario.mixing.alpha == 1 or (scenario.mixing.alpha == 10 and scenario.seed == 1))
+            ),
+        )
+        reproduction = reproduce(PART, tmp_path)
+    assert len(reproduction.failures) == 6 * 2 + 6  # five rows and one read otherwise
+    assert reproduction.failures[0] == ("table1, iris, epsilon = 5, 8 workers, alpha = 1: seed 0: the relay is on fire")
+    before = {(cell["row"], cell["column"], cell["reading"]): cell for cell in cells_of(part[1], "table1-iris")}
+    for cell in cells_of(tmp_path, "table1-iris"):
+        same = before[cell["row"], cell["column"], cell["reading"]]
+        if cell["column"] == "8 workers, alpha = 1":
+            assert (cell["measured"], cell["best_epoch"], cell["verdict"], cell["difference"]) == (None, None, "", None)
+            assert cell["errors"] == [f"seed {seed}: the relay is on fire" for seed in (0, 1)]
+        elif cell["column"] == "8 workers, alpha = 10":
+            assert cell["measured"]["values"] == same["measured"]["values"][:1]
+            assert (cell["measured"]["seeds"], cell["measured"]["deviation"]) == ([0], None)
+            assert cell["errors"] == ["seed 1: the relay is on fire"]
+        else:
+            assert cell["measured"] == same["measured"]
+            assert cell["errors"] == []
+    table = (tmp_path / "table1-iris.md").read_text(encoding="utf-8")
+    assert "| epsilon = 5 | 8 workers, alpha = 1 | printed | 68.0 | failed |  |  | failed |  |  |" in table
+    assert table.count("| failed |") == 2 * 6
+    assert "68.0 → failed" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert (tmp_path / "table1-iris.tex").read_text(encoding="utf-8").count("& failed &") == 2 * 6
+    rows = rows_of(tmp_path / "table1-iris.csv")
+    assert [row["measured_mean"] == "" for row in rows] == [row["column"] == "8 workers, alpha = 1" for row in rows]
+
+    # What was refused would be refused again: it is kept as it is, and nothing is run.
+    request.getfixturevalue("no_drawings")
+    report = (tmp_path / "report.json").read_bytes()
+    again = reproduce(PART, tmp_path)
+    assert again.kept_batches == again.batches == 4
+    assert again.failures == reproduction.failures
+    assert (tmp_path / "report.json").read_bytes() == report
+
+
+def test_what_broke_is_tried_again(
+    part: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_drawings: None
+) -> None:
+    """And ends where it would have ended without it."""
+
+    def broken(scenarios: Sequence[Scenario], **_options: Any) -> Any:
+        if scenarios[0].seed == 1:
+            raise RuntimeError("out of luck")
+        return simulate_family(scenarios, **_options)
+
+    simulate_family = mixtures_module.simulate_family
+    with monkeypatch.context() as patch:
+        patch.setattr(mixtures_module, "simulate_family", broken)
+        reproduction = reproduce(PART, tmp_path)
+    assert len(reproduction.failures) == 36
+    assert all(failure.endswith(": seed 1: RuntimeError: out of luck") for failure in reproduction.failures)
+    again = reproduce(PART, tmp_path)
+    assert (again.failures, again.kept_batches, again.batches) == ([], 2, 4)
+    assert (tmp_path / "report.json").read_bytes() == (part[1] / "report.json").read_bytes()
+
+
+@pytest.mark.parametrize("table", ["table1", "table2"])
+def test_a_row_that_cannot_be_certified_leaves_the_other_rows_alone(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_drawings: None
+) -> None:
+    """With delta = 0.005 epsilon must be above ln 200 = 5.3, so only the row of epsilon = 5 is lost."""
+    base = TINY["iris"].with_overrides("privacy.delta=0.005")
+    monkeypatch.setattr(request_module, "_base", lambda _dataset, _quick: base)
+    reproduction = reproduce(Request(targets=(table,), dataset="iris", seeds=1, as_printed=True), tmp_path)
+    failed = {result.cell.row for result in reproduction.results if result.measured is None}
+    assert failed == {"epsilon = 5"}
+
+
+def test_a_figure_of_which_nothing_came_is_written_without_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_for(monkeypatch, lambda _scenario: True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reproduction = reproduce(Request(targets=("fig3",), seeds=1), tmp_path)
+    assert len(reproduction.failures) == 12
+    assert (tmp_path / "fig3.png").is_file()
+
+
+# --- A full disk ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("largest_file", [500, 20_000], ids=["batch", "picture"])
+def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+
+    command = ("reproduce", "table2", "--dataset", "iris", "--as-printed", "--seeds", "1", "--jobs", "1")
+    done = airmix(*command, "--out", "here", preexec=limit)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("airmix: error: ")
+    assert "cannot be written (File too large); free space or choose another --out" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert not (tmp_path / "here" / "report.json").exists()
+
+
+@pytest.mark.parametrize("writes_before", range(8))
+def test_a_disk_that_fills_up_at_any_time(
+    tmp_path: Path,
+    disk_full_after: Callable[[int], AbstractContextManager[None]],
+    no_drawings: None,
+    writes_before: int,
+) -> None:
+    """Two seeds make two batches; then come claims and a table of three files each, and the report."""
+    request = Request(targets=("table2",), dataset="iris", seeds=2, as_printed=True)
+    refused = pytest.raises(RunFolderError, match=r"cannot be written \(No space left on device\)")
+    with disk_full_after(writes_before), refused:
+        reproduce(request, tmp_path / "here")
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert not (tmp_path / "here" / "report.json").exists()
+    again = reproduce(request, tmp_path / "here")  # there is room again: the same call goes through
+    assert again.kept_batches == min(writes_before, 2)
+    assert all(path.is_file() for path in again.files)
+    assert len(report_of(tmp_path / "here")["cells"]) == 30

@@ -1,0 +1,68 @@
+"""A disk that fills up: one line, no folder that looks whole, and the run can be given again."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+import torch
+
+from airmixml import RunFolderError, Scenario, run
+from airmixml.runs.checkpoint import FileCheckpoint
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+COMMAND = ("run", "--preset", "paper-iris", "--set", "radio.slots=100", "--set", "learner.epochs=2", "--out", "here")
+
+
+@pytest.mark.parametrize("largest_file", [2_500, 60_000], ids=["model", "picture"])
+def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+
+    done = airmix(*COMMAND, preexec=limit)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("airmix: error: ")
+    assert "cannot be written (File too large)" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("writes_before", range(6))
+def test_a_disk_that_fills_up_at_any_time(
+    small: Scenario, tmp_path: Path, disk_full_after: Callable[[int], AbstractContextManager[None]], writes_before: int
+) -> None:
+    with disk_full_after(writes_before):
+        try:
+            run(small, out=tmp_path / "here")
+        except RunFolderError as problem:
+            message = str(problem)
+        else:
+            message = ""
+    # Identity, scenario and curve, at the least, are made sure of before the run is whole.
+    assert message or writes_before >= 3
+    if message:
+        assert "cannot be written (No space left on device)" in message
+        assert not (tmp_path / "here").exists()
+        run(small, out=tmp_path / "here")  # there is room again: the same call goes through
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
+    assert {entry.name for entry in (tmp_path / "here").iterdir()} == files
+
+
+def test_a_checkpoint_that_does_not_fit_is_an_error_of_the_system_and_the_last_one_stays(tmp_path: Path) -> None:
+    checkpoint = FileCheckpoint(tmp_path, every_seconds=0)
+    checkpoint.save({"epoch": 1, "model": torch.zeros(10)})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            checkpoint.save({"epoch": 2, "model": torch.zeros(10_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    state = FileCheckpoint(tmp_path).load()
+    assert state is not None
+    assert state["epoch"] == 1

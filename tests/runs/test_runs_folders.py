@@ -1,0 +1,212 @@
+"""Run folders: whole or not there, never two writers, never somebody else's files."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airmixml import RunFolderError, Scenario, load_metrics, run
+from airmixml.progress import Progress
+from airmixml.storage.run_folder import claim_folder, claim_free_folder
+
+StopAt = Callable[[int], Progress]
+pytestmark = pytest.mark.usefixtures("no_pictures", "every_epoch")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def during_training(action: Callable[[], object]) -> Progress:
+    """Return a progress callable that calls the action once, in the midst of a run."""
+    calls = []
+
+    def progress(stage: str, done: int, _total: int) -> None:
+        if (stage, done) == ("training", 3) and not calls:
+            calls.append(1)
+            action()
+
+    return progress
+
+
+def test_two_runs_at_once_write_two_folders(small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    second: dict[str, Any] = {}
+    first = run(small, progress=during_training(lambda: second.update(run(small))))
+    assert (first["run_dir"], second["run_dir"]) == ("runs/paper-iris-seed0", "runs/paper-iris-seed0-2")
+    assert names(tmp_path / "runs") == ["paper-iris-seed0", "paper-iris-seed0-2"]
+    curves = [(tmp_path / each["run_dir"] / "learning_curve.csv").read_bytes() for each in (first, second)]
+    assert curves[0] == curves[1]
+
+
+def test_two_runs_at_once_do_not_write_the_same_folder(small: Scenario, tmp_path: Path) -> None:
+    def again() -> None:
+        for force in (False, True):
+            with pytest.raises(RunFolderError, match=r"here\.partial: another process is writing it"):
+                run(small, out=tmp_path / "here", force=force)
+
+    run(small, out=tmp_path / "here", progress=during_training(again))
+    assert names(tmp_path) == ["here"]
+
+
+def test_finished_runs_are_never_overwritten(small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = [run(small)["run_dir"] for _ in range(3)] + [run(small, seeds=2)["run_dir"]]
+    expected = ["paper-iris-seed0", "paper-iris-seed0-2", "paper-iris-seed0-3", "paper-iris-seed0-x2"]
+    assert places == [f"runs/{name}" for name in expected]
+    assert names(tmp_path / "runs") == expected
+
+
+def test_an_interrupted_run_of_another_scenario_is_refused(
+    small: Scenario, stop_at: StopAt, stopped: type[Exception], tmp_path: Path
+) -> None:
+    with pytest.raises(stopped):
+        run(small, out=tmp_path / "here", progress=stop_at(4))
+    other = small.with_seed(1)
+    with pytest.raises(RunFolderError) as caught:
+        run(other, out=tmp_path / "here")
+    assert "here.partial: holds an interrupted run of" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(RunFolderError, match="interrupted run of"):
+        run(small, seeds=2, out=tmp_path / "here")
+    assert run(other, out=tmp_path / "here", force=True)["resumed_from_epoch"] == 0
+    assert load_metrics(tmp_path / "here")["seed"] == 1
+
+
+def test_an_interrupted_run_is_found_again_behind_a_finished_one(
+    small: Scenario, stop_at: StopAt, stopped: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(small)
+    with pytest.raises(stopped):
+        run(small, progress=stop_at(4))
+    metrics = run(small)
+    assert (metrics["run_dir"], metrics["resumed_from_epoch"]) == ("runs/paper-iris-seed0-2", 4)
+
+
+def test_force_replaces_a_run_and_touches_nothing_beside_it(small: Scenario, tmp_path: Path) -> None:
+    run(small, out=tmp_path / "here")
+    for beside in ("here.old", "here.bak", "here.partial.old"):
+        (tmp_path / beside).mkdir()
+        (tmp_path / beside / "precious").write_text("mine")
+    (tmp_path / "here" / "note").write_text("of the old run")
+    run(small.with_seed(1), out=tmp_path / "here", force=True)
+    assert load_metrics(tmp_path / "here")["seed"] == 1
+    assert not (tmp_path / "here" / "note").exists()
+    assert names(tmp_path) == ["here", "here.bak", "here.old", "here.partial.old"]
+    assert (tmp_path / "here.old" / "precious").read_text() == "mine"
+
+
+def test_a_plain_run_touches_nothing_beside_it(small: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "here.old").mkdir()
+    (tmp_path / "here.old" / "precious").write_text("mine")
+    run(small, out=tmp_path / "here")
+    assert (tmp_path / "here.old" / "precious").read_text() == "mine"
+
+
+def test_the_old_run_stays_until_the_new_one_is_whole(
+    small: Scenario, stop_at: StopAt, stopped: type[Exception], tmp_path: Path
+) -> None:
+    run(small, out=tmp_path / "here")
+    with pytest.raises(stopped):
+        run(small.with_seed(1), out=tmp_path / "here", force=True, progress=stop_at(4))
+    assert load_metrics(tmp_path / "here")["seed"] == 0
+    assert run(small.with_seed(1), out=tmp_path / "here", force=True)["resumed_from_epoch"] == 4
+
+
+def test_a_claim_that_begins_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with claim_folder(tmp_path / "a" / "b" / "c", {"scenario": 1}) as folder:
+        assert folder.work.is_dir()
+    assert names(tmp_path) == []
+    with claim_free_folder(tmp_path / "runs", "name", {"scenario": 1}):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_claim_that_began_something_keeps_it_for_the_same_run_only(tmp_path: Path) -> None:
+    identity = {"scenario": 1}
+    with claim_folder(tmp_path / "here", identity) as folder:
+        (folder.work / "begun.txt").write_text("x")
+    with claim_folder(tmp_path / "here", identity) as folder:
+        assert (folder.work / "begun.txt").read_text() == "x"
+    with claim_free_folder(tmp_path, "here", {"scenario": 2}) as folder:
+        assert folder.final.name == "here-2"
+    with pytest.raises(RunFolderError), claim_folder(tmp_path / "here", {"scenario": 2}):
+        pass
+    assert names(tmp_path) == ["here.partial"]
+
+
+def test_a_run_killed_before_it_began_anything_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "here.partial").mkdir()
+    (tmp_path / "here.partial" / "identity.json").write_text('{"scenario": 2}')
+    with claim_folder(tmp_path / "here", {"scenario": 1}) as folder:
+        (folder.work / "begun.txt").write_text("x")
+        folder.publish()
+    assert names(tmp_path / "here") == ["begun.txt"]
+
+
+def test_the_lock_is_held_until_the_last_trace_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next process could claim the folder and have it deleted under its feet."""
+    remove, tried = shutil.rmtree, []
+
+    def claim_first(path: Path, **options: bool) -> None:
+        with pytest.raises(RunFolderError, match="another process"), claim_folder(tmp_path / "here", {"scenario": 1}):
+            pass
+        tried.append(path)
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", claim_first)
+    with claim_folder(tmp_path / "here", {"scenario": 1}):
+        pass
+    assert tried == [tmp_path / "here.partial"]
+
+
+def test_a_run_that_cannot_get_its_name_is_found_again(
+    small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_path: Path, _target: Path) -> Path:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", fail)
+        with pytest.raises(RunFolderError, match="Input/output error"):
+            run(small, out=tmp_path / "here")
+    assert names(tmp_path) == ["here.partial"]
+    assert run(small, out=tmp_path / "here")["resumed_from_epoch"] == 6
+
+
+@pytest.mark.parametrize("damaged", [b"\xff\xfe", b"", b"{", b"[]"])
+def test_a_damaged_identity_is_another_run(tmp_path: Path, damaged: bytes) -> None:
+    with claim_folder(tmp_path / "here", {"scenario": 1}) as folder:
+        (folder.work / "begun.txt").write_text("x")
+    (tmp_path / "here.partial" / "identity.json").write_bytes(damaged)
+    with pytest.raises(RunFolderError, match="interrupted run of"), claim_folder(tmp_path / "here", {"scenario": 1}):
+        pass
+
+
+def test_paths_may_be_plain_text(small: Scenario, tmp_path: Path) -> None:
+    metrics = run(small, out=str(tmp_path / "here"))
+    assert load_metrics(str(tmp_path / "here")) == metrics == json.loads((tmp_path / "here/metrics.json").read_text())
+
+
+def test_what_airmix_did_not_make_is_never_deleted(small: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "here.partial").mkdir()
+    (tmp_path / "here.partial" / "mine").write_text("x")
+    for force in (False, True):
+        with pytest.raises(RunFolderError, match="not made by airmix"):
+            run(small, out=tmp_path / "here", force=force)
+    assert names(tmp_path / "here.partial") == ["mine"]
+
+
+def test_a_dangling_link_is_in_the_way(small: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "here").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunFolderError, match="exists and is not a run folder"):
+        run(small, out=tmp_path / "here")
+    assert names(tmp_path) == ["here"]

@@ -1,0 +1,164 @@
+"""Checkpoints: a run that is stopped and resumed ends where an uninterrupted one does."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from airmixml import RunFolderError, Scenario, Speed, run
+from airmixml.progress import Progress
+from airmixml.runs.checkpoint import FileCheckpoint
+
+StopAt = Callable[[int], Progress]
+pytestmark = pytest.mark.usefixtures("no_pictures", "every_epoch")
+
+
+def curve(folder: Path) -> bytes:
+    return (folder / "learning_curve.csv").read_bytes()
+
+
+def same_model(one: Path, other: Path) -> bool:
+    first, second = (torch.load(folder / "model.pt")["parameters"] for folder in (one, other))
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("preset", ["paper-iris", "digits"])
+def test_a_run_stopped_twice_ends_like_one_never_stopped(
+    preset: str, stop_at: StopAt, stopped: type[Exception], tmp_path: Path
+) -> None:
+    scenario = Scenario.preset(preset).with_overrides("radio.slots=100", "learner.epochs=6", "learner.batch_size=30")
+    run(scenario, out=tmp_path / "whole")
+    for epoch in (2, 5):
+        with pytest.raises(stopped):
+            run(scenario, out=tmp_path / "cut", progress=stop_at(epoch))
+        assert not (tmp_path / "cut").exists()
+    metrics = run(scenario, out=tmp_path / "cut", speed=Speed(block_slots=7))
+    assert metrics["resumed_from_epoch"] == 5
+    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
+    assert same_model(tmp_path / "cut", tmp_path / "whole")
+    assert not (tmp_path / "cut.partial").exists()
+
+
+def test_a_run_stopped_after_its_last_epoch_trains_no_more(
+    small: Scenario, stop_at: StopAt, stopped: type[Exception], tmp_path: Path
+) -> None:
+    run(small, out=tmp_path / "whole")
+    with pytest.raises(stopped):
+        run(small, out=tmp_path / "cut", progress=stop_at(6))
+    assert run(small, out=tmp_path / "cut")["resumed_from_epoch"] == 6
+    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
+
+
+def damage(kind: str, good: bytes) -> bytes:
+    flipped = bytearray(good)
+    flipped[len(good) // 2] ^= 0x10  # one bit, inside a weight
+    return {
+        "empty": b"",
+        "cut": good[: len(good) // 2],
+        "random": random.Random(0).randbytes(1000),
+        "text": b"not a checkpoint",
+        "flipped": bytes(flipped),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["empty", "cut", "random", "text", "flipped"])
+def test_a_damaged_checkpoint_only_costs_its_epochs(
+    kind: str, small: Scenario, stop_at: StopAt, stopped: type[Exception], tmp_path: Path
+) -> None:
+    run(small, out=tmp_path / "whole")
+    with pytest.raises(stopped):
+        run(small, out=tmp_path / "cut", progress=stop_at(4))
+    path = tmp_path / "cut.partial" / "checkpoint.pt"
+    path.write_bytes(damage(kind, path.read_bytes()))
+    assert run(small, out=tmp_path / "cut")["resumed_from_epoch"] == 0
+    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
+    assert same_model(tmp_path / "cut", tmp_path / "whole")
+
+
+def test_a_flipped_bit_anywhere_in_a_checkpoint_is_noticed(tmp_path: Path) -> None:
+    state = {"epoch": 3, "model": {"weight": torch.arange(50.0)}, "loss": [1.0]}
+    FileCheckpoint(tmp_path, every_seconds=0).save(state)
+    path = tmp_path / "checkpoint.pt"
+    good = path.read_bytes()
+    loaded = FileCheckpoint(tmp_path).load()
+    assert loaded is not None
+    assert torch.equal(loaded["model"]["weight"], torch.arange(50.0))
+    for place in range(0, len(good), 23):
+        flipped = bytearray(good)
+        flipped[place] ^= 1
+        path.write_bytes(flipped)
+        assert FileCheckpoint(tmp_path).load() is None, place
+
+
+def test_checkpoints_are_seconds_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    checkpoint = FileCheckpoint(tmp_path, every_seconds=5.0)
+    kept = []
+    for epoch in range(1, 13):
+        now += 1.0
+        checkpoint.save({"epoch": epoch})
+        state = FileCheckpoint(tmp_path).load()
+        kept.append(0 if state is None else state["epoch"])
+    assert kept == [0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10]
+
+
+def test_temporary_files_of_a_killed_run_do_not_reach_the_finished_folder(
+    small: Scenario, stop_at: StopAt, stopped: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary, replace = set(), Path.replace
+
+    def spy(path: Path, target: Path) -> Path:
+        temporary.add(path)
+        return replace(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", spy)
+        with pytest.raises(stopped):
+            run(small, out=tmp_path / "cut", progress=stop_at(4))
+    assert temporary
+    for path in temporary:
+        path.write_bytes(b"half")  # as if killed before the file got its name
+    run(small, out=tmp_path / "cut")
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
+    assert {entry.name for entry in (tmp_path / "cut").iterdir()} == files
+
+
+def write_csv(path: Path, columns: int, seed: int) -> None:
+    values = np.random.default_rng(seed).random((60, columns))
+    names = ",".join(f"c{number}" for number in range(columns))
+    rows = [",".join(f"{value:.3f}" for value in row) + f",{place % 3}" for place, row in enumerate(values)]
+    path.write_text("\n".join([f"{names},label", *rows]) + "\n")
+
+
+@pytest.mark.parametrize("columns", [3, 4])
+def test_a_data_file_that_changed_meanwhile_makes_it_another_run(
+    columns: int, stop_at: StopAt, stopped: type[Exception], tmp_path: Path
+) -> None:
+    """Else one learning curve would tell of two data sets, or the checkpoint would not fit the network."""
+    data = tmp_path / "data.csv"
+    overrides: tuple[Any, ...] = (
+        f"workers.dataset={data}",
+        "workers.count=30",
+        "workers.train_samples=40",
+        "workers.input_lower=0",
+        "workers.input_upper=1",
+        "mixing.power=max",
+        "radio.slots=50",
+        "learner.epochs=6",
+    )
+    scenario = Scenario().with_overrides(*overrides)
+    write_csv(data, 3, seed=0)
+    with pytest.raises(stopped):
+        run(scenario, out=tmp_path / "cut", progress=stop_at(4))
+    write_csv(data, columns, seed=1)
+    with pytest.raises(RunFolderError, match="interrupted run of"):
+        run(scenario, out=tmp_path / "cut")
+    assert run(scenario, out=tmp_path / "cut", force=True)["resumed_from_epoch"] == 0

@@ -1,0 +1,287 @@
+"""How a sweep is cut into batches, and how finished ones are kept."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airmixml import Scenario, ScenarioError, simulate
+from airmixml.sweeps import Batch, cut_into_batches
+from airmixml.sweeps.store import BatchStore
+from airmixml.sweeps.work import run_batch
+
+IRIS = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3")
+MNIST = Scenario.preset("paper-mnist")
+
+
+def many(base: Scenario, count: int) -> list[Scenario]:
+    """Scenarios of one seed, data set and learner."""
+    return [base.with_overrides(f"privacy.epsilon={10 + number}") for number in range(count)]
+
+
+def test_a_batch_has_one_seed_one_data_set_and_one_learner() -> None:
+    scenarios = [
+        IRIS.with_overrides(f"seed={seed}", *changes)
+        for changes in itertools.product(
+            ("mixing.alpha=1", "mixing.alpha=10"),
+            ("learner.epochs=3", "learner.epochs=4"),
+            ("workers.count=2000", "workers.count=1000", "workers.dataset=digits"),
+            ("radio.slots=200", "radio.scheduled=4"),
+        )
+        for seed in (0, 1)
+    ]
+    for kind in ("training", "energy"):
+        batches = cut_into_batches(scenarios, kind)
+        assert len(batches) == 2 * 2 * 3
+        for batch in batches:
+            assert len({(each.seed, each.workers, each.learner) for each in batch.scenarios}) == 1
+            assert batch.seed == batch.scenarios[0].seed
+            assert (batch.kind, batch.device) == (kind, "cpu")
+        cut = [each for batch in batches for each in batch.scenarios]
+        assert len(cut) == len(scenarios)
+        assert set(cut) == set(scenarios)
+
+
+def test_scenarios_keep_their_order_and_equal_ones_run_once() -> None:
+    first, second, third = many(IRIS, 3)
+    (batch,) = cut_into_batches([second, first, second, third, first], "training")
+    assert batch.scenarios == (second, first, third)
+    assert cut_into_batches([], "training") == []
+
+
+def test_a_batch_of_mnist_fits_into_memory() -> None:
+    """Float32 mixtures of 784 + 10 values in 100 000 slots, held twice, in 1.5 GB of a PC or 26 GB of a GPU."""
+    each = 2 * 4 * 100_000 * (784 + 10)
+    sizes = {}
+    for device, room in (("cpu", 1.5e9), ("cuda", 26e9)):
+        batches = cut_into_batches(many(MNIST, 50), "training", device=device)
+        sizes[device] = [len(batch.scenarios) for batch in batches]
+        assert sum(sizes[device]) == 50
+        assert max(sizes[device]) * each <= room < (max(sizes[device]) + 1) * each
+        assert {batch.device for batch in batches} == {device}
+        assert [batch.bytes_needed for batch in batches] == [size * each for size in sizes[device]]
+    assert sizes["cpu"] == [2] * 25
+    assert sizes["cuda"] == [40, 10]
+    assert sizes["cuda"] == [
+        len(batch.scenarios) for batch in cut_into_batches(many(MNIST, 50), "training", device="cuda:1")
+    ]
+
+
+def test_small_scenarios_come_in_batches_of_64_and_too_large_ones_alone() -> None:
+    assert [len(batch.scenarios) for batch in cut_into_batches(many(IRIS, 70), "training")] == [64, 6]
+    huge = MNIST.with_overrides("radio.slots=100000000")
+    assert [len(batch.scenarios) for batch in cut_into_batches(many(huge, 3), "training")] == [1, 1, 1]
+
+
+def test_energies_need_no_mixtures_and_so_no_memory() -> None:
+    (batch,) = cut_into_batches(many(MNIST, 100), "energy")
+    assert (len(batch.scenarios), batch.bytes_needed) == (100, 0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1"])
+def test_energies_are_computed_on_the_processor_whatever_trains(device: str) -> None:
+    (batch,) = cut_into_batches(many(IRIS, 3), "energy", device=device)
+    assert batch == cut_into_batches(many(IRIS, 3), "energy")[0]
+    assert batch.device == "cpu"
+
+
+def test_work_grows_with_what_is_done() -> None:
+    """Training: values of all mixtures in all epochs; energy: workers that send in all slots."""
+    assert batch_of().work == 200 * 3 * 4
+    assert batch_of(scenarios=tuple(many(IRIS, 5))).work == 5 * 200 * 3 * 4
+    assert batch_of("radio.slots=1000", "learner.epochs=500").work == 1000 * 500 * 4
+    assert batch_of("radio.scheduled=8").work == batch_of("radio.scheduled=4").work
+    assert batch_of("workers.dataset=digits").work == 200 * 3 * 64
+    assert batch_of("radio.scheduled=8", kind="energy").work == 200 * 8
+    assert batch_of("radio.scheduled=8", "learner.epochs=500", kind="energy").work == 200 * 8
+
+
+def test_a_data_file_cannot_be_swept() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"^workers\.dataset = 'own\.csv': a sweep needs one of iris, digits, mnist$"
+    ):
+        cut_into_batches([IRIS.with_overrides("workers.dataset=own.csv")], "training")
+
+
+def batch_of(*changes: str, **options: Any) -> Batch:
+    return Batch(**{"kind": "training", "scenarios": (IRIS.with_overrides(*changes),), **options})
+
+
+def test_equal_work_has_equal_names() -> None:
+    assert batch_of().digest == batch_of().digest
+    assert batch_of("radio.slots=2e2").digest == batch_of().digest
+    assert batch_of(device="cuda:1").digest == batch_of(device="cuda").digest == batch_of(device="cuda:0").digest
+    assert Batch(**vars(batch_of())) == batch_of()
+    assert batch_of().digest.isalnum()
+
+
+def test_other_work_has_other_names() -> None:
+    one, other = many(IRIS, 2)
+    batches = [
+        batch_of(),
+        batch_of(kind="energy"),
+        batch_of(device="cuda"),
+        batch_of("seed=1"),
+        batch_of("name=other"),
+        batch_of("privacy.epsilon=5.000000000000001"),
+        batch_of("learner.epochs=4"),
+        batch_of(scenarios=(one,)),
+        batch_of(scenarios=(one, other)),
+        batch_of(scenarios=(other, one)),
+    ]
+    assert len({batch.digest for batch in batches}) == len(batches)
+
+
+def test_another_version_has_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = batch_of().digest
+    monkeypatch.setattr("airmixml.sweeps.batches.__version__", "999")
+    assert batch_of().digest != before
+
+
+TWO = Batch(kind="training", scenarios=tuple(many(IRIS, 2)))
+OUTCOMES: list[dict[str, Any]] = [
+    {"accuracy": {"final": 0.1 + 0.2, "best_epoch": 3}, "curve": [1 / 3, 2 / 3], "energy_joules": 1e-300},
+    {"accuracy": {"final": 1.0, "best_epoch": 1}, "curve": [], "energy_joules": math.inf},
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BatchStore:
+    return BatchStore(tmp_path / "kept")
+
+
+@pytest.fixture
+def file(store: BatchStore, tmp_path: Path) -> Path:
+    """The file of a finished batch."""
+    store.save(TWO, OUTCOMES)
+    (file,) = (tmp_path / "kept").iterdir()
+    return file
+
+
+def test_what_was_saved_is_loaded_to_the_last_bit(store: BatchStore, tmp_path: Path) -> None:
+    assert store.load(TWO) is None
+    store.save(TWO, OUTCOMES)
+    assert store.load(TWO) == OUTCOMES
+    assert BatchStore(tmp_path / "kept").load(TWO) == OUTCOMES
+    assert store.load(batch_of()) is None
+    assert BatchStore(tmp_path / "elsewhere").load(TWO) is None
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [f"{TWO.digest}.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"not JSON",
+        b"\xff\xfe\x00\x80",
+        b"null",
+        b"[]",
+        b"7",
+        b'"outcomes"',
+        b"{}",
+        b'{"outcomes": null}',
+        b'{"outcomes": {}}',
+        b'{"outcomes": "ab"}',
+        b'{"outcomes": []}',
+        b'{"outcomes": [{"energy_joules": 1.0}]}',
+        b'{"outcomes": [{"energy_joules": 1.0}, {}]}',
+        b'{"outcomes": [{"energy_joules": 1.0}, null]}',
+        b'{"outcomes": [{"energy_joules": 1.0}, {"energy_joules": 1.0}, {"energy_joules": 1.0}]}',
+    ],
+)
+def test_a_damaged_file_counts_as_not_there(content: bytes, store: BatchStore, file: Path) -> None:
+    file.write_bytes(content)
+    assert store.load(TWO) is None
+    store.save(TWO, OUTCOMES)
+    assert store.load(TWO) == OUTCOMES
+
+
+def test_a_file_cut_anywhere_counts_as_not_there(store: BatchStore, file: Path) -> None:
+    whole = file.read_bytes().rstrip()
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        assert store.load(TWO) is None, length
+    file.write_bytes(whole)
+    assert store.load(TWO) == OUTCOMES
+
+
+def test_a_folder_in_its_place_counts_as_not_there(store: BatchStore, file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+    assert store.load(TWO) is None
+
+
+@pytest.mark.parametrize("first", [OUTCOMES[0], {"error": "no power"}], ids=["some", "all"])
+def test_a_batch_with_refused_scenarios_is_kept_with_their_errors(first: dict[str, Any], store: BatchStore) -> None:
+    outcomes = [first, {"error": "no power"}]
+    store.save(TWO, outcomes)
+    assert store.load(TWO) == outcomes
+
+
+@pytest.mark.parametrize("outcomes", [OUTCOMES, [{"error": "no power"}] * 2], ids=["finished", "refused"])
+def test_the_beginnings_of_a_batch_are_removed_when_it_ends(
+    outcomes: list[dict[str, Any]], store: BatchStore, tmp_path: Path
+) -> None:
+    beginnings, others = store.checkpoints(TWO), store.checkpoints(batch_of())
+    assert beginnings != others
+    for folder in (beginnings, others):
+        assert folder.is_relative_to(tmp_path / "kept")
+        folder.mkdir(parents=True)
+        (folder / "checkpoint.pt").write_bytes(b"half")
+    store.save(TWO, outcomes)
+    assert not beginnings.exists()
+    assert (others / "checkpoint.pt").exists()
+
+
+def test_a_file_gets_its_name_when_it_is_whole(
+    store: BatchStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is killed before that leaves nothing that counts."""
+    written = []
+
+    def killed(path: Path, _target: Path) -> Path:
+        written.append(json.loads(path.read_text())["outcomes"])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.save(TWO, OUTCOMES)
+    assert written == [OUTCOMES]
+    assert not list(tmp_path.rglob("*.json"))
+    assert store.load(TWO) is None
+    store.save(TWO, OUTCOMES)
+    assert store.load(TWO) == OUTCOMES
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (("learner.model=ridge",), "learner.model"),
+        (
+            ("workers.encoder=clip", "workers.centre=private", "privacy.sensitivity=encoder", "privacy.delta=0.1"),
+            "workers.centre",
+        ),
+    ],
+)
+def test_a_sweep_refuses_to_train_what_is_no_network_on_the_loaded_data(changes: tuple[str, ...], key: str) -> None:
+    """A learner in closed form would have been trained by Adam, and a private centre left off the test set."""
+    scenario = IRIS.with_overrides(*changes)
+    with pytest.raises(ScenarioError, match=rf"{key} = .*: .*; run each scenario by itself"):
+        cut_into_batches([scenario], "training")
+    assert len(cut_into_batches([scenario], "energy")) == 1
+
+
+def test_energies_of_a_sweep_are_those_of_the_encoded_samples() -> None:
+    """A constant makes five numbers of Iris's four, so that d_X + d_Y is 8 and the power 7/8 of what it was."""
+    with_constant = IRIS.with_overrides("workers.encoder=clip", "workers.constant=0.5")
+    (batch,) = cut_into_batches([with_constant], "energy")
+    (outcome,) = run_batch(batch)
+    assert outcome["energy_joules"] == pytest.approx(simulate(with_constant).report.energy_joules, rel=1e-9)
+    assert outcome["energy_joules"] == pytest.approx(7 / 8 * simulate(IRIS).report.energy_joules, rel=1e-6)
