@@ -1,4 +1,6 @@
-"""Write the tables of docs/attacks.md from benchmarks/results/attacks.json, below their marks.
+"""Write the tables of docs/attacks.md and docs/attack-measurements.md from benchmarks/results/attacks.json.
+
+Each table stands below its mark, ``<!-- table: NAME -->``.
 
 python benchmarks/attack_tables.py
 """
@@ -15,10 +17,12 @@ from airmixml.attacks.tables import epsilon_text, listener_cells
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"
-DOCUMENT = ROOT / "docs" / "attacks.md"
+DOCUMENTS = tuple(ROOT / "docs" / name for name in ("attacks.md", "attack-measurements.md"))
 METHODS = ("least-squares", "non-negative", "prior")
 ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
 BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
+# Above this, an attack that finds nobody does not show that nobody can be found.
+LARGEST_EPSILON_THAT_HIDES = 10.0
 
 Result = dict[str, Any]
 
@@ -30,6 +34,14 @@ def table(head: list[str], lines: list[list[str]]) -> str:
 
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+def grade(case: Result, adversary: str) -> str:
+    """Return the grade, and "not found" instead of "hidden" where the claimed epsilon is large or missing."""
+    found: str = case[adversary]["grade"]
+    claimed = case["claimed"][adversary]
+    promised = claimed is not None and claimed <= LARGEST_EPSILON_THAT_HIDES
+    return "not found" if found == "hidden" and not promised else found
 
 
 def server(results: Result) -> str:
@@ -46,11 +58,11 @@ def server(results: Result) -> str:
                 f"{prior['ssim']['median']:.2f}",
                 percent(max(each["copied_share"] for each in methods.values())),
                 percent(max(each["labels"]["accuracy"] for each in methods.values())),
-                case["server"]["grade"],
+                grade(case, "server"),
             ]
         )
     head = ["setting", "epsilon, server", *(f"read, {name}" for name in METHODS)]
-    return table([*head, "PSNR, prior", "SSIM, prior", "copied", "labels", "verdict"], lines)
+    return table([*head, "PSNR, prior", "SSIM, prior", "copied", "labels", "grade"], lines)
 
 
 def slots(results: Result) -> str:
@@ -70,22 +82,25 @@ def slots(results: Result) -> str:
 
 
 def listeners(name: str, *adversaries: str) -> Callable[[Result], str]:
+    columns = ["AUC", "hits", "clearest workers", "unmixed", "neighbour", "class share error"]
+    shown = [column for column in columns if column != "neighbour" or "eavesdropper" in adversaries]
+
     def write(results: Result) -> str:
-        lines = [
-            [
-                case["label"],
-                *([adversary] if len(adversaries) > 1 else []),
-                epsilon_text(case["claimed"][adversary]),
-                *listener_cells(case[adversary]),
-                case[adversary]["grade"],
-            ]
-            for case in results[name]["cases"]
-            for adversary in adversaries
-        ]
-        head = ["setting", *(["who"] if len(adversaries) > 1 else []), "epsilon"]
-        return table(
-            [*head, "AUC", "hits", "clearest workers", "unmixed", "neighbour", "classes off by", "verdict"], lines
-        )
+        lines = []
+        for case in results[name]["cases"]:
+            for adversary in adversaries:
+                cells = dict(zip(columns, listener_cells(case[adversary]), strict=True))
+                lines.append(
+                    [
+                        case["label"],
+                        *([adversary] if len(adversaries) > 1 else []),
+                        epsilon_text(case["claimed"][adversary]),
+                        *(cells[column] for column in shown),
+                        grade(case, adversary),
+                    ]
+                )
+        head = ["setting", *(["adversary"] if len(adversaries) > 1 else []), "epsilon"]
+        return table([*head, *shown, "grade"], lines)
 
     return write
 
@@ -108,27 +123,41 @@ def seeds(results: Result) -> str:
     return table([*head, "eavesdropper, clearest", "unmixed", "neighbour"], lines)
 
 
+def audited(results: Result) -> list[tuple[str, Result]]:
+    """Return every audit of a mechanism without an injected fault, with its setting."""
+    named = [(name.removeprefix("audit "), result) for name, result in results.items() if name.startswith("audit ")]
+    return [(name, audit) for name, result in named for audit in result["audits"]]
+
+
 def audits(results: Result) -> str:
+    lines = [
+        [
+            name,
+            audit["adversary"],
+            f"{audit['adjacency']}, {audit['delta']:g}",
+            _epsilon(audit["epsilon_claimed"]),
+            _epsilon(audit["epsilon_lower"]),
+            f"{100 * audit['epsilon_lower'] / audit['epsilon_claimed']:.0f} %",
+        ]
+        for name, audit in audited(results)
+    ]
+    return table(["setting", "against", "neighbours, delta", "smallest claim", "lower bound", "reached"], lines)
+
+
+def bounds(results: Result) -> str:
     lines = []
-    for name, result in results.items():
-        if not name.startswith("audit "):
-            continue
-        for audit in result["audits"]:
-            claims = {claim["accountant"]: claim["epsilon"] for claim in audit["claims"]}
-            found = {bound["method"]: bound["epsilon"] for bound in audit["bounds"]}
-            lines.append(
-                [
-                    name.removeprefix("audit "),
-                    audit["adversary"],
-                    f"{audit['adjacency']}, {audit['delta']:g}",
-                    *(_epsilon(claims.get(accountant)) for accountant in ACCOUNTANTS),
-                    *(_epsilon(found.get(method)) for method in BOUNDS),
-                    f"**{_epsilon(audit['epsilon_lower'])}**",
-                    f"{100 * audit['epsilon_lower'] / audit['epsilon_claimed']:.0f} %",
-                ]
-            )
-    head = ["setting", "against", "neighbours, delta", *ACCOUNTANTS, *(f"found: {name}" for name in BOUNDS)]
-    return table([*head, "lower bound", "of the sharpest claim"], lines)
+    for name, audit in audited(results):
+        claims = {claim["accountant"]: claim["epsilon"] for claim in audit["claims"]}
+        found = {bound["method"]: bound["epsilon"] for bound in audit["bounds"]}
+        lines.append(
+            [
+                name,
+                audit["adversary"],
+                *(_epsilon(claims.get(accountant)) for accountant in ACCOUNTANTS),
+                *(_epsilon(found.get(method)) for method in BOUNDS),
+            ]
+        )
+    return table(["setting", "against", *ACCOUNTANTS, *(f"found: {name}" for name in BOUNDS)], lines)
 
 
 def faults(results: Result) -> str:
@@ -144,12 +173,12 @@ def faults(results: Result) -> str:
         if name.startswith("fault ")
         for audit in result["audits"]
     ]
-    return table(["broken on purpose", "against", "sharpest claim", "lower bound", ""], lines)
+    return table(["injected fault", "against", "smallest claim", "lower bound", ""], lines)
 
 
 def commands(results: Result) -> str:
     lines = [[name, f"`{result['command']}`", f"{result['command_seconds']:.0f} s"] for name, result in results.items()]
-    return table(["figures", "command", "time"], lines)
+    return table(["results", "command", "time"], lines)
 
 
 def _epsilon(value: float | None) -> str:
@@ -166,16 +195,16 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "distance, private-mnist": listeners("distance, private-mnist", "eavesdropper"),
     "seeds": seeds,
     "audits": audits,
+    "bounds": bounds,
     "faults": faults,
     "commands": commands,
 }
 
 
 def with_tables(text: str, results: Result) -> str:
-    """Return the document with every table as the results give it."""
+    """Return the document with each table that it marks as the results give it."""
     for name, write in TABLES.items():
         pattern = re.compile(rf"(<!-- table: {name} -->\n)(?:\|[^\n]*\n)*")
-        assert pattern.search(text), name
         content = write(results)
         text = pattern.sub(lambda found, content=content: found[1] + content + "\n", text)
     return text
@@ -183,4 +212,5 @@ def with_tables(text: str, results: Result) -> str:
 
 if __name__ == "__main__":
     known = json.loads(RESULTS.read_text(encoding="utf-8"))
-    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8"), known), encoding="utf-8")
+    for document in DOCUMENTS:
+        document.write_text(with_tables(document.read_text(encoding="utf-8"), known), encoding="utf-8")

@@ -1,8 +1,9 @@
-"""docs/attacks.md shows what benchmarks/results/attacks.json holds, and what it says of them is so there."""
+"""docs/attacks.md and docs/attack-measurements.md show what benchmarks/results/attacks.json holds."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -25,8 +26,23 @@ def results() -> dict[str, Any]:
 
 
 def test_the_tables_are_those_of_the_results(tables: ModuleType, results: dict[str, Any]) -> None:
-    text = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
-    assert tables.with_tables(text, results) == text
+    texts = [path.read_text(encoding="utf-8") for path in tables.DOCUMENTS]
+    for text in texts:
+        assert tables.with_tables(text, results) == text
+    marks = re.findall(r"^<!-- table: (.*) -->$", "".join(texts), re.MULTILINE)
+    assert sorted(marks) == sorted(tables.TABLES)
+
+
+def test_hidden_needs_a_small_epsilon(tables: ModuleType, results: dict[str, Any]) -> None:
+    cases = [case for result in results.values() for case in result.get("cases", [])]
+    graded = {
+        (tables.grade(case, name), case["claimed"][name] is not None and case["claimed"][name] <= 10.0)
+        for case in cases
+        for name in ("server", "release", "eavesdropper")
+        if case[name] is not None
+    }
+    assert {("hidden", True), ("not found", False)} <= graded
+    assert not graded & {("hidden", False), ("not found", True)}
 
 
 def test_no_lower_bound_exceeds_any_claim_and_every_fault_is_caught(results: dict[str, Any]) -> None:
