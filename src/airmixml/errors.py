@@ -21,3 +21,7 @@ class PrivacyError(AirMixError):
 
 class RunFolderError(AirMixError):
     """A run folder cannot be written, is incomplete, or belongs to another scenario."""
+
+
+class PluginError(AirMixError):
+    """There is no encoder, learner, accountant, ... of that name, or the package that brings it is broken."""

@@ -77,20 +77,22 @@ METHODS: Final[dict[str, Method]] = {
     ),
     "federated": Method(
         about="clipped gradients of a linear softmax on the same features, added up over the air every round",
-        run=_late("others.run_federated"),
+        run=_late("baselines.others.run_federated"),
     ),
     "federated-network": Method(
         about="the same with the paper's network on raw samples",
-        run=_late("others.run_federated_network"),
+        run=_late("baselines.others.run_federated_network"),
         left_out=_slow_on_a_cpu,
     ),
     "dp-sgd": Method(
         about="central DP-SGD (Opacus) of that linear softmax; a trusted curator holds all samples",
-        run=_late("others.run_dp_sgd"),
+        run=_late("baselines.others.run_dp_sgd"),
         needs=_needs_opacus,
     ),
-    "local-dp": Method(about="every worker adds its own noise and sends alone", run=_late("others.run_local_dp")),
-    "raw": Method(about="every worker sends its features alone, in the clear", run=_late("others.run_raw")),
+    "local-dp": Method(
+        about="every worker adds its own noise and sends alone", run=_late("baselines.others.run_local_dp")
+    ),
+    "raw": Method(about="every worker sends its features alone, in the clear", run=_late("baselines.others.run_raw")),
 }
 
 

@@ -2,7 +2,7 @@
 
 from airmixml.scenario.presets import preset_names, preset_summary, preset_text
 from airmixml.scenario.scenario import Scenario
-from airmixml.scenario.speed import Speed
+from airmixml.scenario.speed import RunContext, Speed
 from airmixml.scenario.tables import CLOSED_FORM_MODELS, Learner, Mixing, Privacy, Radio, Workers
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Mixing",
     "Privacy",
     "Radio",
+    "RunContext",
     "Scenario",
     "Speed",
     "Workers",

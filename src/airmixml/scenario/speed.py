@@ -1,9 +1,11 @@
-"""Settings that change how fast a run is, never its result (beyond float rounding)."""
+"""What a run is done with: it decides how fast the run is, never its result (beyond float rounding)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from airmixml.progress import Progress, silent
 from airmixml.scenario.rules import Text, Whole, check_fields, key
 
 
@@ -17,3 +19,18 @@ class Speed:
 
     def __post_init__(self) -> None:
         check_fields(self, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """Where and how a command works.
+
+    Attributes:
+        speed: device, block size and threads.
+        data_dir: folder that holds the four MNIST files; None: the cache, which is filled where needed.
+        progress: told how far each stage is.
+    """
+
+    speed: Speed = field(default_factory=Speed)
+    data_dir: Path | None = None
+    progress: Progress = silent
