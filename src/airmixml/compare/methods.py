@@ -25,7 +25,7 @@ def opacus_is_installed() -> bool:
 
 def _late(place: str) -> Callable[[Work], Outcome]:
     """Return a function that is imported when it is first called: a mistake is refused before torch is loaded."""
-    module, _, name = place.partition(".")
+    module, _, name = place.rpartition(".")
 
     def run(work: Work) -> Outcome:
         outcome: Outcome = getattr(import_module(f"airmixml.compare.{module}"), name)(work)
