@@ -38,16 +38,20 @@ class Registry:
 
     @cached_property
     def plugins(self) -> dict[str, EntryPoint]:
-        """Those of other installed packages by name; a name of ours stays ours."""
+        """Those of other installed packages by name."""
         found: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value)):
+            if point.name in self._own:
+                raise PluginError(
+                    f"{self.kind} {shown(point.name)} of {_package(point)}: that name is airmixml's own; uninstall "
+                    "that package or rename its entry point"
+                )
             if point.name in found and found[point.name].value != point.value:
                 raise PluginError(
-                    f"{self.group}: two packages bring the {self.kind} {shown(point.name)} ({found[point.name].value} "
-                    f"and {point.value}); uninstall one of them"
+                    f"{self.kind} {shown(point.name)}: both {_package(found[point.name])} and {_package(point)} bring "
+                    "one of that name; uninstall one of them"
                 )
-            if point.name not in self._own:
-                found[point.name] = point
+            found[point.name] = point
         return found
 
     @property
@@ -75,9 +79,10 @@ class Registry:
             module, _, attribute = place.partition(":")
             return getattr(import_module(module), attribute)
         point = self.plugins[name]
-        package = "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+        package = _package(point)
         try:
             thing = point.load()
+            thing = thing() if isinstance(thing, type) else thing
         except Exception as problem:  # whatever somebody else's module does when it is imported
             raise PluginError(
                 f"{self.kind} {shown(name)} of {package}: cannot be loaded ({type(problem).__name__}: "
@@ -92,20 +97,41 @@ class Registry:
         return thing
 
 
+def _package(point: EntryPoint) -> str:
+    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
 ENCODERS: Final = Registry(
     "encoder",
     "airmixml.encoders",
     "workers.encoder",
-    needs=("about",),
-    own=dict.fromkeys(("scale", "clip", "dct", "projection", "convolution", "gradients"), ""),
+    needs=(
+        *("about", "feature_count", "features", "cost", "after_centring"),
+        *("bounds_norm", "keeps_inputs", "never_negative", "needs_images", "takes_features"),
+    ),
+    own={
+        "scale": "airmixml.workers.encoders.inputs:SCALE",
+        "clip": "airmixml.workers.encoders.inputs:CLIP",
+        "dct": "airmixml.workers.encoders.dct:DCT",
+        "projection": "airmixml.workers.encoders.projection:PROJECTION",
+        "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
+        "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
+    },
 )
 
 DATASETS: Final = Registry(
     "data set",
     "airmixml.datasets",
     "workers.dataset",
-    needs=("about",),
-    own=dict.fromkeys(("iris", "digits", "mnist"), ""),
+    needs=(
+        *("name", "about", "train_samples", "test_samples", "input_dim", "label_dim", "image_shape"),
+        *("lower", "upper", "scaled_mean", "scaled_deviation", "load"),
+    ),
+    own={
+        "iris": "airmixml.data.embedded:IRIS",
+        "digits": "airmixml.data.embedded:DIGITS",
+        "mnist": "airmixml.data.mnist:MNIST",
+    },
 )
 
 ACCOUNTANTS: Final = Registry(

@@ -1,12 +1,20 @@
-"""What a data set is once workers can send it."""
+"""The door for data sets, and what a data set is as it is read and once workers can send it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from airmixml.doors import DATASETS
+from airmixml.progress import Progress
+
+OWN_FILES = (".csv", ".npz")
+"""How the path of a user's own file ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +42,71 @@ class RawData:
     upper: tuple[float, ...] = ()
     test_inputs: NDArray[Any] | None = None
     test_labels: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownDataSet:
+    """A data set with a name: its public facts, written down and never measured at run time, and how to read it.
+
+    The bounds are those of public data. They are no example for your own: bounds taken from private samples depend on
+    what one worker holds, and the privacy guarantee would not cover them.
+
+    Attributes:
+        about: what an input is, in one line.
+        train_samples: samples there are to draw the pool from.
+        test_samples: size of the own test set; 0 where the data set has none and is split at random.
+        input_dim: d_X, numbers in an input.
+        label_dim: d_Y, number of classes.
+        lower: lower bound of each input, or a single one for all.
+        upper: upper bounds, likewise.
+        scaled_mean: root mean square, over the inputs, of their means over the public samples, scaled to [0, 1]; for
+            planning only.
+        scaled_deviation: the same of their standard deviations.
+        load: reads it; takes the folder that the user named for data (or None), and what hears of downloads.
+        image_shape: height and width where an input is an image, else None.
+    """
+
+    name: str
+    about: str
+    train_samples: int
+    test_samples: int
+    input_dim: int
+    label_dim: int
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    scaled_mean: float
+    scaled_deviation: float
+    load: Callable[[Path | None, Progress], RawData]
+    image_shape: tuple[int, int] | None = None
+
+    def raw(
+        self,
+        inputs: NDArray[Any],
+        labels: NDArray[np.int64],
+        class_names: tuple[str, ...],
+        test_inputs: NDArray[Any] | None = None,
+        test_labels: NDArray[np.int64] | None = None,
+    ) -> RawData:
+        """Return what ``load`` read of it, with its name, image shape and bounds."""
+        return RawData(
+            name=self.name,
+            inputs=inputs,
+            labels=labels,
+            class_names=class_names,
+            image_shape=self.image_shape,
+            lower=self.lower,
+            upper=self.upper,
+            test_inputs=test_inputs,
+            test_labels=test_labels,
+        )
+
+
+def known_dataset(name: str) -> KnownDataSet | None:
+    """Return the data set of that name, or None for a user's own file or a name that nobody knows."""
+    if name.lower().endswith(OWN_FILES) or name not in DATASETS:
+        return None
+    known: KnownDataSet = DATASETS.load(name)
+    return known
 
 
 @dataclass(frozen=True, kw_only=True)

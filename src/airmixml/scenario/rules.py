@@ -7,8 +7,9 @@ import numbers
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Protocol
 
+from airmixml.doors import Registry
 from airmixml.errors import ScenarioError
-from airmixml.wording import shown
+from airmixml.wording import nearest, shown
 
 
 class Rule(Protocol):
@@ -92,6 +93,26 @@ class Choice:
         if not isinstance(value, str) or value not in self.options:
             quoted = [f'"{option}"' for option in self.options]
             raise _refuse(name, value, quoted[0] if len(quoted) == 1 else "one of " + ", ".join(quoted))
+        return value
+
+
+@dataclass(frozen=True)
+class Named:
+    """The name of something that a registry holds, ours or another package's."""
+
+    registry: Registry
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """All names; those of other packages are looked up."""
+        return self.registry.names
+
+    def check(self, name: str, value: object) -> str:
+        """Return the value if it is one of the names."""
+        if not isinstance(value, str) or value not in self.registry:
+            near = f'; did you mean "{nearest(value.lower(), self.options)}"?' if isinstance(value, str) else ""
+            quoted = (f'"{option}"' for option in self.options)
+            raise ScenarioError(f"{name} = {shown(value)}: must be one of {', '.join(quoted)}{near}")
         return value
 
 
