@@ -24,10 +24,13 @@ class Registry:
         group: entry-point group through which other packages add to it.
         key: what a user sets to choose one, for messages.
         needs: attributes that every one of them must have.
+        objects: whether they are objects; another package's class then stands for an object of it.
     """
 
-    def __init__(self, kind: str, group: str, key: str, *, needs: tuple[str, ...], own: Mapping[str, str]) -> None:
-        self.kind, self.group, self.key, self.needs = kind, group, key, needs
+    def __init__(
+        self, kind: str, group: str, key: str, *, needs: tuple[str, ...], own: Mapping[str, str], objects: bool = False
+    ) -> None:
+        self.kind, self.group, self.key, self.needs, self.objects = kind, group, key, needs, objects
         self._own = dict(own)
         self._loaded: dict[str, Any] = {}
 
@@ -82,7 +85,8 @@ class Registry:
         package = _package(point)
         try:
             thing = point.load()
-            thing = thing() if isinstance(thing, type) else thing
+            if self.objects and isinstance(thing, type):
+                thing = thing()
         except Exception as problem:  # whatever somebody else's module does when it is imported
             raise PluginError(
                 f"{self.kind} {shown(name)} of {package}: cannot be loaded ({type(problem).__name__}: "
@@ -117,6 +121,7 @@ ENCODERS: Final = Registry(
         "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
         "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
     },
+    objects=True,
 )
 
 DATASETS: Final = Registry(
@@ -132,6 +137,7 @@ DATASETS: Final = Registry(
         "digits": "airmixml.data.embedded:DIGITS",
         "mnist": "airmixml.data.mnist:MNIST",
     },
+    objects=True,
 )
 
 ACCOUNTANTS: Final = Registry(

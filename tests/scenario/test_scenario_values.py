@@ -193,7 +193,7 @@ def test_keys_that_contradict_each_other_are_refused(refused: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "start"),
     [
-        (("workers.features=3",), "workers.features = 3: needs an encoder"),
+        (("workers.features=3",), 'workers.features = 3: must be 0 for workers.encoder = "scale"'),
         (("workers.centre=own",), "workers.centre = 'own': needs an encoder"),
         (("workers.norm=unit",), "workers.norm = 'unit': needs an encoder"),
         (("workers.constant=0.5",), "workers.constant = 0.5: needs an encoder"),

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.wording import joules
-from airmixml.workers import encoder_of, sends_inputs_unchanged
+from airmixml.workers import sends_inputs_unchanged
 
 Rows = list[tuple[str, str]]
 
@@ -62,9 +62,10 @@ def _what_is_sent(scenario: Scenario) -> Rows:
         return []
     centre = "" if workers.centre == "none" else f", centre {workers.centre}"
     rounded = f", {workers.bits} bits a symbol" if workers.bits else ""
-    norm = f", norm {workers.clip_norm:g}" if encoder_of(workers).bounds_norm else ""
-    said = f"{workers.sends} of {workers.encoder}{centre}{norm}, labels x {workers.label_weight:g}{rounded}"
-    return [("sent", said)]
+    said = (
+        f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}, labels x {workers.label_weight:g}"
+    )
+    return [("sent", said + rounded)]
 
 
 def _who_sends(scenario: Scenario) -> str:
