@@ -65,6 +65,11 @@ class Registry:
     def __contains__(self, name: object) -> bool:
         return name in self._own or name in self.plugins
 
+    def look_again(self) -> None:
+        """Forget what other packages bring: some may have been installed since."""
+        vars(self).pop("plugins", None)
+        self._loaded.clear()
+
     def load(self, name: str) -> Any:
         """Return the thing of that name, or raise an error that names the nearest one."""
         if name not in self._loaded:
