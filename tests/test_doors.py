@@ -217,7 +217,7 @@ def airmix(folders: list[Path], *arguments: str, cwd: Path) -> Any:
 
 def test_the_example_is_listed_and_accounted_for(tmp_path: Path) -> None:
     """Its metadata written by hand, so that it need not be built; without torch, so that it is quick."""
-    write_package(tmp_path / "a", "example", "thermometer = airmixml_example.encoder:THERMOMETER")
+    write_package(tmp_path / "a", "example", "thermometer = airmixml_example.encoder:Thermometer")
     write_package(tmp_path / "b", "sets", "wine = airmixml_example.dataset:WINE", group="airmixml.datasets")
     folders = [EXAMPLE, tmp_path / "a", tmp_path / "b"]
     wine = airmix(folders, "data", "list", cwd=tmp_path)["data_sets"][-1]

@@ -29,11 +29,8 @@ class Thermometer(Encoder):
     ) -> NDArray[np.float32]:
         """Return the levels of inputs in [0, 1]; samples x features."""
         levels = LEVELS * unit_inputs[:, :, None] - np.arange(LEVELS, dtype=np.float32)
-        return np.clip(levels, 0.0, 1.0).reshape(len(unit_inputs), -1)
+        return np.asarray(np.clip(levels, 0.0, 1.0), dtype=np.float32).reshape(len(unit_inputs), -1)
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """One product and one difference for each number."""
         return FeatureCost(multiply_accumulates=2 * LEVELS * input_dim)
-
-
-THERMOMETER = Thermometer()
