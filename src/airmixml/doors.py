@@ -6,7 +6,7 @@ group of the kind. Names are known without importing anything; a thing is import
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -64,6 +64,12 @@ class Registry:
 
     def __contains__(self, name: object) -> bool:
         return name in self._own or name in self.plugins
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
     def look_again(self) -> None:
         """Forget what other packages bring: some may have been installed since."""

@@ -12,7 +12,7 @@ from airmixml.progress import Progress
 def load_wine(data_dir: Path | None, progress: Progress) -> RawData:
     """Return the wines; a data set with files would look for them in ``data_dir``."""
     bunch = datasets.load_wine()
-    return WINE.raw(
+    return RawData(
         inputs=np.asarray(bunch.data),
         labels=np.asarray(bunch.target, dtype=np.int64),
         class_names=tuple(str(name) for name in bunch.target_names),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.doors import DATASETS
+from airmixml.errors import PluginError
 from airmixml.progress import Progress
+from airmixml.wording import shown
 
 OWN_FILES = (".csv", ".npz")
 """How the path of a user's own file ends."""
@@ -22,10 +24,10 @@ class RawData:
     """Samples as their source has them: inputs in their own units, labels already as class numbers.
 
     Attributes:
-        name: what messages call the data set.
         inputs: samples x features, of any real type.
         labels: samples, each 0 .. classes - 1.
         class_names: one per class, in the order of the label numbers.
+        name: what messages call the data set.
         image_shape: height and width where an input is an image, else None.
         lower: public lower bound of each feature, or a single one for all; empty where none is known.
         upper: public upper bounds, likewise.
@@ -33,10 +35,10 @@ class RawData:
         test_labels: labels of the source's own test set, where it has one.
     """
 
-    name: str
     inputs: NDArray[Any]
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
+    name: str = ""
     image_shape: tuple[int, int] | None = None
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
@@ -62,7 +64,7 @@ class KnownDataSet:
         scaled_mean: root mean square, over the inputs, of their means over the public samples, scaled to [0, 1]; for
             planning only.
         scaled_deviation: the same of their standard deviations.
-        load: reads it; takes the folder that the user named for data (or None), and what hears of downloads.
+        load: reads the samples; takes the folder that the user named for data (or None) and what hears of downloads.
         image_shape: height and width where an input is an image, else None.
     """
 
@@ -79,26 +81,16 @@ class KnownDataSet:
     load: Callable[[Path | None, Progress], RawData]
     image_shape: tuple[int, int] | None = None
 
-    def raw(
-        self,
-        inputs: NDArray[Any],
-        labels: NDArray[np.int64],
-        class_names: tuple[str, ...],
-        test_inputs: NDArray[Any] | None = None,
-        test_labels: NDArray[np.int64] | None = None,
-    ) -> RawData:
-        """Return what ``load`` read of it, with its name, image shape and bounds."""
-        return RawData(
-            name=self.name,
-            inputs=inputs,
-            labels=labels,
-            class_names=class_names,
-            image_shape=self.image_shape,
-            lower=self.lower,
-            upper=self.upper,
-            test_inputs=test_inputs,
-            test_labels=test_labels,
-        )
+    def read(self, data_dir: Path | None, progress: Progress) -> RawData:
+        """Return its samples with the facts above, or refuse samples that contradict them."""
+        raw = self.load(data_dir, progress)
+        found = (raw.inputs.shape[1], len(raw.class_names))
+        if found != (self.input_dim, self.label_dim):
+            raise PluginError(
+                f"data set {shown(self.name)}: gives {found[0]} inputs and {found[1]} classes, but declares "
+                f"{self.input_dim} and {self.label_dim}; correct that data set"
+            )
+        return replace(raw, name=self.name, image_shape=self.image_shape, lower=self.lower, upper=self.upper)
 
 
 def known_dataset(name: str) -> KnownDataSet | None:

@@ -19,18 +19,18 @@ def load_iris(_data_dir: Path | None = None, _progress: Progress = silent) -> Ra
     # Imported here: scikit-learn takes a second to import, and most commands never need it.
     from sklearn import datasets
 
-    return _raw(IRIS, datasets.load_iris())
+    return _raw(datasets.load_iris())
 
 
 def load_digits(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
     """Return the 1797 digits of 8x8 pixels."""
     from sklearn import datasets
 
-    return _raw(DIGITS, datasets.load_digits())
+    return _raw(datasets.load_digits())
 
 
-def _raw(known: KnownDataSet, bunch: Any) -> RawData:
-    return known.raw(
+def _raw(bunch: Any) -> RawData:
+    return RawData(
         inputs=np.asarray(bunch.data, dtype=np.float64),
         labels=np.asarray(bunch.target, dtype=np.int64),
         class_names=tuple(str(name) for name in bunch.target_names),

@@ -151,7 +151,7 @@ def load_mnist(data_dir: Path | None = None, progress: Progress = silent) -> Raw
         obtained = fetch_mnist(mnist_cache_folder(), replace_broken=True, progress=progress)
     arrays = [parse_idx(entry.content, entry.file.shape, str(entry.path)) for entry in obtained]
     train_images, train_labels, test_images, test_labels = arrays
-    return MNIST.raw(
+    return RawData(
         inputs=train_images.reshape(len(train_images), MNIST.input_dim),
         labels=train_labels.astype(np.int64),
         class_names=tuple(str(digit) for digit in range(MNIST.label_dim)),

@@ -23,18 +23,17 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target, simulate
 from airmixml.radio.mixtures import Mixtures, Transmission
-from airmixml.runs.checkpoint import CHECKPOINT, FileCheckpoint
-from airmixml.runs.ledger_picture import draw_ledger
-from airmixml.runs.model_file import save_model
-from airmixml.runs.pictures import draw_run
-from airmixml.runs.seeds import summarise_seeds
 from airmixml.scenario import CLOSED_FORM_MODELS, Scenario, Speed
-from airmixml.storage.files import write_arrays, write_text, writing_to
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, load_metrics
 from airmixml.streams import Streams
+from airmixml.runs.checkpoint import CHECKPOINT, FileCheckpoint
+from airmixml.runs.pictures import draw_run
+from airmixml.storage.files import write_arrays, write_text, writing_to
+from airmixml.runs.model_file import save_model
+from airmixml.runs.ledger_picture import draw_ledger
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, load_metrics
+from airmixml.runs.seeds import summarise_seeds
 from airmixml.version import __version__
 from airmixml.workers import load_dataset, worker_cost
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Means:

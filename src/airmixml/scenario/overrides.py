@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Items, Named, Text, rule_of
+from airmixml.scenario.rules import Choice, Items, Text, rule_of
 from airmixml.scenario.tables import TABLES
 from airmixml.scenario.toml import all_keys, unknown_key
 from airmixml.wording import shown_name
@@ -46,7 +46,7 @@ def _parse(name: str, text: str) -> Any:
 
 def _parse_one(rule: object, text: str) -> Any:
     value = _toml_or_word(text)
-    return text if isinstance(rule, (Text, Choice, Named)) and not isinstance(value, str) else value
+    return text if isinstance(rule, (Text, Choice)) and not isinstance(value, str) else value
 
 
 def _toml_or_word(text: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Items, Named, Real, Text, Whole, check_fields, key
+from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
 CLOSED_FORM_MODELS = ("ridge", "lda")
 
@@ -37,7 +37,7 @@ class Workers:
     )
     encoder: str = key(
         "scale",
-        Named(ENCODERS),
+        Choice(ENCODERS),
         "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing more, clip its norm, or features",
     )
     features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
@@ -164,12 +164,12 @@ class Privacy:
     delta: float = key(0.01, Real(low=1e-300, high=1, open_high=True), "target delta")
     adversary: str = key(
         "release",
-        Named(ADVERSARIES),
+        Choice(ADVERSARIES),
         "from whom: who gets the mixtures but no schedule, the server itself, or a receiver near the workers",
     )
     accountant: str = key(
         "paper-loose",
-        Named(ACCOUNTANTS),
+        Choice(ACCOUNTANTS),
         "the bound: Corollary 1 / Proposition 2, Proposition 1, dp-accounting's two, or exact for the server",
     )
     adjacency: str = key(
@@ -197,7 +197,7 @@ class Learner:
 
     model: str = key(
         "mlp",
-        Named(LEARNERS),
+        Choice(LEARNERS),
         "mlp: dense layers; cnn: convolutions, then dense layers; ridge, lda: linear, solved from streamed moments",
     )
     hidden_units: tuple[int, ...] = key(

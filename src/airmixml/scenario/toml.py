@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Named
+from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES
 from airmixml.wording import nearest, shown, shown_name
 
@@ -109,7 +109,7 @@ def _table_lines(table: Any, names: Iterable[str], comments: bool) -> Iterable[s
 def _meaning(entry: Field[Any]) -> str:
     doc: str = entry.metadata.get("doc", "")
     rule = entry.metadata.get("rule")
-    return f"{doc} ({' | '.join(rule.options)})" if isinstance(rule, (Choice, Named)) and len(rule.options) > 1 else doc
+    return f"{doc} ({' | '.join(rule.options)})" if isinstance(rule, Choice) and len(rule.options) > 1 else doc
 
 
 def _toml_value(value: object) -> str:

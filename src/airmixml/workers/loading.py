@@ -14,7 +14,7 @@ from airmixml.data.dataset import DataSet, RawData, known_dataset
 from airmixml.data.npz_file import load_npz
 from airmixml.data.scaling import declare_bounds, scale_to_unit
 from airmixml.doors import DATASETS
-from airmixml.errors import PluginError, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
@@ -65,14 +65,7 @@ def load_dataset(
 def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> RawData:
     known = known_dataset(workers.dataset)
     if known is not None:
-        raw: RawData = known.load(data_dir, progress)
-        found = (raw.inputs.shape[1], len(raw.class_names))
-        if found != (known.input_dim, known.label_dim):
-            raise PluginError(
-                f"data set {shown(workers.dataset)}: gives {found[0]} inputs and {found[1]} classes, but declares "
-                f"{known.input_dim} and {known.label_dim}; correct that data set"
-            )
-        return raw
+        return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
     if path.suffix.lower() == ".csv":
         return load_csv(path, feature_columns=workers.feature_columns, label_column=workers.label_column)
