@@ -21,7 +21,7 @@ from airmixml.radio import simulate
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Streams
 from airmixml.wording import shown
-from airmixml.workers import Population, encode, finish_encoding, keeps_pixels, place_workers, sends_inputs_unchanged
+from airmixml.workers import Population, encode, finish_encoding, keeps_pixels, place_workers
 
 
 class ReceivedMixtures(NamedTuple):
@@ -241,11 +241,10 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[most_likely])
 
     def _scenario(self, samples: int, seed: int) -> Scenario:
-        workers = self._workers(samples)
         return Scenario(
             name="AirMixClassifier",
             seed=seed,
-            workers=workers,
+            workers=self._workers(samples),
             radio=Radio(
                 slots=self.slots,
                 max_participations=self.max_participations,
@@ -269,7 +268,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
                 adversary=self.adversary,
                 accountant=self.accountant,
                 adjacency=self.adjacency,
-                sensitivity=self.sensitivity or ("paper" if sends_inputs_unchanged(workers) else "encoder"),
+                sensitivity=self.sensitivity or ("paper" if self._encoder() == "scale" else "encoder"),
             ),
             learner=Learner(
                 model=self.model,
