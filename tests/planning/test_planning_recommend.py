@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario
-from airmixml.data.catalogue import DIGITS
+from airmixml.data.embedded import DIGITS
 from airmixml.edge import learn_from_stream
 from airmixml.planning.designs import Spending, SpendingBench
 from airmixml.planning.pictures import draw_plan

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers import Signal, declared_bounds, finish_encoding
+from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 
 if TYPE_CHECKING:
     from airmixml.radio.senders import Sender
@@ -123,8 +123,8 @@ def sent_of(sender: Sender, samples: int) -> NDArray[np.float64]:
 
 
 def _bounded(workers: Workers, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
-    """Return features as the encoder's last step leaves them: ``scale`` bounds nothing."""
-    return (features, 0) if workers.encoder == "scale" else finish_encoding(workers, features)
+    """Return features as the encoder's last step leaves them."""
+    return finish_encoding(workers, features) if encoder_of(workers).bounds_norm else (features, 0)
 
 
 def _long_enough(directions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,14 +134,15 @@ def _long_enough(directions: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _stays_in_cube(workers: Workers) -> bool:
     """Whether inputs lie in [0, 1]^d and only norms above ``clip_norm`` are shortened."""
-    if workers.encoder == "clip":
+    encoder = encoder_of(workers)
+    if encoder.bounds_norm and encoder.keeps_inputs:
         return workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
-    return workers.encoder == "scale"
+    return not encoder.bounds_norm
 
 
 def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:
     """Return corners of the cube: as many ones as the norm allows, ones elsewhere, and ones elsewhere still."""
-    most = float(features) if workers.encoder == "scale" else workers.clip_norm**2
+    most = workers.clip_norm**2 if encoder_of(workers).bounds_norm else float(features)
     ones = min(features, max(1, math.ceil(most)))
     corners = np.zeros((3, features), dtype=np.float32)
     corners[0, :ones] = 1.0

@@ -173,7 +173,7 @@ def _with_flags(message: str) -> str:
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
     """Return d_X as it leaves the encoder and d_Y: given, known of the data set, or counted in the user's file."""
-    from airmixml.data.catalogue import CATALOGUE
+    from airmixml.data import known_dataset
     from airmixml.workers import encoded_dim
 
     if (input_dim is None) != (label_dim is None):
@@ -183,7 +183,7 @@ def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | 
             if not low <= value <= 10**9:
                 raise ScenarioError(f"{name} = {value}: must be a whole number of at least {low} and at most 10^9")
         return encoded_dim(scenario.workers, input_dim), label_dim
-    known = CATALOGUE.get(scenario.workers.dataset)
+    known = known_dataset(scenario.workers.dataset)
     if known is not None:
         return encoded_dim(scenario.workers, known.input_dim), known.label_dim
     from airmixml.streams import Streams

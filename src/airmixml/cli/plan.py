@@ -19,6 +19,7 @@ from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.wording import joules
+from airmixml.workers import encoder_of
 
 if TYPE_CHECKING:
     from airmixml.planning.alternatives import InputMoments
@@ -88,13 +89,13 @@ def _command(file: Path | None, preset: str | None, assignments: list[str]) -> s
 
 
 def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> InputMoments:
-    from airmixml.data.catalogue import CATALOGUE
+    from airmixml.data import known_dataset
     from airmixml.planning.alternatives import InputMoments
 
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
         if value is not None and not 0.0 < value <= 1.0:
             raise ScenarioError(f"{name} = {value:g}: must be above 0 and at most 1, for inputs scaled to [0, 1]")
-    known = CATALOGUE.get(scenario.workers.dataset)
+    known = known_dataset(scenario.workers.dataset)
     assumed = (0.5, 0.29) if known is None else (known.scaled_mean, known.scaled_deviation)
     return InputMoments(
         mean=assumed[0] if mean is None else mean, deviation=assumed[1] if deviation is None else deviation
@@ -107,7 +108,8 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     console.print(escape(plan.verdict))
     if scenario.mixing.power != "dp":
         console.print(f'planned as mixing.power = "dp"; the scenario itself says "{scenario.mixing.power}"')
-    if scenario.workers.encoder == "clip" and scenario.privacy.sensitivity != "encoder":
+    encoder = encoder_of(scenario.workers)
+    if encoder.bounds_norm and scenario.privacy.sensitivity != "encoder":
         console.print("clipping allows no more power here: set privacy.sensitivity = encoder to count it")
     if plan.power_dbm is None:
         return
@@ -125,7 +127,7 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         ("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot)"),
         ("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"),
     ]
-    if scenario.workers.encoder not in ("scale", "clip") or scenario.workers.sends == "moments":
+    if not encoder.keeps_inputs or scenario.workers.sends == "moments":
         rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they tell of mixed samples in [0, 1]
     for name, value in rows:
         table.add_row(name, value)

@@ -20,7 +20,7 @@ from airmixml.radio.scheduling import draw_schedule
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts, ratio_to_db
-from airmixml.workers import Signal
+from airmixml.workers import Signal, encoder_of
 
 _SAMPLE_SLOTS: Final = 256
 # Enough for a median, and fewer slots where many workers send in each.
@@ -40,9 +40,10 @@ class InputMoments:
 
     def encoded(self, workers: Workers, input_dim: int) -> InputMoments:
         """Return about what the encoder leaves of them; features and centred inputs count as centred, of full norm."""
-        if workers.encoder == "scale":
+        encoder = encoder_of(workers)
+        if not encoder.bounds_norm:
             return self
-        if workers.encoder == "clip" and workers.centre == "none" and workers.norm == "clip":
+        if encoder.keeps_inputs and workers.centre == "none" and workers.norm == "clip":
             return self.clipped(workers.clip_norm, input_dim)
         return InputMoments(mean=0.0, deviation=workers.clip_norm / math.sqrt(input_dim))
 

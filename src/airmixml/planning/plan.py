@@ -40,6 +40,7 @@ from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
+from airmixml.workers import encoder_of
 
 _REHEARSED_CHAPTERS: Final = 16
 
@@ -161,7 +162,7 @@ def make_plan(
 
 def _squared_norm(scenario: Scenario, input_dim: int, moments: InputMoments) -> float:
     """Return what is assumed of ||x||^2 of an encoded input: the bound, or what differs between scaled samples."""
-    if scenario.workers.encoder == "scale":
+    if not encoder_of(scenario.workers).bounds_norm:
         return input_dim * moments.deviation**2
     return scenario.workers.clip_norm**2
 
