@@ -15,7 +15,7 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.attacks.attack_cases import attack
     from airmixml.attacks.cases import Case, choose_parts, read_cases
-    from airmixml.attacks.findings import Findings, PlainFindings
+    from airmixml.attacks.findings import PlainFindings
     from airmixml.attacks.listener import attack_as_eavesdropper, attack_released
     from airmixml.attacks.recognition import recognise
     from airmixml.attacks.reconstruction import reconstruct
@@ -27,7 +27,6 @@ __all__ = [
     "Attack",
     "AttackResult",
     "Case",
-    "Findings",
     "Outcome",
     "PlainFindings",
     "Target",
@@ -46,7 +45,7 @@ __getattr__ = import_late(
     {
         "airmixml.attacks.attack_cases": ("attack",),
         "airmixml.attacks.cases": ("Case", "choose_parts", "read_cases"),
-        "airmixml.attacks.findings": ("Findings", "PlainFindings"),
+        "airmixml.attacks.findings": ("PlainFindings",),
         "airmixml.attacks.listener": ("attack_as_eavesdropper", "attack_released"),
         "airmixml.attacks.recognition": ("recognise",),
         "airmixml.attacks.reconstruction": ("reconstruct",),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.cases import Case, choose_parts
-from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
+from airmixml.attacks.claimed_epsilons import least_epsilons
 from airmixml.attacks.parts import Part, PartStore
 from airmixml.attacks.pictures import draw_attack
 from airmixml.attacks.public_knowledge import Reader
@@ -165,14 +165,14 @@ def _run(attack: Attack, target: Target) -> Part:
 
 def _claimed(
     store: PartStore, number: int, scenario: Scenario, dataset: DataSet, attacks: Mapping[str, Attack]
-) -> LeastEpsilons:
+) -> dict[str, float | None]:
     """Return what is claimed of one case, from the store where it is there."""
     known = store.load(number, _CLAIMS)
     if known is not None:
-        return LeastEpsilons.from_dict(known.figures)
+        return known.figures
     adversaries = dict.fromkeys((*_ADVERSARIES, *(each.adversary for each in attacks.values())))
     claimed = least_epsilons(scenario, dataset, adversaries)
-    store.save(number, _CLAIMS, Part(figures=claimed.to_dict(), arrays={}))
+    store.save(number, _CLAIMS, Part(figures=claimed, arrays={}))
     return claimed
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
@@ -62,33 +62,11 @@ def sharpest_of(claims: Iterable[Claim]) -> Claim | None:
     return min(stated, key=lambda claim: claim.epsilon or 0.0, default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeastEpsilons:
-    """The least epsilon that is claimed against each adversary, for the schedule that was drawn.
+def least_epsilons(scenario: Scenario, dataset: DataSet, adversaries: Iterable[str]) -> dict[str, float | None]:
+    """Return the least epsilon that the exact accountants certify against each adversary; None for none.
 
-    Attributes:
-        delta: of the slots.
-        adjacency: which neighbours.
-        against: by adversary; None where nothing is claimed.
+    It is for the schedule that was drawn, and together with the slot that estimates a mean.
     """
-
-    delta: float
-    adjacency: str
-    against: dict[str, float | None]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"delta": self.delta, "adjacency": self.adjacency, **self.against}
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Self:
-        """Return what ``to_dict`` was called on."""
-        against = {name: value for name, value in content.items() if name not in ("delta", "adjacency")}
-        return cls(delta=content["delta"], adjacency=content["adjacency"], against=against)
-
-
-def least_epsilons(scenario: Scenario, dataset: DataSet, adversaries: Iterable[str]) -> LeastEpsilons:
-    """Return the least epsilon that the exact accountants certify, together with the slot that estimates a mean."""
     tally = rehearse(scenario, encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim)
     adjacency, delta = scenario.privacy.adjacency, slots_target(scenario)[1]
     against: dict[str, float | None] = {}
@@ -101,4 +79,4 @@ def least_epsilons(scenario: Scenario, dataset: DataSet, adversaries: Iterable[s
             with suppress(PrivacyError):  # what an eavesdropper learns of that slot is not accounted for
                 mean = 0.0 if tally.centring is None else tally.centring.epsilon(name, adjacency)
                 against[name] = least.epsilon + mean
-    return LeastEpsilons(delta=delta, adjacency=adjacency, against=against)
+    return against

@@ -5,9 +5,9 @@ Every kind of findings has its own figures; tables, verdicts and pictures ask al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Protocol, Self
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, Final, Self, get_args, get_type_hints
 
 GRADES: Final = ("hidden", "not found", "leaks", "exposed")
 LARGEST_EPSILON_THAT_HIDES: Final = 10.0
@@ -17,54 +17,71 @@ EXPOSED: Final = 0.5
 NONE: Final = "–"
 
 
-class Findings(Protocol):
-    """Figures of one attack on one setting."""
+@dataclass(frozen=True, kw_only=True)
+class Findings(ABC):
+    """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses."""
 
     @property
+    @abstractmethod
     def level(self) -> str:
         """How much was found: "exposed", "leaks", or empty for nothing beyond chance."""
 
     @property
+    @abstractmethod
     def strength(self) -> tuple[float, ...]:
         """Larger for the better of two attacks of this kind."""
 
-    @property
+    @abstractmethod
     def cells(self) -> dict[str, str]:
-        """Columns of the table and their texts."""
+        """Return the columns of the table and their texts."""
 
-    @property
+    @abstractmethod
     def caption(self) -> str:
-        """What was found, in a few words below a picture."""
+        """Return what was found, in a few words below a picture."""
 
+    @abstractmethod
     def learned(self) -> list[str]:
         """Return what the adversary does, such as "reads 7 of 10 samples"; asked only where something was found."""
 
     def nothing(self) -> str:
-        """Return what the adversary does where a small epsilon hides everybody."""
+        """Return what to say of the adversary where a small epsilon hides everybody."""
+        return "cannot identify any sample"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values for JSON."""
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> Self:
         """Return the findings that ``to_dict`` was called on."""
+        found: Self = _read(cls, figures)
+        return found
+
+
+def _read(kind: Any, value: Any) -> Any:
+    """Return what JSON holds of a value of that type: a dataclass, a tuple, or a plain value."""
+    for each in get_args(kind) or (kind,):
+        if is_dataclass(each) and isinstance(each, type) and isinstance(value, dict):
+            hints = get_type_hints(each)
+            return each(**{name: _read(hints[name], inner) for name, inner in value.items()})
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainFindings:
+class PlainFindings(Findings):
     """Findings of an attack that needs no class of its own.
 
     Attributes:
         share: part of what guessing leaves open that was learned: 0 is guessing, 1 is everything.
         words: what the adversary does, such as "names the class of 30 of 40 workers".
-        cells: columns of the attack's table and their texts.
+        columns: texts of the attack's table, by column.
         figures: numbers for JSON and CSV.
     """
 
     share: float
     words: str
-    cells: dict[str, str]
-    figures: Mapping[str, float] = field(default_factory=dict)
+    columns: dict[str, str]
+    figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def level(self) -> str:
@@ -76,27 +93,17 @@ class PlainFindings:
         """The share."""
         return (self.share,)
 
-    @property
+    def cells(self) -> dict[str, str]:
+        """Return the columns."""
+        return self.columns
+
     def caption(self) -> str:
-        """The words."""
+        """Return the words."""
         return self.words
 
     def learned(self) -> list[str]:
         """Return the words."""
         return [self.words]
-
-    def nothing(self) -> str:
-        """Return that nobody is found."""
-        return "cannot identify any sample"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all four."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Return the findings that ``to_dict`` was called on."""
-        return cls(**figures)
 
 
 def level_of(share: float, *, anybody: bool = False) -> str:

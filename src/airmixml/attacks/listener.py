@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.attacks.image_quality import fitted_psnr_db, judge_recovery
-from airmixml.attacks.label_inference import PropertyInference, infer_labels, infer_shares, tell_populations_apart
+from airmixml.attacks.label_inference import infer_labels, infer_shares, tell_populations_apart
 from airmixml.attacks.linkage import correlations, link_candidates
 from airmixml.attacks.listener_findings import (
     ClassShares,
@@ -222,15 +222,15 @@ def _shares(received: _Received, true_labels: NDArray[np.int64]) -> ClassShares 
     classes = received.labels.shape[1]
     true_shares = np.bincount(true_labels, minlength=classes) / len(true_labels)
     try:
-        found: PropertyInference = infer_shares(
+        found = infer_shares(
             received.labels, true_shares, slot_weights=received.slot_weights, known_scale=received.known_scale
         )
     except ScenarioError:
         return None
     return ClassShares(
-        shares=found.shares.tolist(),
-        standard_errors=found.standard_errors.tolist(),
-        true_shares=found.true_shares.tolist(),
+        shares=tuple(found.shares.tolist()),
+        standard_errors=tuple(found.standard_errors.tolist()),
+        true_shares=tuple(found.true_shares.tolist()),
         distance=found.distance,
         prior_distance=found.prior_distance,
         told_from_equal=tell_populations_apart(found, np.full(classes, 1.0 / classes), true_shares),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Self
+from dataclasses import dataclass
+from typing import Any, Final
 
 from scipy.stats import binom
 
-from airmixml.attacks.findings import EXPOSED, LEAK, NONE
+from airmixml.attacks.findings import EXPOSED, LEAK, NONE, Findings
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference, PopulationTest
 from airmixml.attacks.linkage import Linkage
@@ -51,9 +51,9 @@ class Unmixing(Recovery):
 class ClassShares:
     """Classes of the whole population: ``PropertyInference``, and how surely they are told from equal shares."""
 
-    shares: list[float]
-    standard_errors: list[float]
-    true_shares: list[float]
+    shares: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    true_shares: tuple[float, ...]
     distance: float
     prior_distance: float
     told_from_equal: PopulationTest
@@ -70,7 +70,7 @@ def by_chance(identified: int, trials: int, held_samples: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListenerFindings:
+class ListenerFindings(Findings):
     """What was found without a schedule, in figures.
 
     Attributes:
@@ -123,9 +123,8 @@ class ListenerFindings:
         named = linkage.reidentified_p_value < _NAMED_BY_CHANCE
         return linkage.reidentified - linkage.reidentified_chance if named else 0.0
 
-    @property
     def cells(self) -> dict[str, str]:
-        """Membership, workers named, and the error of the class shares."""
+        """Return membership, workers named, and the error of the class shares."""
         clearest, unmixing, beside = self.clearest_slots, self.unmixing, self.beside
         return {
             "AUC": f"{self.linkage.auc:.2f}",
@@ -136,9 +135,8 @@ class ListenerFindings:
             "classes": NONE if self.shares is None else f"{100 * self.shares.distance:.1f} %",
         }
 
-    @property
     def caption(self) -> str:
-        """How many workers are named."""
+        """Return how many workers are named."""
         clearest, beside = self.clearest_slots, self.beside
         nearby = f", neighbour {beside.identified} of {beside.looked_at}" if beside and beside.looked_at else ""
         return f"names {clearest.identified} of {clearest.looked_at} workers{nearby}"
@@ -156,29 +154,9 @@ class ListenerFindings:
             told.append(f"detects that {100 * self.linkage.hit_rate:.0f} % of the samples took part")
         return told or [f"names the sample in {100 * self.linkage.reidentified:.0f} % of the slots"]
 
-    def nothing(self) -> str:
-        """Return that nobody is found."""
-        return "cannot identify any sample"
-
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values for JSON."""
-        figures = asdict(self)
+        figures = super().to_dict()
         if self.beside_worker is None:
             del figures["beside_worker"]
         return figures
-
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Return the findings that ``to_dict`` was called on."""
-        labels, shares, beside, shape = (figures[name] for name in ("slot_labels", "shares", "beside", "image_shape"))
-        inner = {
-            "linkage": Linkage(**figures["linkage"]),
-            "unmixing": Unmixing(**figures["unmixing"]),
-            "slot_labels": None if labels is None else LabelInference(**labels),
-            "shares": shares
-            and ClassShares(**{**shares, "told_from_equal": PopulationTest(**shares["told_from_equal"])}),
-            "clearest_slots": ClearestSlots(**figures["clearest_slots"]),
-            "beside": None if beside is None else Identified(**beside),
-            "image_shape": None if shape is None else tuple(shape),
-        }
-        return cls(**{**figures, **inner})

@@ -125,10 +125,10 @@ def _listeners(case: CaseResult) -> tuple[_Cell | None, _Cell | None]:
 
 def _cell(case: CaseResult, found: Found, most: int) -> _Cell:
     """Return examples of what was found, with the claimed epsilon and what was found in words."""
-    group, claimed = case.group_of(found.attack), epsilon_text(case.claimed.against[found.adversary])
+    group, claimed = case.group_of(found.attack), epsilon_text(case.claimed[found.adversary])
     server = isinstance(found.findings, ServerFindings)
     sums = "" if server or case.scenario.workers.sends != "moments" else "class sums · "
-    told = f"{found.attack} {found.findings.caption}" if server else found.findings.caption
+    told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
     return _Cell(
         samples=found.arrays["examples"][:most],
         truth=found.arrays["originals"][:most],

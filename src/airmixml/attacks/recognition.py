@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from airmixml.attacks.findings import LEAK, NONE, level_of
+from airmixml.attacks.findings import LEAK, NONE, Findings, level_of
 from airmixml.attacks.image_quality import peak_signal_to_noise_db, structural_similarity
 from airmixml.attacks.label_inference import LabelInference, infer_labels
 from airmixml.attacks.public_knowledge import Decoder, Reader
@@ -37,7 +37,7 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerFindings:
+class ServerFindings(Findings):
     """What a reconstruction shows of the workers, over all of them.
 
     Attributes:
@@ -105,9 +105,8 @@ class ServerFindings:
     def _copies(self) -> float:
         return self.copied_share if self.copied_p_value < _CHANCE_ALONE else 0.0
 
-    @property
     def cells(self) -> dict[str, str]:
-        """PSNR and SSIM of the median worker, and shares of the workers."""
+        """Return PSNR and SSIM of the median worker, and shares of the workers."""
         return {
             "PSNR": f"{self.psnr_db.median:.1f} dB",
             "SSIM": NONE if self.ssim is None else f"{self.ssim.median:.2f}",
@@ -116,9 +115,8 @@ class ServerFindings:
             "label": f"{100 * self.labels.accuracy:.1f} %",
         }
 
-    @property
     def caption(self) -> str:
-        """What was read, and how like the originals it is."""
+        """Return what was read, and how like the originals it is."""
         ssim = "" if self.ssim is None else f", SSIM {self.ssim.median:.2f}"
         return (
             f"reads {100 * self.recognised_share:.0f} % (guessing {100 * self.guessing:.0f} %), "
@@ -146,41 +144,6 @@ class ServerFindings:
         reads, guessing = self._rates
         return f"reads samples no better than by guessing ({reads} right; {guessing})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Return the findings that ``to_dict`` was called on."""
-        ssim, shape = figures["ssim"], figures["image_shape"]
-        inner = {
-            "psnr_db": Spread(**figures["psnr_db"]),
-            "ssim": None if ssim is None else Spread(**ssim),
-            "labels": LabelInference(**figures["labels"]),
-            "image_shape": None if shape is None else tuple(shape),
-        }
-        return cls(**{**figures, **inner})
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Recognition:
-    """What a reconstruction shows of each worker.
-
-    Attributes:
-        samples: what was recovered, decoded; workers x inputs.
-        psnr_db: likeness to the original; shape workers.
-        ssim: the same for images, else None; shape workers.
-        recognised: whether the reader reads the right class; shape workers.
-        findings: all of that in figures.
-    """
-
-    samples: NDArray[np.float32]
-    psnr_db: NDArray[np.float64]
-    ssim: NDArray[np.float64] | None
-    recognised: NDArray[np.bool_]
-    findings: ServerFindings
-
 
 def recognise(
     reconstruction: Reconstruction,
@@ -188,8 +151,11 @@ def recognise(
     held_index: NDArray[np.int64],
     decoder: Decoder,
     reader: Reader,
-) -> Recognition:
+) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
     """Compare what was recovered with what the workers hold.
+
+    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, whether the class was
+    ``recognised``, and ``ssim`` of images.
 
     Args:
         reconstruction: of all workers.
@@ -228,7 +194,8 @@ def recognise(
         iterations=reconstruction.iterations,
         solver_seconds=reconstruction.seconds,
     )
-    return Recognition(samples=samples, psnr_db=psnr_db, ssim=ssim, recognised=recognised, findings=findings)
+    by_worker: dict[str, NDArray[Any]] = {"samples": samples, "psnr_db": psnr_db, "recognised": recognised}
+    return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim}
 
 
 def guessing_rate(labels: NDArray[np.int64]) -> float:

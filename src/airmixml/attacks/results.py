@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from airmixml.attacks.claimed_epsilons import LeastEpsilons
 from airmixml.attacks.findings import GRADES, Findings, grade_of
 from airmixml.attacks.recognition import ServerFindings
+from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario
 
 LISTENERS: Final = ("release", "eavesdropper")
@@ -90,14 +90,14 @@ class CaseResult:
     Attributes:
         label: what tables and pictures call it.
         scenario: what was attacked.
-        claimed: least epsilons against each adversary.
+        claimed: least epsilon against each adversary; None for no claim.
         found: by each attack, by its name.
         left_out: attacks that do not fit, and why.
     """
 
     label: str
     scenario: Scenario
-    claimed: LeastEpsilons
+    claimed: dict[str, float | None]
     found: dict[str, Found]
     left_out: dict[str, str]
 
@@ -108,7 +108,7 @@ class CaseResult:
         for each in self.found.values():
             groups.setdefault((each.adversary, type(each.findings)), []).append(each)
         return [
-            Group(adversary=adversary, found=found, epsilon=self.claimed.against[adversary])
+            Group(adversary=adversary, found=found, epsilon=self.claimed[adversary])
             for (adversary, _), found in groups.items()
         ]
 
@@ -157,7 +157,7 @@ class CaseResult:
             "server": server and {"best": server.best.attack, "grade": server.grade, "methods": methods},
             **{name: self.graded(name) if name in self.found else None for name in LISTENERS},
             **({"other_attacks": others} if others else {}),
-            "claimed": self.claimed.to_dict(),
+            "claimed": {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency, **self.claimed},
             "left_out": self.left_out,
             "scenario": scenario.to_dict(),
             "grade": self.grade,

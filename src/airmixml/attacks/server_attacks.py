@@ -30,18 +30,15 @@ class ServerAttack:
         """Reconstruct all workers; examples are what was recovered of the first worker that holds each of them."""
         view, reader = target.view, target.reader
         found = reconstruct(view, self.method, progress=target.context.progress)
-        seen = recognise(found, target.held, view.held_index, target.decoder, reader)
+        findings, seen = recognise(found, target.held, view.held_index, target.decoder, reader)
         order = np.argsort(view.held_index, kind="stable")
         holders = order[np.searchsorted(view.held_index, target.examples, sorter=order)]
         arrays = {
             "originals": target.held.train_inputs[target.examples],
-            "examples": seen.samples[holders],
-            "psnr_db": seen.psnr_db.astype(np.float32),
-            "recognised": seen.recognised,
+            "examples": seen.pop("samples")[holders],
+            **{name: each.astype(np.float32) if each.dtype == np.float64 else each for name, each in seen.items()},
         }
-        if seen.ssim is not None:
-            arrays["ssim"] = seen.ssim.astype(np.float32)
-        return Outcome(findings=seen.findings, arrays=arrays)
+        return Outcome(findings=findings, arrays=arrays)
 
 
 LEAST_SQUARES: Final = ServerAttack("least-squares", "solve for all samples, each slot weighted by its noise")

@@ -12,7 +12,7 @@ from airmixml.attacks.results import AttackResult, CaseResult, Found, epsilon_te
 from airmixml.doors import ATTACKS
 from airmixml.output.tables import TextTable
 
-_TITLES: Final = {
+_TITLES: Final[dict[tuple[str, type], str]] = {
     ("server", ServerFindings): "The server, who knows the schedule",
     ("release", ListenerFindings): "The release: mixtures without a schedule",
     ("eavesdropper", ListenerFindings): "An eavesdropper near a worker",
@@ -47,7 +47,7 @@ def _table(adversary: str, kind: type, rows: list[tuple[CaseResult, Found]]) -> 
     names = dict.fromkeys(each.attack for _, each in rows)
     other = "; ".join(f"{name}: {ATTACKS.load(name).about}" for name in names if (adversary, kind) not in _TITLES)
     method = kind is ServerFindings or len(names) > 1
-    cells = dict.fromkeys(column for _, each in rows for column in each.findings.cells)
+    cells = dict.fromkeys(column for _, each in rows for column in each.findings.cells())
     return TextTable(
         title=_TITLES.get((adversary, kind), f"{adversary}, {other}"),
         note=_note(kind, rows),
@@ -55,9 +55,9 @@ def _table(adversary: str, kind: type, rows: list[tuple[CaseResult, Found]]) -> 
         rows=tuple(
             (
                 case.label,
-                epsilon_text(case.claimed.against[adversary]),
+                epsilon_text(case.claimed[adversary]),
                 *((each.attack,) if method else ()),
-                *(each.findings.cells.get(column, "") for column in cells),
+                *(each.findings.cells().get(column, "") for column in cells),
             )
             for case, each in rows
         ),
@@ -97,7 +97,7 @@ def _flat(case: CaseResult, found: Found) -> dict[str, Any]:
         "setting": case.label,
         "adversary": found.adversary,
         "attack": found.attack,
-        "epsilon_claimed": case.claimed.against[found.adversary],
+        "epsilon_claimed": case.claimed[found.adversary],
     }
     # The server's methods share one grade, which is in the JSON.
     figures = found.to_dict() if isinstance(found.findings, ServerFindings) else case.graded(found.attack)
