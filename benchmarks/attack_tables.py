@@ -13,7 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airmixml.attacks.tables import epsilon_text, listener_cells
+from airmixml.attacks.findings import grade_of
+from airmixml.attacks.listener_findings import ListenerFindings
+from airmixml.attacks.results import epsilon_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"
@@ -21,8 +23,6 @@ DOCUMENTS = tuple(ROOT / "docs" / name for name in ("attacks.md", "attack-measur
 METHODS = ("least-squares", "non-negative", "prior")
 ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
 BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
-# Above this, an attack that finds nobody does not show that nobody can be found.
-LARGEST_EPSILON_THAT_HIDES = 10.0
 
 Result = dict[str, Any]
 
@@ -37,11 +37,15 @@ def percent(share: float) -> str:
 
 
 def grade(case: Result, adversary: str) -> str:
-    """Return the grade, and "not found" instead of "hidden" where the claimed epsilon is large or missing."""
+    """Return the grade; results measured before there was a "not found" say "hidden" for it."""
     found: str = case[adversary]["grade"]
-    claimed = case["claimed"][adversary]
-    promised = claimed is not None and claimed <= LARGEST_EPSILON_THAT_HIDES
-    return "not found" if found == "hidden" and not promised else found
+    return grade_of("" if found == "hidden" else found, case["claimed"][adversary])
+
+
+def listener_cells(figures: Result) -> list[str]:
+    """Return the texts of one attack without a schedule, in the order of the columns below."""
+    findings = {name: value for name, value in figures.items() if name not in ("grade", "seconds")}
+    return list(ListenerFindings.from_dict(findings).cells().values())
 
 
 def server(results: Result) -> str:

@@ -179,8 +179,14 @@ ATTACKS: Final = Registry(
     "attack",
     "airmixml.attacks",
     "--attacks",
-    needs=("about",),
-    own=dict.fromkeys(("least-squares", "non-negative", "prior", "release", "eavesdropper"), ""),
+    needs=("about", "adversary", "findings", "refusal", "run"),
+    own={
+        "least-squares": "airmixml.attacks.server_attacks:LEAST_SQUARES",
+        "non-negative": "airmixml.attacks.server_attacks:NON_NEGATIVE",
+        "prior": "airmixml.attacks.server_attacks:PRIOR",
+        "release": "airmixml.attacks.listener_attacks:RELEASE",
+        "eavesdropper": "airmixml.attacks.listener_attacks:EAVESDROPPER",
+    },
 )
 
 METHODS: Final = Registry(

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from airmixml.doors import ATTACKS
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
-from airmixml.wording import shown, shown_name
+from airmixml.wording import nearest, shown, shown_name
 
 _MAXIMUM: Final = "max"
 _DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
@@ -25,6 +26,18 @@ class Case:
 
     label: str
     scenario: Scenario
+
+
+def choose_parts(asked: str | None) -> tuple[str, ...]:
+    """Return the attacks named with commas between them, in the order of the registry; all by default."""
+    names = ATTACKS.names if asked is None else [name.strip() for name in asked.split(",")]
+    for name in names:
+        if name not in ATTACKS:
+            raise ScenarioError(
+                f"--attacks {shown(name)}: must be some of {', '.join(ATTACKS.names)}; did you mean "
+                f"{nearest(name.lower(), ATTACKS.names)}?"
+            )
+    return tuple(name for name in ATTACKS.names if name in names)
 
 
 def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list[Case]:
