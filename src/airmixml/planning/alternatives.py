@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress
-from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.power import control_power
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
-from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams

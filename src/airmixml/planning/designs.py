@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.privacy import Sensitivity
-from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.privacy_target import (
     guessed_received_watts,
@@ -25,7 +24,7 @@ from airmixml.radio.privacy_target import (
     private_received_watts,
     sensitivity_of,
 )
-from airmixml.radio.ratios import draw_ratios, varying_share
+from airmixml.radio.ratios import assign_ratios, draw_ratios, varying_share
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

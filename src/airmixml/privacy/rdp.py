@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from airmixml.errors import PrivacyError
+from airmixml.privacy.accountants import Accountant
 from airmixml.privacy.dp_library import is_missing, load_dp_accounting
 from airmixml.privacy.gaussian import total_variation
 from airmixml.privacy.mechanism import GaussianSlots
@@ -28,10 +29,9 @@ _MOST_KINDS: Final = 12
 _TOO_SMALL: Final = "privacy.accountant = 'rdp': rounding leaves no digits of a loss this small; use pld or paper-tight"
 
 
-class RdpAccountant:
+class RdpAccountant(Accountant):
     """dp-accounting's Renyi accountant."""
 
-    name = "rdp"
     about = "Renyi accountant of the library dp-accounting"
 
     def refusal(self, mechanism: GaussianSlots) -> str:
@@ -57,10 +57,10 @@ class RdpAccountant:
             return float(accountant.get_epsilon(delta))
         slots = mechanism.as_drawn().coarsened(_MOST_KINDS)
         with _quiet(), _told_when_too_small():
-            for exponent, count in zip(slots.exponents, slots.counts, strict=True):
-                if exponent == 0.0 or count == 0:
+            for squared_shift, count in slots.kinds:
+                if squared_shift == 0.0:
                     continue
-                gaussian = dp.GaussianDpEvent(1.0 / math.sqrt(exponent))
+                gaussian = dp.GaussianDpEvent(1.0 / math.sqrt(squared_shift))
                 event = (
                     dp.PoissonSampledDpEvent(slots.sampling_rate, gaussian)
                     if slots.sampling == "poisson"
@@ -77,8 +77,8 @@ def _check_zero(epsilon: float, slots: GaussianSlots, delta: float) -> None:
     if epsilon > 0.0:
         return
     apart = math.fsum(
-        count * slots.sampling_rate * float(total_variation(math.sqrt(exponent)))
-        for exponent, count in zip(slots.exponents, slots.counts, strict=True)
+        count * slots.sampling_rate * float(total_variation(math.sqrt(squared_shift)))
+        for squared_shift, count in slots.kinds
     )
     if apart > delta:
         raise PrivacyError(_TOO_SMALL)
