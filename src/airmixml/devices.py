@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import torch
+from functools import cache
+from typing import TYPE_CHECKING
 
 from airmixml.errors import ScenarioError
 
+if TYPE_CHECKING:
+    import torch  # takes seconds to load, and not everybody who asks for the memory needs it
+
 
 def physical_memory_bytes() -> int:
-    """Return the memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Return the memory of this machine; where the system does not say (Windows), more than any has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return sys.maxsize
 
 
 def find_device(name: str) -> torch.device:
     """Return the device, or say in one line that it is not there."""
+    import torch
+
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -36,9 +46,43 @@ def find_device(name: str) -> torch.device:
 @contextmanager
 def using_threads(threads: int) -> Iterator[None]:
     """Let torch use that many CPU threads for a while (0: as many as it does now)."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Return whether memory ran out, in Python, in NumPy, or in torch on a processor or a GPU.
+
+    torch's CPU allocator raises a plain RuntimeError whose wording depends on the processor and the version. So the
+    problem is compared with what torch says when it is asked for more than any machine has.
+    """
+    if isinstance(problem, MemoryError):
+        return True
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(problem, RuntimeError):
+        return False
+    if isinstance(problem, torch.OutOfMemoryError):
+        return True
+    return "out of memory" in str(problem) or _without_numbers(problem) == _allocator_words()
+
+
+@cache
+def _allocator_words() -> str:
+    import torch
+
+    try:
+        torch.empty(2**62, dtype=torch.uint8)
+    except RuntimeError as problem:
+        return _without_numbers(problem)
+    raise AssertionError("no machine has so much memory")
+
+
+def _without_numbers(problem: BaseException) -> str:
+    first_line = str(problem).partition("\n")[0]
+    return re.sub(r"\d+", "", first_line)

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import PrivacyError
-from airmixml.privacy import ACCOUNTANTS, Design, state_privacy
+from airmixml.privacy import Design, state_privacy
 from airmixml.privacy.evaluation import refusal
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.scenario import Scenario
@@ -41,7 +42,7 @@ def claims_of(scenario: Scenario, design: Design, adversary: str, adjacency: str
     if adversary == "release" and not design.power_tells_schedule:
         design = replace(design, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
     whom, claims = adversary_named(adversary, scenario), []
-    for name in ACCOUNTANTS:
+    for name in ACCOUNTANTS.names:
         try:
             why = refusal(design, whom, name, adjacency)
             stated = None if why else state_privacy(design, whom, name, adjacency=adjacency, delta=delta)

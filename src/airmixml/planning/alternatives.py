@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress
 from airmixml.radio.channel import generate_channel, path_gain
@@ -89,7 +90,7 @@ def other_designs(
     """Return designs at the same privacy: several |N_t| and T, and for each several alpha."""
     radio, workers = scenario.radio, scenario.workers.count
     # Accountants without a closed form take about a second per design, so they try fewer.
-    closed_form = scenario.privacy.accountant in ("paper-loose", "gdp")
+    closed_form = ACCOUNTANTS.load(scenario.privacy.accountant).closed_form
     near = [radio.scheduled // 4, radio.scheduled * 4]
     tried = [size for size in (_SCHEDULED if closed_form else near) if 1 <= size <= min(workers, 16 * radio.scheduled)]
     sizes = sorted({radio.scheduled, *tried})

@@ -61,7 +61,7 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
             "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
             "with more than the transmit power"
         )
-    if workers.sends == "moments" and not LEARNERS.load(learner.model).closed_form:
+    if workers.sends == "moments" and not learner.closed_form:
         closed_forms = [name for name in LEARNERS.names if LEARNERS.load(name).closed_form]
         raise ScenarioError(
             f"learner.model = {shown(learner.model)}: must be one of {', '.join(closed_forms)} where "

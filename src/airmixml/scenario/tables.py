@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from airmixml.doors import LEARNERS
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
@@ -228,6 +229,11 @@ class Learner:
 
     def __post_init__(self) -> None:
         check_fields(self, "learner.")
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
+        return bool(LEARNERS.load(self.model).closed_form)
 
 
 TABLES: dict[str, type[Any]] = {
