@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING
 
 from airmixml.errors import ScenarioError
@@ -57,32 +56,22 @@ def using_threads(threads: int) -> Iterator[None]:
 
 
 def is_out_of_memory(problem: BaseException) -> bool:
-    """Return whether memory ran out, in Python, in NumPy, or in torch on a processor or a GPU.
+    """Return whether memory ran out: in Python, in NumPy, or in torch on a processor or a GPU.
 
-    torch's CPU allocator raises a plain RuntimeError whose wording depends on the processor and the version. So the
-    problem is compared with what torch says when it is asked for more than any machine has.
+    torch's CPU allocator raises a plain RuntimeError, worded by processor and version. So the problem is compared with
+    what torch says when it is asked for more than any machine has.
     """
-    if isinstance(problem, MemoryError):
-        return True
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(problem, RuntimeError):
-        return False
-    if isinstance(problem, torch.OutOfMemoryError):
+        return isinstance(problem, MemoryError)
+    if isinstance(problem, torch.OutOfMemoryError) or "out of memory" in str(problem):
         return True
-    return "out of memory" in str(problem) or _without_numbers(problem) == _allocator_words()
-
-
-@cache
-def _allocator_words() -> str:
-    import torch
-
     try:
-        torch.empty(2**62, dtype=torch.uint8)
-    except RuntimeError as problem:
-        return _without_numbers(problem)
-    raise AssertionError("no machine has so much memory")
+        torch.empty(2**62, dtype=torch.uint8, device="cpu")
+    except RuntimeError as refused:
+        return _without_numbers(problem) == _without_numbers(refused)
+    return False
 
 
 def _without_numbers(problem: BaseException) -> str:
-    first_line = str(problem).partition("\n")[0]
-    return re.sub(r"\d+", "", first_line)
+    return re.sub(r"\d+", "", str(problem).partition("\n")[0])

@@ -1,6 +1,6 @@
 """Small worlds in which every subset of the workers can be listed, integrated, and held against what is certified.
 
-Each worker holds a number in [0, 1], so nobody moves a slot by more than 1, and the noise has variance 1 / squared_shift.
+Each worker holds a number in [0, 1], so nobody moves a slot by more than 1, and the noise has variance 1 / s.
 """
 
 import itertools

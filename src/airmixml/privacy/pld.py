@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from airmixml.errors import PrivacyError
 from airmixml.privacy.accountants import Accountant
 from airmixml.privacy.design import binomial_quantile
-from airmixml.privacy.dp_library import is_missing, load_dp_accounting
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_profile
 from airmixml.privacy.mechanism import GaussianSlots
-from airmixml.privacy.rdp import RdpAccountant
+from airmixml.privacy.rdp import RdpAccountant, missing_library
 
 _MOST_KINDS: Final = 8
 _POINTS_PER_SLOT: Final = 40_000
@@ -50,7 +49,7 @@ class PldAccountant(Accountant):
 
     def refusal(self, mechanism: GaussianSlots) -> str:
         """Refuse nothing, if the library is there."""
-        return "the library dp-accounting is not installed" if is_missing() else ""
+        return missing_library()
 
     def epsilon(self, mechanism: GaussianSlots, delta: float, *, coarseness: float = 1.0) -> float:
         """Return the epsilon of all slots composed, the steps of the losses that many times as coarse as usual."""
@@ -119,7 +118,6 @@ def _epsilon_by_halving(composed: Any, delta: float, *, upper: float) -> float:
 
 def _slot_distribution(slots: GaussianSlots, squared_shift: float, step: float) -> Any:
     """Return the privacy loss distribution of one slot."""
-    load_dp_accounting()
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     rate = slots.sampling_rate

@@ -1,4 +1,7 @@
-"""Renyi accounting by the library dp-accounting."""
+"""Renyi accounting by the library dp-accounting.
+
+The library is imported at first use: it takes most of a second, and most commands need none of it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Final
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.accountants import Accountant
-from airmixml.privacy.dp_library import is_missing, load_dp_accounting
 from airmixml.privacy.gaussian import total_variation
 from airmixml.privacy.mechanism import GaussianSlots
 
@@ -29,6 +33,21 @@ _MOST_KINDS: Final = 12
 _TOO_SMALL: Final = "privacy.accountant = 'rdp': rounding leaves no digits of a loss this small; use pld or paper-tight"
 
 
+def missing_library() -> str:
+    """Return why nothing can be treated; empty if dp-accounting is installed."""
+    return "" if find_spec("dp_accounting") else "the library dp-accounting is not installed; pip install dp-accounting"
+
+
+def load_dp_accounting() -> ModuleType:
+    """Return the module ``dp_accounting`` with its ``rdp`` and ``pld`` parts."""
+    import dp_accounting
+    import dp_accounting.pld
+    import dp_accounting.rdp
+
+    module: ModuleType = dp_accounting
+    return module
+
+
 class RdpAccountant(Accountant):
     """dp-accounting's Renyi accountant."""
 
@@ -36,11 +55,9 @@ class RdpAccountant(Accountant):
 
     def refusal(self, mechanism: GaussianSlots) -> str:
         """Refuse what the library does not cover: without replacement is replace-one there, Poisson remove-one."""
-        if is_missing():
-            return "the library dp-accounting is not installed"
         needed = {"without-replacement": "replace-one", "poisson": "remove-one"}.get(mechanism.as_drawn().sampling)
         if needed is None or mechanism.adjacency == needed:
-            return ""
+            return missing_library()
         return f"dp-accounting's theorem for it is for {needed} neighbours; use pld"
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:

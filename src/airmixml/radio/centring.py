@@ -57,8 +57,8 @@ class CentringSlot:
         """Return what it costs a worker; everybody sends, so nobody's ignorance of the schedule helps."""
         if ADVERSARIES.load(adversary).own_receiver:
             raise PrivacyError(
-                'workers.centre = "private": what a receiver near the workers hears of the slot that estimates the mean '
-                'is not accounted for; use workers.centre = "public" or "own"'
+                'workers.centre = "private": what a receiver near the workers hears of the slot for the mean is '
+                'not accounted for; use workers.centre = "public" or "own"'
             )
         return gaussian_epsilon(self.removal_mu if adjacency == "remove-one" else self.replacement_mu, self.delta)
 
