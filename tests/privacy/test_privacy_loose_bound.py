@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy import (
-    paper_sensitivity,
+    Sensitivity,
     power_scale_for_privacy,
     slot_privacy_loss,
     slot_squared_shift,
@@ -146,6 +146,6 @@ def test_the_sensitivity_covers_every_removal_and_replacement(
 ) -> None:
     first = np.concatenate([sample, np.eye(3)[labels[0]]])
     second = np.concatenate([other, np.eye(3)[labels[1]]])
-    bound = paper_sensitivity(6, 3)
+    bound = Sensitivity.paper(6, 3).removal
     assert np.sum(first**2) <= bound
     assert np.sum((first - second) ** 2) <= bound

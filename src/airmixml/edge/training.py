@@ -235,17 +235,8 @@ def train_stack(
 
     Every network starts from the values and sees the mixtures in the order that ``train_model`` would give it with the
     same seed: apart from rounding, each is trained as if it were alone. A network whose loss stops being a number does
-    not disturb the others.
-
-    Args:
-        learner: model and optimiser settings.
-        dataset: for its dimensions and test set.
-        inputs: received mixtures; networks x slots x input_dim.
-        labels: received label mixtures; networks x slots x label_dim.
-        seed: the seed of all these runs.
-        speed: device and threads.
-        progress: told of each epoch.
-        checkpoint: where an interrupted training is kept.
+    not disturb the others. The arguments are those of ``train_model``; ``inputs`` (networks x slots x input_dim) and
+    ``labels`` (networks x slots x label_dim) have the networks as their first axis.
     """
     stack = NetworkStack(start_network(learner, dataset, seed), len(inputs))
     fitted = fit(

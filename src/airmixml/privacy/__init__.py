@@ -15,7 +15,7 @@ from airmixml.privacy.loose_bound import (
     total_privacy_loss,
 )
 from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, GaussianSlots
-from airmixml.privacy.sensitivity import Sensitivity, paper_sensitivity
+from airmixml.privacy.sensitivity import Sensitivity
 from airmixml.privacy.statement import PrivacyStatement, state_privacy
 from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
 
@@ -37,7 +37,6 @@ __all__ = [
     "check_target",
     "gaussian_epsilon",
     "gaussian_epsilons",
-    "paper_sensitivity",
     "participation_bound",
     "power_scale_for_privacy",
     "slot_privacy_loss",

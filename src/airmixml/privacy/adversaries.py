@@ -95,7 +95,7 @@ class Server(Adversary):
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism."""
-        return _known_to_server(design, adjacency, design.sensitivity.squared_move(adjacency, "none"))
+        return _known_schedule(design, adjacency, design.sensitivity.squared_move(adjacency, "none"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class Release(Adversary):
         if own.sampling == "none" and _schedule_is_told(design, self.colluders):
             return (own,)
         move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
-        known = _known_to_server(_before_the_draw(design, adjacency), adjacency, move)
+        known = _known_schedule(_before_the_draw(design, adjacency), adjacency, move)
         if adjacency == "remove-one" or own.sampling != "poisson":
             return own, known
         two_steps = replace(self.mechanism(design, "remove-one"), steps=2)
@@ -136,7 +136,7 @@ class Release(Adversary):
         if _schedule_is_told(design, self.colluders):
             return Server().mechanism(design, adjacency)
         move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
-        return _hidden_schedule(design, design.received_watts, design.noise_watts, adjacency, self.colluders, move)
+        return _hidden_schedule(design, adjacency, self.colluders, move)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,27 +197,29 @@ class Eavesdropper(Adversary):
         if own.sampling == "none" and _schedule_is_told(design, self.colluders):
             return (own,)
         move = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
-        return own, self._known(_before_the_draw(design, adjacency), adjacency, move)
+        return own, _known_schedule(_before_the_draw(self._heard(design), adjacency), adjacency, move)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots as heard from beside the worker that sends loudest."""
+        heard, sensitivity = self._heard(design), design.sensitivity
         if _schedule_is_told(design, self.colluders):
-            return self._known(design, adjacency, design.sensitivity.squared_move(adjacency, "none"))
-        move = design.sensitivity.largest_move
-        return _hidden_schedule(design, self._heard(design), self.own_noise_watts, adjacency, self.colluders, move)
+            return _known_schedule(heard, adjacency, sensitivity.squared_move(adjacency, "none"))
+        return _hidden_schedule(heard, adjacency, self.colluders, sensitivity.largest_move)
 
-    def _known(self, design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
-        heard, worst = self._heard(design), design.worst_sent_watts
-        worst_heard = None if worst is None or self.gain is None else self.gain * worst
-        return _known_schedule(design, heard, worst_heard, self.own_noise_watts, adjacency, squared_move)
-
-    def _heard(self, design: Design) -> tuple[float, ...]:
+    def _heard(self, design: Design) -> Design:
+        """Return the design with what this receiver has in place of what the server has: its power, its noise."""
         if self.gain is None:
             raise PrivacyError(
                 "privacy.adversary = 'eavesdropper': fading puts no bound on how well it hears a worker, so nothing "
                 "can be certified; use radio.fading = none"
             )
-        return tuple(self.gain * value for value in design.sent_watts)
+        worst = design.worst_sent_watts
+        return replace(
+            design,
+            received_watts=tuple(self.gain * value for value in design.sent_watts),
+            worst_received_watts=None if worst is None else self.gain * worst,
+            noise_watts=self.own_noise_watts,
+        )
 
 
 def _helped(colluders: int) -> str:
@@ -239,44 +241,27 @@ def _before_the_draw(design: Design, adjacency: str) -> Design:
     return replace(design, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
 
 
-def _known_to_server(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
-    received, worst = design.received_watts, design.worst_received_watts
-    return _known_schedule(design, received, worst, design.noise_watts, adjacency, squared_move)
-
-
-def _known_schedule(
-    design: Design,
-    watts: tuple[float, ...],
-    worst_watts: float | None,
-    noise_watts: float,
-    adjacency: str,
-    squared_move: float,
-) -> GaussianSlots:
+def _known_schedule(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
     every = GaussianSlots(
-        squared_shifts=_squared_shifts(watts, noise_watts, squared_move), counts=design.counts, adjacency=adjacency
-    )
-    drawn = worst_watts is not None
-    total = (
-        every.worst(design.participations)
-        if worst_watts is None
-        else _squared_shifts((worst_watts,), noise_watts, squared_move)[0]
-    )
-    return replace(
-        every,
-        squared_shifts=(total,),
-        counts=(1,),
+        squared_shifts=_squared_shifts(design, design.received_watts, squared_move),
+        counts=design.counts,
+        adjacency=adjacency,
         squared_move=squared_move,
         composed=design.participations,
-        given="the schedule that was drawn" if drawn else _any_schedule(design),
-        schedule_failure=0.0 if drawn else design.schedule_failure,
         why=_known_in_words(design),
     )
+    if design.worst_received_watts is None:
+        total, given, failure = every.worst(design.participations), _any_schedule(design), design.schedule_failure
+    else:
+        (total,) = _squared_shifts(design, (design.worst_received_watts,), squared_move)
+        given, failure = "the schedule that was drawn", 0.0
+    return replace(every, squared_shifts=(total,), counts=(1,), given=given, schedule_failure=failure)
 
 
-def _squared_shifts(watts: tuple[float, ...], noise_watts: float, squared_move: float) -> tuple[float, ...]:
+def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: float) -> tuple[float, ...]:
     """Return epsilon_t(2) of slots in which a share of 1 is received that strongly."""
-    return tuple(slot_squared_shift(1.0, watts, noise_watts, squared_move).tolist())
+    return tuple(slot_squared_shift(1.0, watts, design.noise_watts, squared_move).tolist())
 
 
 def _any_schedule(design: Design) -> str:
@@ -289,9 +274,7 @@ def _known_in_words(design: Design) -> str:
     return f"up to {design.participations:,} slots of one worker compose, and it is known which they are"
 
 
-def _hidden_schedule(
-    design: Design, watts: tuple[float, ...], noise_watts: float, adjacency: str, colluders: int, squared_move: float
-) -> GaussianSlots:
+def _hidden_schedule(design: Design, adjacency: str, colluders: int, squared_move: float) -> GaussianSlots:
     """Return the slots as samples of the workers that do not collude.
 
     The ratios of a slot are drawn without regard to data and dealt to its seats. Putting worker j in the place of
@@ -309,7 +292,7 @@ def _hidden_schedule(
     if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
         squared_move = max(squared_move, design.sensitivity.squared_move(adjacency, "none"))
     slots = GaussianSlots(
-        squared_shifts=_squared_shifts(watts, noise_watts, squared_move),
+        squared_shifts=_squared_shifts(design, design.received_watts, squared_move),
         counts=design.counts,
         adjacency=adjacency,
         squared_move=squared_move,

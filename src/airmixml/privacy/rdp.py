@@ -73,7 +73,7 @@ class RdpAccountant(Accountant):
             accountant.compose(dp.GaussianDpEvent(1.0 / math.sqrt(mechanism.total)))
             return float(accountant.get_epsilon(delta))
         slots = mechanism.as_drawn().coarsened(_MOST_KINDS)
-        with _quiet(), _told_when_too_small():
+        with _careful():
             for squared_shift, count in slots.kinds:
                 if squared_shift == 0.0:
                     continue
@@ -102,20 +102,17 @@ def _check_zero(epsilon: float, slots: GaussianSlots, delta: float) -> None:
 
 
 @contextmanager
-def _told_when_too_small() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, OverflowError) as problem:  # the library's logarithm of a sum that rounding made zero
-        raise PrivacyError(_TOO_SMALL) from problem
+def _careful() -> Iterator[None]:
+    """Refuse what the library's logarithm of a sum that rounding made zero refuses, in our words.
 
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the library's warnings off the terminal: on orders that it leaves out, and on the zeros checked here."""
+    Its warnings stay off the terminal: on orders that it leaves out, and on the zeros that ``_check_zero`` looks at.
+    """
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
         yield
+    except (ValueError, OverflowError) as problem:
+        raise PrivacyError(_TOO_SMALL) from problem
     finally:
         logger.setLevel(before)

@@ -146,11 +146,7 @@ def transmit_family(
         scenarios: what to run.
         receive: given the number of the scenario and a block of its slots, in order.
         prepare: told the data as they are sent, before the first slot.
-        dataset: the data to use instead of the one that the scenario names.
-        population: who holds which sample of ``dataset`` where, instead of a random deployment.
-        speed: device, block size and threads; they do not change the result.
-        data_dir: folder to look for MNIST in.
-        progress: told how many slots are done.
+        dataset, population, speed, data_dir, progress: as for ``simulate``.
     """
     speed, first = speed or Speed(), scenarios[0]
     find_device(speed.device)
