@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 
 from airmixml import Scenario, __version__
 from airmixml.data import DataSet
-from airmixml.edge import learn_from_stream
+from airmixml.edge import learn
 from airmixml.planning.designs import Spending, SpendingBench
 from airmixml.planning.recommend import recommend
 from airmixml.radio.rehearsal import placed_distances
@@ -147,8 +147,8 @@ def errors_of(spending: Spending, scenario: Scenario, datasets: list[DataSet]) -
     """Return the measured error of each seed, in per cent."""
     errors = []
     for seed, dataset in enumerate(datasets):
-        _, trained = learn_from_stream(spending.applied_to(scenario).with_seed(seed), dataset=dataset)
-        errors.append(100.0 * (1.0 - trained.history.test_accuracy[-1]))
+        learned = learn(spending.applied_to(scenario).with_seed(seed), dataset=dataset)
+        errors.append(100.0 * (1.0 - learned.trained.history.test_accuracy[-1]))
     return errors
 
 

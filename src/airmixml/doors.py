@@ -155,24 +155,39 @@ ACCOUNTANTS: Final = Registry(
     "accountant",
     "airmixml.accountants",
     "privacy.accountant",
-    needs=("about",),
-    own=dict.fromkeys(("paper-loose", "paper-tight", "rdp", "pld", "gdp"), ""),
+    needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
+    own={
+        "paper-loose": "airmixml.privacy.loose_bound:PaperLoose",
+        "paper-tight": "airmixml.privacy.tight_bound:PaperTight",
+        "rdp": "airmixml.privacy.rdp:RdpAccountant",
+        "pld": "airmixml.privacy.pld:PldAccountant",
+        "gdp": "airmixml.privacy.gaussian:Gdp",
+    },
 )
 
 ADVERSARIES: Final = Registry(
     "adversary",
     "airmixml.adversaries",
     "privacy.adversary",
-    needs=("about",),
-    own=dict.fromkeys(("release", "server", "eavesdropper"), ""),
+    needs=("about", "of", "mechanism", "views", "noise_watts", "knows_schedule", "own_receiver"),
+    own={
+        "release": "airmixml.privacy.adversaries:Release",
+        "server": "airmixml.privacy.adversaries:Server",
+        "eavesdropper": "airmixml.privacy.adversaries:Eavesdropper",
+    },
 )
 
 LEARNERS: Final = Registry(
     "learner",
     "airmixml.learners",
     "learner.model",
-    needs=("about",),
-    own=dict.fromkeys(("mlp", "cnn", "ridge", "lda"), ""),
+    needs=("about", "closed_form", "build"),
+    own={
+        "mlp": "airmixml.edge.learners:Mlp",
+        "cnn": "airmixml.edge.learners:Cnn",
+        "ridge": "airmixml.edge.learners:Ridge",
+        "lda": "airmixml.edge.learners:Lda",
+    },
 )
 
 ATTACKS: Final = Registry(

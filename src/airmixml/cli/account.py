@@ -211,7 +211,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def _print(account: Account, drawn: Path | None, *, brief: bool) -> None:
-    from airmixml.privacy import ACCOUNTANTS
+    from airmixml.doors import ACCOUNTANTS
 
     console.print(
         f"[bold]{escape(account.name)}[/bold]: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
@@ -221,7 +221,7 @@ def _print(account: Account, drawn: Path | None, *, brief: bool) -> None:
     for adversary in account.adversaries:
         table.add_column(adversary.name, justify="right")
     said = {(statement.adversary, statement.accountant): statement.epsilon for statement in account.statements}
-    for name in ACCOUNTANTS:
+    for name in ACCOUNTANTS.names:
         cells = [said.get((adversary.name, name)) for adversary in account.adversaries]
         table.add_row(name, *("-" if cell is None else f"{cell:.4g}" for cell in cells))
     console.print(table)
@@ -241,7 +241,7 @@ def _print_assumptions(account: Account) -> None:
 
 
 def _assumptions(account: Account) -> list[tuple[str, str]]:
-    from airmixml.privacy import ACCOUNTANTS
+    from airmixml.doors import ACCOUNTANTS
 
     design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
     rows = [
@@ -260,7 +260,7 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
         rows.append(("ledger", f"worst worker {worst:.4g} in {slots:,} slots, median {median:.4g}, against the server"))
     elif not design.max_participations and design.scheduled < design.workers:
         rows.append(("before a run", "no worker sends more often, except with probability 1e-9 (--ledger draws it)"))
-    rows += [(name, accountant.about) for name, accountant in ACCOUNTANTS.items()]
+    rows += [(name, ACCOUNTANTS.load(name).about) for name in ACCOUNTANTS.names]
     reasons: dict[str, list[str]] = {}
     for (adversary, accountant), why in account.refusals.items():
         reasons.setdefault(f"{accountant}: {why}", []).append(adversary)

@@ -17,7 +17,7 @@ from airmixml.cli.recommendation import print_recommendation
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
+from airmixml.scenario import Scenario
 from airmixml.wording import joules
 from airmixml.workers import encoder_of
 
@@ -74,7 +74,7 @@ def plan_command(
         print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {})})
         return
     _print(plan, scenario, dimensions)
-    if plan.feasible and scenario.learner.model in CLOSED_FORM_MODELS:
+    if plan.feasible and scenario.learner.closed_form:
         print_recommendation(plan.recommended, scenario, _command(file, preset, assignments or []))
     if drawn is not None:
         console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)

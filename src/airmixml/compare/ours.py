@@ -9,15 +9,14 @@ from typing import Final
 from airmixml.compare.baselines.rounds import exact_accountant, fewest_participations
 from airmixml.compare.baselines.separate import closed_form_learner
 from airmixml.compare.work import Outcome, Work
-from airmixml.edge import learn_from_stream, train
+from airmixml.doors import ADVERSARIES
+from airmixml.edge import learn
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
-from airmixml.radio import simulate
 from airmixml.radio.centring import with_centring
-from airmixml.radio.mixtures import Mixtures, Transmission
 from airmixml.radio.privacy_target import adversary_named, slots_target
 from airmixml.radio.report import AirReport
-from airmixml.scenario import CLOSED_FORM_MODELS, Mixing, Scenario, Workers
+from airmixml.scenario import Mixing, RunContext, Scenario, Workers
 from airmixml.workers import worker_cost
 
 _FEATURE_SLOTS: Final = 100_000
@@ -41,7 +40,7 @@ def run_mixup_features(work: Work) -> Outcome:
     count, adversary = scenario.workers.count, scenario.privacy.adversary
     scheduled = min(_FEATURE_SCHEDULED, count)
     slots = min(_FEATURE_SLOTS, _FEATURE_SLOTS_PER_WORKER * count)
-    limited = adversary == "server" and scheduled < count
+    limited = ADVERSARIES.load(adversary).knows_schedule and scheduled < count
     return run_scenario(
         work,
         replace(
@@ -108,19 +107,12 @@ def _by_symbols(scenario: Scenario) -> Scenario:
 def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     """Run a scenario in memory, on the data and workers of the comparison."""
     dataset = work.dataset(scenario.workers)
-    population = work.population(dataset)
-    sent: Transmission | Mixtures
-    if scenario.learner.model in CLOSED_FORM_MODELS:
-        sent, trained = learn_from_stream(
-            scenario, dataset=dataset, population=population, speed=work.speed, progress=work.progress
-        )
-    else:
-        sent = simulate(scenario, dataset=dataset, population=population, speed=work.speed, progress=work.progress)
-        trained = train(sent, speed=work.speed, progress=work.progress)
-    report = sent.report
+    context = RunContext(speed=work.speed, progress=work.progress)
+    learned = learn(scenario, dataset=dataset, population=work.population(dataset), context=context)
+    report = learned.transmission.report
     centring_symbols = 0 if report.centring is None else dataset.input_dim
     return Outcome(
-        accuracy=trained.history.final_accuracy,
+        accuracy=learned.trained.history.final_accuracy,
         privacy=_statements(scenario, report),
         uplink_symbols=report.slots * report.signal.symbols + centring_symbols,
         air_seconds=report.air_seconds,

@@ -6,19 +6,19 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airmixml.doors import ACCOUNTANTS
 from airmixml.storage.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, YELLOW = "#3b6ea8", "#d1603d", "#4a8f5d", "#8a63a8", "#e0a030"
-ACCOUNTANT_COLOURS: Final = {
-    "paper-loose": ORANGE,
-    "paper-tight": YELLOW,
-    "rdp": PURPLE,
-    "pld": BLUE,
-    "gdp": GREEN,
-}
+_ACCOUNTANT_COLOURS: Final = (ORANGE, YELLOW, PURPLE, BLUE, GREEN)
+
+
+def accountant_colour(name: str) -> str:
+    """Return the colour that stands for an accountant in every figure; more than there are colours share them."""
+    return _ACCOUNTANT_COLOURS[ACCOUNTANTS.names.index(name) % len(_ACCOUNTANT_COLOURS)]
 
 
 def save_figure(figure: Figure, path: Path) -> None:

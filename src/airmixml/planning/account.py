@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import (
-    ACCOUNTANTS,
-    ADVERSARIES,
     Adversary,
     Design,
     PrivacyStatement,
@@ -141,7 +140,7 @@ def account_scenario(
     return _account(
         name=scenario.name,
         design=design,
-        adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES),
+        adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES.names),
         adjacency=privacy.adjacency,
         delta=privacy.delta,
         slots_delta=slots_target(scenario)[1],
@@ -228,18 +227,16 @@ def _account(
     statements: list[PrivacyStatement] = []
     refusals: dict[tuple[str, str], str] = {}
     for adversary in adversaries:
-        for accountant in ACCOUNTANTS.values():
+        for accountant in ACCOUNTANTS.names:
             try:
-                why = refusal(design, adversary, accountant.name, adjacency)
+                why = refusal(design, adversary, accountant, adjacency)
                 if why:
-                    refusals[adversary.name, accountant.name] = why
+                    refusals[adversary.name, accountant] = why
                     continue
-                stated = state_privacy(
-                    design, adversary, accountant.name, adjacency=adjacency, delta=slots_delta or delta
-                )
+                stated = state_privacy(design, adversary, accountant, adjacency=adjacency, delta=slots_delta or delta)
                 statements.append(with_centring(stated, None if tally is None else tally.centring))
             except PrivacyError as problem:
-                refusals[adversary.name, accountant.name] = str(problem)
+                refusals[adversary.name, accountant] = str(problem)
     return Account(
         name=name,
         design=design,
@@ -287,11 +284,11 @@ def epsilon_curves(
 
 def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:
     """Return every accountant against the release, and the tightest one against the others."""
-    stated = {(statement.adversary, statement.accountant) for statement in account.statements}
+    stated = {(statement.adversary, statement.accountant): statement.epsilon for statement in account.statements}
     pairs: list[tuple[Adversary, str]] = []
     for adversary in account.adversaries:
-        names = [name for name in ACCOUNTANTS if (adversary.name, name) in stated]
+        names = [name for name in ACCOUNTANTS.names if (adversary.name, name) in stated]
         if adversary.name != "release":
-            names = sorted(names, key=("gdp", "pld", "paper-tight", "rdp", "paper-loose").index)[:1]
+            names = [name for _, name in sorted((stated[adversary.name, name], name) for name in names)[:1]]
         pairs += [(adversary, name) for name in names]
     return pairs

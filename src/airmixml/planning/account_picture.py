@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from airmixml.output.figures import ACCOUNTANT_COLOURS, save_figure
+from airmixml.output.figures import accountant_colour, save_figure
 from airmixml.planning.account import Account
 
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
@@ -23,8 +23,8 @@ def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str
         axis.plot(
             slots,
             np.maximum(epsilons, 1e-6),
-            _ADVERSARY_LINES[adversary],
-            color=ACCOUNTANT_COLOURS[accountant],
+            _ADVERSARY_LINES.get(adversary, "-."),
+            color=accountant_colour(accountant),
             marker="." if adversary == "release" else "",
             label=f"{adversary}: {accountant}",
         )

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress
-from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.power import control_power
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
-from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -91,7 +91,7 @@ def other_designs(
     """Return designs at the same privacy: several |N_t| and T, and for each several alpha."""
     radio, workers = scenario.radio, scenario.workers.count
     # Accountants without a closed form take about a second per design, so they try fewer.
-    closed_form = scenario.privacy.accountant in ("paper-loose", "gdp")
+    closed_form = ACCOUNTANTS.load(scenario.privacy.accountant).closed_form
     near = [radio.scheduled // 4, radio.scheduled * 4]
     tried = [size for size in (_SCHEDULED if closed_form else near) if 1 <= size <= min(workers, 16 * radio.scheduled)]
     sizes = sorted({radio.scheduled, *tried})

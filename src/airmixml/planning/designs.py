@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.doors import ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.privacy import Sensitivity
-from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.privacy_target import (
     guessed_received_watts,
@@ -25,7 +25,7 @@ from airmixml.radio.privacy_target import (
     private_received_watts,
     sensitivity_of,
 )
-from airmixml.radio.ratios import draw_ratios, varying_share
+from airmixml.radio.ratios import assign_ratios, draw_ratios, varying_share
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -100,7 +100,7 @@ class Spending:
         if self.schedule == "poisson" or self.slots == 1:
             return 0
         least = -(-self.slots // max(1, scenario.workers.count // self.scheduled))
-        if scenario.privacy.adversary == "server":
+        if ADVERSARIES.load(scenario.privacy.adversary).knows_schedule:
             return least
         own, radio = scenario.radio.max_participations, scenario.radio
         scaled = round(own * self.slots * self.scheduled / (radio.slots * radio.scheduled))
@@ -233,7 +233,8 @@ class SpendingBench:
         return None if watts is None else watts * self._squared_move(reference) / self._squared_move(spending)
 
     def _squared_move(self, spending: Spending) -> float:
-        known = self.scenario.privacy.adversary == "server" or spending.scheduled == self.scenario.workers.count
+        knows = ADVERSARIES.load(self.scenario.privacy.adversary).knows_schedule
+        known = knows or spending.scheduled == self.scenario.workers.count
         hidden = "poisson" if spending.schedule == "poisson" else "without-replacement"
         sensitivity = self._sent(spending)[1]
         return sensitivity.squared_move(self.scenario.privacy.adjacency, "none" if known else hidden)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.planning.alternatives import (
     InputMoments,
@@ -38,7 +39,7 @@ from airmixml.radio.privacy_target import (
 )
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import NOBODY_SENT
-from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
+from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import encoder_of
 
@@ -127,7 +128,7 @@ def make_plan(
     sending = draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(NOBODY_SENT)
-    closed_form = scenario.learner.model in CLOSED_FORM_MODELS
+    closed_form = scenario.learner.closed_form
     # Signal per slot says little of moments; and coins leave no shares to choose.
     shares_count = scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
     options = other_designs(scenario, input_dim, label_dim, moments, distance_metres, progress) if shares_count else ()
@@ -179,6 +180,6 @@ def _verdict(scenario: Scenario, received_watts: float, limited_share: float) ->
     lowered = (
         f"lowers the power in {limited_share:.1%} of the slots" if limited_share else "may lower the power of a slot"
     )
-    if privacy.adversary == "server":
+    if ADVERSARIES.load(privacy.adversary).knows_schedule:
         return f"{target} is met; the power limit {lowered}, which only adds privacy"
     return f"{target} is met, but without credit for sampling: the power limit {lowered}, which tells who was scheduled"

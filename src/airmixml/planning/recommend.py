@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from airmixml.doors import ACCOUNTANTS
 from airmixml.planning.designs import Spending, SpendingBench, changed_keys
 from airmixml.progress import Progress, silent
 
@@ -132,7 +133,7 @@ class _Search:
         self._bench, self._limit_seconds = bench, limit_seconds
         self._workers = bench.scenario.workers.count
         privacy = bench.scenario.privacy
-        self._guess_first = privacy.accountant not in ("paper-loose", "gdp")
+        self._guess_first = not ACCOUNTANTS.load(privacy.accountant).closed_form
         self._sends = ("samples",) if bench.moments_refused else ("moments", "samples")
         # A hidden coin helps against those who do not know the schedule.
         may_toss = privacy.adversary == "release" or bench.own.schedule == "poisson"

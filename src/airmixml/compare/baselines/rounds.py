@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.doors import ADVERSARIES
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.radio.channel import draw_fading, path_gain
 from airmixml.radio.privacy_target import (
@@ -73,7 +74,7 @@ class Rounds:
 
 def exact_accountant(adversary: str, *, everybody_sends: bool) -> str:
     """Return the sharpest accountant: exact where it is known who sent when, else by privacy-loss distributions."""
-    return "gdp" if everybody_sends or adversary == "server" else "pld"
+    return "gdp" if everybody_sends or ADVERSARIES.load(adversary).knows_schedule else "pld"
 
 
 def fewest_participations(slots: int, scheduled: int, workers: int) -> int:
@@ -88,7 +89,7 @@ def rounds_scenario(scenario: Scenario, *, rounds: int, scheduled: int) -> Scena
     hidden and a limit on participations would only spoil that.
     """
     everybody = scheduled == scenario.workers.count
-    limit = scenario.privacy.adversary == "server" and not everybody
+    limit = ADVERSARIES.load(scenario.privacy.adversary).knows_schedule and not everybody
     return replace(
         scenario,
         workers=replace(

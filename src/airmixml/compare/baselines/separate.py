@@ -14,7 +14,7 @@ from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
 from airmixml.edge.training import TrainedModel
 from airmixml.progress import Progress, silent
-from airmixml.scenario import CLOSED_FORM_MODELS, Learner, Scenario
+from airmixml.scenario import Learner, Scenario
 from airmixml.streams import Streams
 from airmixml.workers import Population
 
@@ -23,7 +23,7 @@ _WORKERS_AT_ONCE: Final = 8192
 
 def closed_form_learner(learner: Learner) -> Learner:
     """Return the learner, or ridge with its shrinkage where it is a network."""
-    return learner if learner.model in CLOSED_FORM_MODELS else Learner(model="ridge", shrinkage=learner.shrinkage)
+    return learner if learner.closed_form else Learner(model="ridge", shrinkage=learner.shrinkage)
 
 
 def learn_from_separate_samples(
