@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from typing import Any, Final
 
 from airmixml.attacks.parts import LISTENERS
 from airmixml.attacks.verdict import ADVERSARIES
+from airmixml.output import numbers
 
-NONE: Final = "–"
+NONE: Final = numbers.NONE
+epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 SERVER_COLUMNS: Final = ("PSNR", "SSIM", "copied", "read", "label")
 LISTENER_COLUMNS: Final = ("AUC", "hits", "clearest", "unmixed", "beside", "classes")
-
-
-def epsilon_text(epsilon: float | None) -> str:
-    """Return an epsilon of few digits; powers of ten where it protects nobody anyway."""
-    if epsilon is None:
-        return "none"
-    return f"{epsilon:.1e}" if epsilon >= 1e4 else f"{epsilon:.3g}"
 
 
 def server_cells(figures: dict[str, Any]) -> tuple[str, ...]:

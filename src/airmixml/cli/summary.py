@@ -7,8 +7,8 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from airmixml.output.numbers import joules
 from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
-from airmixml.wording import joules
 
 Rows = list[tuple[str, str]]
 

@@ -1,4 +1,4 @@
-"""What every accountant says against every adversary about one design, before anything is sent."""
+"""What every accountant certifies for one design against every adversary, before anything is sent."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from airmixml.scenario import Scenario
 
 _CURVE_POINTS: Final = 7
 _CURVE_DECADES: Final = 2.0
+_SHARPEST_FIRST: Final = ("gdp", "pld", "paper-tight", "rdp", "paper-loose")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Account:
     Attributes:
         name: of the scenario, or "numbers".
         design: what is sent.
-        adversaries: whom it is held against.
+        adversaries: against whom it is stated.
         adjacency: which neighbours.
         delta: of all statements.
         statements: what can be certified.
@@ -292,6 +293,6 @@ def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:
     for adversary in account.adversaries:
         names = [name for name in ACCOUNTANTS if (adversary.name, name) in stated]
         if adversary.name != "release":
-            names = sorted(names, key=("gdp", "pld", "paper-tight", "rdp", "paper-loose").index)[:1]
+            names = [name for name in (*_SHARPEST_FIRST, *names) if name in names][:1]
         pairs += [(adversary, name) for name in names]
     return pairs

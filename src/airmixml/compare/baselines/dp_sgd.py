@@ -1,4 +1,4 @@
-"""Central DP-SGD with Opacus: a trusted curator holds all samples, and whoever sees the model is the adversary.
+"""Central DP-SGD with Opacus: a trusted curator holds all samples, and the adversary sees the model.
 
 The same linear softmax on the same features as federated learning over the air, trained in the field's usual way:
 Poisson batches, per-sample clipping, Gaussian noise.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Final
 
 import numpy as np
@@ -16,9 +18,13 @@ import torch
 from torch import nn
 
 from airmixml.compare.baselines.federated import CLIP_NORM, score
+from airmixml.compare.methods import Method
+from airmixml.compare.variants import adjacencies, samples_scenario
+from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
 from airmixml.edge.training import TrainedModel
+from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement, Release, Sensitivity, calibrate_power, state_privacy
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Privacy
@@ -29,6 +35,31 @@ from airmixml.workers import Population
 _BATCHES_PER_EPOCH: Final = 12
 _EPOCHS: Final = 20
 _LEARNING_RATE: Final = 0.1
+
+
+class DpSgd(Method):
+    """Central DP-SGD of the linear softmax on the scenario's features; the curator is trusted, no radio is used."""
+
+    about = "central DP-SGD (Opacus) of that linear softmax; a trusted curator holds all samples"
+
+    def run(self, work: Work) -> Outcome:
+        """Train with the noise that keeps the target against an adversary who sees the model."""
+        scenario = samples_scenario(work.scenario)
+        dataset = work.dataset(scenario.workers)
+        population = work.population(dataset)
+        design = calibrate_dp_sgd(scenario.privacy, population.count)
+        trained = learn_dp_sgd(
+            design, dataset, population, seed=scenario.seed, device=work.device, progress=work.context.progress
+        )
+        own, other = adjacencies(scenario)
+        stated = [state_dp_sgd(design, scenario.privacy, own)]
+        with suppress(PrivacyError):
+            stated.append(state_dp_sgd(design, scenario.privacy, other))
+        return Outcome(accuracy=trained.history.final_accuracy, privacy=tuple(stated))
+
+    def missing(self) -> str:
+        """Return whether the library is."""
+        return "" if find_spec("opacus") is not None else "needs Opacus: pip install airmixml[dp-sgd]"
 
 
 def calibrate_dp_sgd(privacy: Privacy, workers: int) -> Design:
@@ -53,7 +84,7 @@ def calibrate_dp_sgd(privacy: Privacy, workers: int) -> Design:
 
 
 def state_dp_sgd(design: Design, privacy: Privacy, adjacency: str) -> PrivacyStatement:
-    """Return what holds against whoever sees the model, or all steps of its training, but not the batches."""
+    """Return what holds against an adversary who sees the model after every step, but not the batches."""
     stated = state_privacy(design, Release(), "pld", adjacency=adjacency, delta=privacy.delta)
     return replace(
         stated,
@@ -117,3 +148,6 @@ def learn_dp_sgd(
     progress("dp-sgd", steps, steps)
     trained = linear_model(layer.weight.detach().T.cpu(), layer.bias.detach().cpu())
     return TrainedModel(model=trained, history=score(trained, dataset))
+
+
+DP_SGD = DpSgd()

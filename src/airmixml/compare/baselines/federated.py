@@ -14,7 +14,10 @@ from typing import Final
 import torch
 from torch import nn
 
-from airmixml.compare.baselines.rounds import Rounds
+from airmixml.compare.baselines.rounds import Rounds, plan_rounds
+from airmixml.compare.methods import Method
+from airmixml.compare.variants import HARD_OPERATION, encoding_operations, samples_scenario
+from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
 from airmixml.edge.fitting import class_scores
@@ -31,6 +34,27 @@ CLIP_NORM: Final = 1.0
 _ADAM_BETAS: Final = (0.9, 0.999)
 _ADAM_FLOOR: Final = 1e-8
 _SAMPLES_AT_ONCE: Final = 16384
+
+
+class Federated(Method):
+    """Analog over-the-air federated learning of a linear softmax on the scenario's features."""
+
+    about = "clipped gradients of a linear softmax on the same features, added up over the air every round"
+
+    def run(self, work: Work) -> Outcome:
+        """Let every worker send its gradient in every round."""
+        scenario = samples_scenario(work.scenario)
+        dataset = work.dataset(scenario.workers)
+        population = work.population(dataset)
+        symbols = (dataset.input_dim + 1) * dataset.label_dim
+        rounds = plan_rounds(
+            scenario, population, rounds=ROUNDS, scheduled=population.count, symbols=symbols, norm=CLIP_NORM
+        )
+        trained = learn_federated(rounds, dataset, population, device=work.device, progress=work.context.progress)
+        # Scores, softmax, the gradient, and its norm from those of its two factors.
+        a_round = 2 * symbols + (HARD_OPERATION + 2) * dataset.label_dim
+        operations = encoding_operations(scenario, dataset) + len(rounds) * a_round
+        return rounds.outcome(trained.history.final_accuracy, operations)
 
 
 @dataclass
@@ -133,3 +157,6 @@ def score(model: nn.Module, dataset: DataSet) -> TrainingHistory:
         return TrainingHistory()
     guessed = class_scores(model, torch.from_numpy(dataset.test_inputs).to(device)).argmax(dim=1).cpu()
     return TrainingHistory(test_accuracy=[float((guessed == truth).double().mean())])
+
+
+FEDERATED = Federated()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,17 +10,56 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from airmixml.compare.baselines.federated import AdamSteps, pool_tensors, round_noise, score
-from airmixml.compare.baselines.rounds import Rounds
+from airmixml.compare.baselines.federated import CLIP_NORM, AdamSteps, pool_tensors, round_noise, score
+from airmixml.compare.baselines.rounds import Rounds, plan_rounds
+from airmixml.compare.methods import Method
+from airmixml.compare.variants import paper_scenario, slow_on_a_cpu
+from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge.fitting import start_network
 from airmixml.edge.training import TrainedModel
 from airmixml.progress import Progress, silent
-from airmixml.scenario import Learner
+from airmixml.scenario import Learner, Scenario, Speed
 from airmixml.workers import Population
 
 LEARNING_RATE: Final = 2e-3
+_SCHEDULED: Final = 512
+_EPOCHS: Final = 10
+_FEWEST_ROUNDS: Final = 100
 _NUMBERS_AT_ONCE: Final = 1 << 25
+
+
+class FederatedNetwork(Method):
+    """Federated learning over the air of the paper's network on scaled raw samples."""
+
+    about = "the same with the paper's network on raw samples"
+
+    def run(self, work: Work) -> Outcome:
+        """Let some workers send their gradients in every round."""
+        scenario = paper_scenario(work.scenario)
+        dataset = work.dataset(scenario.workers)
+        population = work.population(dataset)
+        network = start_network(scenario.learner, dataset, scenario.seed)
+        symbols = sum(parameter.numel() for parameter in network.parameters())
+        scheduled = min(_SCHEDULED, population.count)
+        number = max(_FEWEST_ROUNDS, math.ceil(_EPOCHS * population.count / scheduled))
+        rounds = plan_rounds(scenario, population, rounds=number, scheduled=scheduled, symbols=symbols, norm=CLIP_NORM)
+        trained = learn_federated_network(
+            rounds,
+            scenario.learner,
+            dataset,
+            population,
+            norm=CLIP_NORM,
+            device=work.device,
+            progress=work.context.progress,
+        )
+        a_gradient = 3 * network_multiply_accumulates(network, dataset.input_dim) + 2 * symbols
+        operations = 2 * dataset.input_dim + round(number * scheduled / population.count * a_gradient)
+        return rounds.outcome(trained.history.final_accuracy, operations)
+
+    def skipped(self, scenario: Scenario, speed: Speed) -> str:
+        """Return why the network is not trained unless asked for."""
+        return slow_on_a_cpu(scenario, speed)
 
 
 def learn_federated_network(
@@ -105,3 +145,6 @@ def _layer_costs(network: nn.Sequential, input_dim: int) -> Iterator[int]:
             yield layer.weight.numel() * values.shape[-2] * values.shape[-1]
         elif isinstance(layer, nn.Linear):
             yield layer.weight.numel()
+
+
+FEDERATED_NETWORK = FederatedNetwork()
