@@ -79,8 +79,8 @@ class Paper(Method):
 
 def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     """Run a scenario in memory, on the data and workers of the comparison."""
-    dataset = work.dataset(scenario.workers)
-    population, speed, progress = work.population(dataset), work.context.speed, work.context.progress
+    dataset, population = work.load(scenario.workers)
+    speed, progress = work.context.speed, work.context.progress
     sent: Transmission | Mixtures
     if scenario.learner.model in CLOSED_FORM_MODELS:
         sent, trained = learn_from_stream(

@@ -80,7 +80,12 @@ def _bars(axis: Axes, rows: Sequence[Row]) -> None:
         text = f"{mean:.2f} %    ε = {epsilon_text(privacy.epsilon)} vs. {privacy.adversary}"
         inside = mean > 55.0
         axis.text(
-            1.5 if inside else mean + 2.5, place, text, va="center", fontsize=9, color="white" if inside else "0.15"
+            1.5 if inside else mean + 100.0 * (row.deviation or 0.0) + 2.5,
+            place,
+            text,
+            va="center",
+            fontsize=9,
+            color="white" if inside else "0.15",
         )
     axis.set_yticks(places, [row.name for row in rows])
     axis.set(xlim=(0.0, 102.0), xlabel="accuracy on the clean test set [%]")
@@ -115,35 +120,28 @@ def _place_labels(axis: Axes, rows: Sequence[Row], errors: dict[str, float]) -> 
     """
     (left, right), (bottom, top) = np.log10(axis.get_xlim()), np.log10(axis.get_ylim())
     heights = {name: _HEIGHT_POINTS * (np.log10(error) - bottom) / (top - bottom) for name, error in errors.items()}
-    points = [row for row in rows if _uses(row)]
-    lines = [row for row in rows if not _uses(row)]
+    points, lines = [row for row in rows if _uses(row)], [row for row in rows if not _uses(row)]
     places = {row.name: _WIDTH_POINTS * (np.log10(_uses(row)) - left) / (right - left) for row in points}
     boxes = [(place, heights[name], _MARKER_POINTS, _MARKER_POINTS) for name, place in places.items()]
     boxes += [(_WIDTH_POINTS / 2.0, heights[row.name], _WIDTH_POINTS, 3.0) for row in lines]
-    for row in points:
-        text = f"{row.name}\n{joules(row.energy_joules or 0.0)}"
-        width, height = _LETTER_POINTS * max(map(len, text.split("\n"))), 24.0
-        beside = width / 2.0 + 9.0
-        sides = [(0.0, 21.0), (0.0, -21.0), (-beside, 0.0), (beside, 0.0), (-beside, -16.0), (beside, -16.0)]
-        x, y = places[row.name], heights[row.name]
-        shift = min(sides, key=lambda side: _overlap((x + side[0], y + side[1], width, height), boxes))
-        boxes.append((x + shift[0], y + shift[1], width, height))
-        _write(axis, text, (_uses(row), errors[row.name]), shift, _colour(row))
-    for row in lines:
-        name, text = row.name, f"{row.name}: no radio"
-        axis.axhline(errors[name], color=_colour(row), linestyle="--", linewidth=1.2, zorder=1)
-        width = _LETTER_POINTS * len(text)
-        spots = [(share * _WIDTH_POINTS, shift) for shift in (8.0, -8.0) for share in (0.5, 0.65, 0.35, 0.85, 0.15)]
-        spot = min(spots, key=lambda spot: _overlap((spot[0], heights[name] + spot[1], width, 9.0), boxes))
-        where = 10.0 ** (left + (right - left) * spot[0] / _WIDTH_POINTS)
-        boxes.append((spot[0], heights[name] + spot[1], width, 9.0))
-        _write(axis, text, (where, errors[name]), (0.0, spot[1]), _colour(row))
-
-
-def _write(axis: Axes, text: str, place: tuple[float, float], shift: tuple[float, float], colour: str) -> None:
-    axis.annotate(
-        text, place, xytext=shift, textcoords="offset points", ha="center", va="center", fontsize=9, color=colour
-    )
+    for row in (*points, *lines):
+        y = heights[row.name]
+        if row in points:
+            text, x = f"{row.name}\n{joules(row.energy_joules or 0.0)}", places[row.name]
+            width, height = _LETTER_POINTS * max(map(len, text.split("\n"))), 24.0
+            beside = width / 2.0 + 9.0
+            sides = ((0.0, 21.0), (0.0, -21.0), (-beside, 0.0), (beside, 0.0), (-beside, -16.0), (beside, -16.0))
+            spots = [(x + right_by, y + up_by) for right_by, up_by in sides]
+        else:
+            axis.axhline(errors[row.name], color=_colour(row), linestyle="--", linewidth=1.2, zorder=1)
+            text = f"{row.name}: no radio"
+            width, height = _LETTER_POINTS * len(text), 9.0
+            shares = (0.5, 0.65, 0.35, 0.85, 0.15)
+            spots = [(share * _WIDTH_POINTS, y + up_by) for up_by in (8.0, -8.0) for share in shares]
+        free = min(((*spot, width, height) for spot in spots), key=lambda box: _overlap(box, boxes))
+        boxes.append(free)
+        where = (free[0] / _WIDTH_POINTS, free[1] / _HEIGHT_POINTS)
+        axis.annotate(text, where, xycoords="axes fraction", ha="center", va="center", fontsize=9, color=_colour(row))
 
 
 def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> float:

@@ -73,25 +73,19 @@ class Work:
         """Where to compute."""
         return find_device(self.context.speed.device)
 
-    def dataset(self, workers: Workers) -> DataSet:
-        """Return the data as such workers encode them; loaded once for all methods that encode alike."""
-        plain = Workers()
-        key = replace(
-            workers,
-            sends=plain.sends,
-            label_weight=plain.label_weight,
-            bits=plain.bits,
-            bits_range=plain.bits_range,
-            centre_share=plain.centre_share,
-        )
+    def load(self, workers: Workers) -> tuple[DataSet, Population]:
+        """Return the data as such workers encode them, and who holds which sample where: the same for all methods.
+
+        Data are loaded once for all methods that encode alike.
+        """
+        plain, seed = Workers(), self.scenario.seed
+        unread = ("sends", "label_weight", "bits", "bits_range", "centre_share")  # what loading does not depend on
+        key = replace(workers, **{name: getattr(plain, name) for name in unread})
         if key not in self._loaded:
             started = time.perf_counter()
             self._loaded[key] = load_dataset(
-                workers, Streams(self.scenario.seed), data_dir=self.context.data_dir, progress=self.context.progress
+                workers, Streams(seed), data_dir=self.context.data_dir, progress=self.context.progress
             )
             self.loading_seconds += time.perf_counter() - started
-        return self._loaded[key]
-
-    def population(self, dataset: DataSet) -> Population:
-        """Return who holds which sample where: the same for all methods."""
-        return deploy(self.scenario.workers, dataset.train_samples, Streams(self.scenario.seed))
+        dataset = self._loaded[key]
+        return dataset, deploy(self.scenario.workers, dataset.train_samples, Streams(seed))

@@ -23,10 +23,8 @@ from airmixml.compare.variants import adjacencies, samples_scenario
 from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
-from airmixml.edge.training import TrainedModel
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement, Release, Sensitivity, calibrate_power, state_privacy
-from airmixml.progress import Progress, silent
 from airmixml.scenario import Privacy
 from airmixml.streams import Streams
 from airmixml.workers import Population
@@ -45,17 +43,14 @@ class DpSgd(Method):
     def run(self, work: Work) -> Outcome:
         """Train with the noise that keeps the target against an adversary who sees the model."""
         scenario = samples_scenario(work.scenario)
-        dataset = work.dataset(scenario.workers)
-        population = work.population(dataset)
+        dataset, population = work.load(scenario.workers)
         design = calibrate_dp_sgd(scenario.privacy, population.count)
-        trained = learn_dp_sgd(
-            design, dataset, population, seed=scenario.seed, device=work.device, progress=work.context.progress
-        )
+        model = _train(design, dataset, population, work)
         own, other = adjacencies(scenario)
         stated = [state_dp_sgd(design, scenario.privacy, own)]
         with suppress(PrivacyError):
             stated.append(state_dp_sgd(design, scenario.privacy, other))
-        return Outcome(accuracy=trained.history.final_accuracy, privacy=tuple(stated))
+        return Outcome(accuracy=score(model, dataset), privacy=tuple(stated))
 
     def missing(self) -> str:
         """Return whether the library is."""
@@ -95,32 +90,14 @@ def state_dp_sgd(design: Design, privacy: Privacy, adjacency: str) -> PrivacySta
     )
 
 
-def learn_dp_sgd(
-    design: Design,
-    dataset: DataSet,
-    population: Population,
-    *,
-    seed: int,
-    device: torch.device,
-    progress: Progress = silent,
-) -> TrainedModel:
-    """Train the linear softmax on what all workers hold, and score it on the clean test set.
-
-    Args:
-        design: from ``calibrate_dp_sgd``.
-        dataset: what the workers hold.
-        population: who holds which sample; each worker's copy is a sample of its own.
-        seed: of batches and noise.
-        device: where to compute.
-        progress: told how many steps are done.
-    """
+def _train(design: Design, dataset: DataSet, population: Population, work: Work) -> nn.Module:
+    """Train the linear softmax on what all workers hold; each worker's copy is a sample of its own."""
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-    streams, steps = Streams(seed), design.slots
-    inputs = torch.from_numpy(dataset.train_inputs).to(device)
-    labels = torch.from_numpy(dataset.train_labels).to(device)
+    streams, steps, device = Streams(work.scenario.seed), design.slots, work.device
+    inputs, labels = (torch.from_numpy(each).to(device) for each in (dataset.train_inputs, dataset.train_labels))
     layer = nn.Linear(dataset.input_dim, dataset.label_dim, device=device)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -139,15 +116,14 @@ def learn_dp_sgd(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Full backward hook")
         for step in range(steps):
-            progress("dp-sgd", step, steps)
+            work.context.progress("dp-sgd", step, steps)
             chosen = np.flatnonzero(streams.generator("training", step).random(population.count) < rate)
             held = torch.from_numpy(population.sample_index[chosen]).to(device)
             optimiser.zero_grad()
             loss(model(inputs[held]), labels[held]).backward()
             optimiser.step()
-    progress("dp-sgd", steps, steps)
-    trained = linear_model(layer.weight.detach().T.cpu(), layer.bias.detach().cpu())
-    return TrainedModel(model=trained, history=score(trained, dataset))
+    work.context.progress("dp-sgd", steps, steps)
+    return linear_model(layer.weight.detach().T.cpu(), layer.bias.detach().cpu())
 
 
 DP_SGD = DpSgd()

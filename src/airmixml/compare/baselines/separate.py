@@ -42,8 +42,7 @@ class SeparateSamples(Method):
     def run(self, work: Work) -> Outcome:
         """Send all samples and learn from what arrives."""
         scenario = samples_scenario(work.scenario)
-        dataset = work.dataset(scenario.workers)
-        population = work.population(dataset)
+        dataset, population = work.load(scenario.workers)
         sensitivity = sensitivity_of(scenario, dataset.input_dim, dataset.label_dim)
         signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
         deviation = local_noise_deviation(scenario, sensitivity) if self._private else 0.0
@@ -58,7 +57,7 @@ class SeparateSamples(Method):
         uplink = population.count * signal.symbols
         noise_operations = HARD_OPERATION * signal.symbols if self._private else 0
         return Outcome(
-            accuracy=score(model, dataset).final_accuracy,
+            accuracy=score(model, dataset),
             privacy=tuple(
                 local_statement(scenario, sensitivity, deviation, adjacency)
                 if self._private
