@@ -208,10 +208,17 @@ METHODS: Final = Registry(
     "method",
     "airmixml.methods",
     "--methods",
-    needs=("about",),
-    own=dict.fromkeys(
-        ("airmix", "mixup-features", "paper", "federated", "federated-network", "dp-sgd", "local-dp", "raw"), ""
-    ),
+    needs=("about", "run", "missing", "skipped"),
+    own={
+        "airmix": "airmixml.compare.ours:AIRMIX",
+        "mixup-features": "airmixml.compare.ours:MIXUP_FEATURES",
+        "paper": "airmixml.compare.ours:PAPER",
+        "federated": "airmixml.compare.baselines.federated:FEDERATED",
+        "federated-network": "airmixml.compare.baselines.federated_network:FEDERATED_NETWORK",
+        "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
+        "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
+        "raw": "airmixml.compare.baselines.separate:RAW",
+    },
 )
 
 REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS)

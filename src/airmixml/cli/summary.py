@@ -7,8 +7,8 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from airmixml.output.numbers import joules
 from airmixml.scenario import Scenario
-from airmixml.wording import joules
 from airmixml.workers import sends_inputs_unchanged
 
 Rows = list[tuple[str, str]]
