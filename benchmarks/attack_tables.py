@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.attacks.findings import grade_of
-from airmixml.attacks.listener_findings import ListenerFindings
 from airmixml.attacks.results import epsilon_text
 
 ROOT = Path(__file__).parents[1]
@@ -44,8 +43,17 @@ def grade(case: Result, adversary: str) -> str:
 
 def listener_cells(figures: Result) -> list[str]:
     """Return the texts of one attack without a schedule, in the order of the columns below."""
-    findings = {name: value for name, value in figures.items() if name not in ("grade", "seconds")}
-    return list(ListenerFindings.from_dict(findings).cells().values())
+    linkage, clearest, unmixing, beside, shares = (
+        figures[name] for name in ("linkage", "clearest_slots", "unmixing", "beside", "shares")
+    )
+    return [
+        f"{linkage['auc']:.2f}",
+        f"{100 * linkage['hit_rate']:.1f} %",
+        f"{clearest['identified']} of {clearest['looked_at']}",
+        f"{unmixing['identified']:,} of {unmixing['estimates']:,}",
+        "–" if beside is None else f"{beside['identified']} of {beside['looked_at']}",
+        "–" if shares is None else f"{100 * shares['distance']:.1f} %",
+    ]
 
 
 def server(results: Result) -> str:

@@ -138,29 +138,40 @@ def _attack_all(
             if refusal:
                 refused[name] = refusal
                 continue
-            part = store.load(number, name)
-            if part is None:
-                part = _run(each, target)
+            kept = store.load(number, name)
+            known = None if kept is None else _found(name, each, kept)
+            if known is None:
+                known, part = _run(name, each, target)
                 store.save(number, name, part)
-            figures = dict(part.figures)
-            seconds = figures.pop("seconds")
-            by_name[name] = Found(
-                attack=name,
-                adversary=each.adversary,
-                findings=each.findings.from_dict(figures),
-                arrays=part.arrays,
-                seconds=seconds,
-            )
+            by_name[name] = known
         found.append((by_name, refused))
     context.progress("attacks", total, total)
     return found
 
 
-def _run(attack: Attack, target: Target) -> Part:
+def _run(name: str, attack: Attack, target: Target) -> tuple[Found, Part]:
+    """Return what the attack finds, and the same to be kept."""
     started = time.perf_counter()
     outcome = attack.run(target)
-    figures = {**outcome.findings.to_dict(), "seconds": time.perf_counter() - started}
-    return Part(figures=figures, arrays=dict(outcome.arrays))
+    found = Found(
+        attack=name,
+        adversary=attack.adversary,
+        findings=outcome.findings,
+        arrays=outcome.arrays,
+        seconds=time.perf_counter() - started,
+    )
+    return found, Part(figures=found.to_dict(), arrays=dict(outcome.arrays))
+
+
+def _found(name: str, attack: Attack, part: Part) -> Found | None:
+    """Return what was kept; None where that is not what the attack finds nowadays."""
+    figures = dict(part.figures)
+    try:
+        seconds = float(figures.pop("seconds"))
+        findings = attack.findings.from_dict(figures)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
+    return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=part.arrays, seconds=seconds)
 
 
 def _claimed(

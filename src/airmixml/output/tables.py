@@ -88,16 +88,20 @@ def terminal_table(
         columns: their heads; where all are empty no head is shown.
         rows: texts, in which Rich's markup counts.
         title: stands above the table.
-        words: whether the other columns hold words, which are aligned on the left and may be broken.
-        options: others of ``rich.table.Table``.
+        words: whether the other columns hold words, which are aligned on the left.
+        options: others of ``rich.table.Table``; with a box of its own it may be wider than the terminal.
     """
     from rich.table import Table
 
     table = Table(title=title or None, title_justify="left", title_style="bold", show_header=any(columns), **options)
-    first, *others = columns
-    table.add_column(first, style="cyan", no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    for place, name in enumerate(columns):
+        table.add_column(
+            name,
+            style=None if place else "cyan",
+            justify="left" if words or not place else "right",
+            overflow="fold",
+            no_wrap="box" in options,
+        )
     for row in rows:
         table.add_row(*row)
     return table
