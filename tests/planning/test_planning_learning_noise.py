@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.edge import learn_from_stream
+from airmixml.edge import learn
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.radio.ratios import varying_share
@@ -127,7 +127,7 @@ def test_the_learner_reckons_with_the_edge_that_the_plan_predicts(monkeypatch: p
     solve = training.solve
     monkeypatch.setattr(training, "solve", lambda learner, moments: (seen.append(moments), solve(learner, moments))[1])
     dataset = load_dataset(scenario.workers, Streams(0))
-    learn_from_stream(scenario, dataset=dataset)
+    learn(scenario, dataset=dataset)
     scorer = DesignScorer(scenario, dataset.input_dim, dataset.label_dim, 1.0, placed_distances(scenario))
     noise = scorer.exact_noise(scorer.own)
     assert noise is not None

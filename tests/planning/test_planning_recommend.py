@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from airmixml.data.catalogue import DIGITS
 
 from airmixml import Scenario
-from airmixml.edge import learn_from_stream
+from airmixml.data.embedded import DIGITS
+from airmixml.edge import learn
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.pictures import draw_plan
 from airmixml.planning.plan import InputMoments, make_plan
@@ -54,7 +54,7 @@ def against_server() -> Recommendation:
 
 def accuracy(scenario: Scenario) -> float:
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
-    return learn_from_stream(scenario, dataset=dataset)[1].history.test_accuracy[-1]
+    return learn(scenario, dataset=dataset).trained.history.test_accuracy[-1]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,8 @@ def test_the_overrides_run_keep_the_target_and_beat_a_bad_design(changes: tuple[
     assert SendingPlan.of(changed) == found.best.sending
     assert changed.mixing.power == "dp"  # the preset says "max"
     dataset = load_dataset(changed.workers, Streams(0))
-    transmission, trained = learn_from_stream(changed, dataset=dataset)
+    learned = learn(changed, dataset=dataset)
+    transmission, trained = learned.transmission, learned.trained
     assert transmission.report.privacy.epsilon <= scenario.privacy.epsilon
     assert transmission.report.air_seconds == pytest.approx(found.best.air_seconds, rel=1e-9, abs=0)
     assert transmission.report.energy_joules == pytest.approx(found.best.energy_joules, rel=0.1, abs=0)
