@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import torch
+from typing import TYPE_CHECKING
 
 from airmixml.errors import ScenarioError
 
+if TYPE_CHECKING:
+    import torch  # takes seconds to load, and not everybody who asks for the memory needs it
+
 
 def physical_memory_bytes() -> int:
-    """Return the memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Return the memory of this machine; where the system does not say (Windows), more than any has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return sys.maxsize
 
 
 def find_device(name: str) -> torch.device:
     """Return the device, or say in one line that it is not there."""
+    import torch
+
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -36,6 +44,8 @@ def find_device(name: str) -> torch.device:
 @contextmanager
 def using_threads(threads: int) -> Iterator[None]:
     """Let torch use that many CPU threads for a while (0: as many as it does now)."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
     try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +13,9 @@ from rich.table import Table
 
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.errors import AirMixError, RunFolderError, ScenarioError
+from airmixml.errors import AirMixError, ScenarioError
 from airmixml.scenario import Scenario
-from airmixml.wording import reason
+from airmixml.storage.files import writing_to
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
@@ -120,7 +118,7 @@ def account_command(
             from airmixml.planning.account import epsilon_curves
             from airmixml.planning.account_picture import draw_account
 
-            with writing(drawn):
+            with writing_to(drawn, option="--picture"):
                 draw_account(account, *epsilon_curves(account, progress=progress), drawn)
     if as_json:
         shown = {"picture": str(drawn)} if drawn is not None else {}
@@ -199,15 +197,6 @@ def picture_path(picture: Path | None, name: str) -> Path:
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ScenarioError(f"--picture {path}: must end in .png, .svg or .pdf")
     return path
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Tell a file that cannot be written in one line."""
-    try:
-        yield
-    except OSError as problem:
-        raise RunFolderError(f"{path}: cannot be written ({reason(problem)}); choose another --picture") from None
 
 
 def _print(account: Account, drawn: Path | None, *, brief: bool) -> None:

@@ -12,12 +12,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from airmixml.cli.account import data_dimensions, picture_path, writing
+from airmixml.cli.account import data_dimensions, picture_path
 from airmixml.cli.recommendation import print_recommendation
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
+from airmixml.storage.files import writing_to
 from airmixml.wording import joules
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def plan_command(
     if (plan.options or plan.recommended) and drawn is not None:
         from airmixml.planning.pictures import draw_plan
 
-        with writing(drawn):
+        with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
     else:
         drawn = None

@@ -18,9 +18,9 @@ from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.runs.experiment import identity_of
 from airmixml.scenario import Scenario, Speed
 from airmixml.storage.files import writing_to
+from airmixml.storage.run_folder import identity_of
 
 
 @dataclass(frozen=True, kw_only=True)
