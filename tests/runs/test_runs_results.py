@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_model, run
+import airmixml
+from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_model
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
 
 @pytest.mark.parametrize("preset", ["paper-iris", "digits"])
 def test_the_stored_model_scores_what_the_metrics_say(preset: str, tmp_path: Path) -> None:
     scenario = Scenario.preset(preset).with_overrides("radio.slots=300", "learner.epochs=4", "mixing.power=max")
-    metrics = run(scenario, out=tmp_path / "here")
+    metrics = run(scenario, out=tmp_path / "here").to_dict()
     model = load_model(tmp_path / "here")
     data = load_dataset(scenario.workers, Streams(scenario.seed))
     with torch.no_grad():
@@ -46,7 +48,7 @@ def test_partial_folders_are_refused_even_with_metrics_in_them(
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"[" * 100_000, b'{"a": 1}}'])
 def test_damaged_metrics_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "metrics.json").write_bytes(content)
-    with pytest.raises(RunFolderError, match=r"metrics\.json: .*run the scenario again"):
+    with pytest.raises(RunFolderError, match=r"metrics\.json: .*delete it and give the same command again"):
         load_metrics(tmp_path)
 
 
@@ -78,9 +80,9 @@ def test_a_folder_of_several_seeds_has_a_model_per_seed(small: Scenario, tmp_pat
     metrics = run(small, seeds=2, out=tmp_path / "both")
     with pytest.raises(RunFolderError, match="seed"):
         load_model(tmp_path / "both")
-    for each in metrics["runs"]:
-        assert isinstance(load_model(Path(each["run_dir"])), torch.nn.Sequential)
-        assert load_metrics(Path(each["run_dir"])) == each
+    for each in metrics.runs:
+        assert isinstance(load_model(Path(each.run_dir)), torch.nn.Sequential)
+        assert load_metrics(Path(each.run_dir)) == each.to_dict()
 
 
 def test_the_number_of_seeds_is_checked(small: Scenario, tmp_path: Path) -> None:
