@@ -402,7 +402,7 @@ def test_another_attack_does_not_go_on_from_it(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(Stopped):
             attack(IRIS, ("prior", "release"), out=tmp_path / "here")
     for scenario, parts in ((IRIS.with_seed(1), ("prior", "release")), (IRIS, ("prior",))):
-        with pytest.raises(RunFolderError, match="holds an interrupted run of something else"):
+        with pytest.raises(RunFolderError, match="holds an interrupted run with other settings"):
             attack(scenario, parts, out=tmp_path / "here")
     attack(IRIS.with_seed(1), ("prior",), out=tmp_path / "here", force=True)
     assert json.loads((tmp_path / "here" / "metrics.json").read_text())["seed"] == 1

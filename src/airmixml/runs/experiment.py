@@ -148,7 +148,8 @@ def _kept(scenario: Scenario, folder: Path) -> RunResult:
     """Return what an earlier process found with this seed."""
     result = load_result(folder)
     if not isinstance(result, RunResult) or (result.name, result.seed) != (scenario.name, scenario.seed):
-        raise odd_content(folder / METRICS, ValueError(f"not the result of seed {scenario.seed}"))
+        why = ValueError(f"not the result of seed {scenario.seed}")
+        raise odd_content(folder / METRICS, why, delete=f"the folder {folder}")
     return result
 
 

@@ -246,7 +246,7 @@ def load_result(folder: Path | str) -> RunResult | SeedsResult:
         several = isinstance(metrics, dict) and "runs" in metrics
         return SeedsResult.from_dict(metrics) if several else RunResult.from_dict(metrics)
     except (ValueError, RecursionError) as problem:
-        raise odd_content(folder / METRICS, problem) from None
+        raise odd_content(folder / METRICS, problem, delete=f"the folder {folder}") from None
 
 
 def load_metrics(folder: Path | str) -> dict[str, Any]:

@@ -79,8 +79,8 @@ def writing_to(
         yield
     except (FileExistsError, NotADirectoryError) as problem:
         raise error(
-            f"{problem.filename or place}: cannot be written ({reason(problem)}): a file is where a folder must be; "
-            f"choose another {option}"
+            f"{problem.filename or place}: is a file or lies in one, so that this cannot be written "
+            f"({reason(problem)}); choose another {option}"
         ) from problem
     except OSError as problem:
         raise error(

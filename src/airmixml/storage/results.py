@@ -73,10 +73,11 @@ class ResultStore:
             raise odd_content(path, problem) from problem
 
 
-def odd_content(path: Path, problem: Exception) -> RunFolderError:
+def odd_content(path: Path, problem: Exception, delete: str = "it") -> RunFolderError:
     """Return the error for a file that is whole, but does not hold what it should."""
     return RunFolderError(
-        f"{path}: does not hold what airmix wrote ({one_line(str(problem))}); delete it and give the same command again"
+        f"{path}: does not hold what airmix wrote ({one_line(str(problem))}); delete {delete} and give the same "
+        "command again"
     )
 
 
