@@ -9,70 +9,29 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
-from airmixml.data import DataSet
 from airmixml.devices import find_device
-from airmixml.edge import TrainedModel, TrainingHistory, build_model, learn_from_stream, train
-from airmixml.edge.fitting import Checkpoint
+from airmixml.edge import TrainedModel, TrainingHistory
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio import check_privacy_target, simulate
-from airmixml.radio.mixtures import Mixtures, Transmission
+from airmixml.radio import check_privacy_target
+from airmixml.radio.mixtures import Transmission
+from airmixml.runs.learning import learn
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.pictures import draw_ledger, draw_run
 from airmixml.runs.results import RunResult, SeedsResult, load_result, summarise_seeds
-from airmixml.scenario import CLOSED_FORM_MODELS, RunContext, Scenario, Speed
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, identity_of
 from airmixml.streams import Streams
 from airmixml.version import __version__
-from airmixml.workers import Population, load_dataset, worker_cost
-
-
-# To be replaced by ``from airmixml.edge import learn`` (with ``Learned``): same names, same fields.
-@dataclass(frozen=True, kw_only=True)
-class Learned:
-    """What was sent, what was learned from it, and how long both took."""
-
-    transmission: Transmission | Mixtures
-    trained: TrainedModel
-    over_the_air_seconds: float
-    training_seconds: float
-
-
-def learn(
-    scenario: Scenario,
-    *,
-    dataset: DataSet,
-    population: Population | None = None,
-    context: RunContext = RunContext(),  # noqa: B008  (frozen)
-    checkpoint: Checkpoint | None = None,
-) -> Learned:
-    """Send all slots and learn from them: in closed form while they come, else by training on all of them."""
-    speed, progress, started = context.speed, context.progress, time.perf_counter()
-    sent: Transmission | Mixtures
-    if scenario.learner.model in CLOSED_FORM_MODELS:
-        sent, trained = learn_from_stream(
-            scenario, dataset=dataset, population=population, speed=speed, progress=progress
-        )
-        sent_at = time.perf_counter()
-    else:
-        sent = simulate(scenario, dataset=dataset, population=population, speed=speed, progress=progress)
-        sent_at = time.perf_counter()
-        trained = train(sent, speed=speed, progress=progress, checkpoint=checkpoint)
-    return Learned(
-        transmission=sent,
-        trained=trained,
-        over_the_air_seconds=sent_at - started,
-        training_seconds=time.perf_counter() - sent_at,
-    )
+from airmixml.workers import load_dataset, worker_cost
 
 
 def run(
@@ -168,11 +127,8 @@ def _run_one(
         scenario.workers, Streams(scenario.seed), data_dir=context.data_dir, progress=context.progress
     )
     held_dim = dataset.held_dim or dataset.input_dim
-    # Only to refuse a network that does not fit the data before the slots are run.
-    build_model(scenario.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
     made_with = f"{device} torch {torch.__version__}"
     checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=checkpoint_seconds)
-    loading_seconds = time.perf_counter() - started
     learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)
     seconds = time.perf_counter() - started
     sent, history = learned.transmission, learned.trained.history
@@ -200,7 +156,7 @@ def _run_one(
             },
             "seconds": seconds,
             "seconds_by_stage": {
-                "over_the_air": loading_seconds + learned.over_the_air_seconds,
+                "over_the_air": seconds - learned.training_seconds,
                 "training": learned.training_seconds,
             },
             "resumed_from_epoch": checkpoint.resumed_epoch,
@@ -211,7 +167,7 @@ def _run_one(
     )
 
 
-def _write_findings(sent: Transmission | Mixtures, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
+def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
     """Write what the metrics do not hold: curve, model, ledger, pictures."""
     write_text(folder / "learning_curve.csv", _curve_table(trained.history))
     save_model(trained.model, sent.dataset, folder)

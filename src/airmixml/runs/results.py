@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -172,49 +173,34 @@ class SeedsResult(_Result):
 def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
     """Return the runs of a scenario with consecutive seeds as one result."""
 
-    def mean(value: Callable[[RunResult], float]) -> float:
-        return statistics.fmean(map(value, runs))
+    def over_seeds(reduce: Callable[[Iterator[Any]], Any], *names: str) -> dict[str, Any]:
+        return {name.rpartition(".")[2]: reduce(map(attrgetter(name), runs)) for name in names}
 
-    def deviation(value: Callable[[RunResult], float]) -> float:
-        return statistics.stdev(map(value, runs))
-
-    first = runs[0]
+    mean, deviation = statistics.fmean, statistics.stdev
     return SeedsResult(
         name=scenario.name,
         seed=scenario.seed,
         accuracy=SeedsAccuracy(
-            final=mean(lambda each: each.accuracy.final),
-            final_deviation=deviation(lambda each: each.accuracy.final),
-            best=mean(lambda each: each.accuracy.best),
-            best_deviation=deviation(lambda each: each.accuracy.best),
+            **over_seeds(mean, "accuracy.final", "accuracy.best"),
+            final_deviation=over_seeds(deviation, "accuracy.final")["final"],
+            best_deviation=over_seeds(deviation, "accuracy.best")["best"],
         ),
         slots=scenario.radio.slots,
-        symbols_per_slot=first.symbols_per_slot,
-        air_seconds=first.air_seconds,
-        energy_joules=mean(lambda each: each.energy_joules),
         worker_energy_joules=WorkerEnergy(
-            mean=mean(lambda each: each.worker_energy_joules.mean),
-            median=mean(lambda each: each.worker_energy_joules.median),
-            largest=max(each.worker_energy_joules.largest for each in runs),
+            **over_seeds(mean, "worker_energy_joules.mean", "worker_energy_joules.median"),
+            **over_seeds(max, "worker_energy_joules.largest"),
         ),
         power_dbm=TransmitPower(
-            median=mean(lambda each: each.power_dbm.median),
-            largest=max(each.power_dbm.largest for each in runs),
+            **over_seeds(mean, "power_dbm.median"),
+            **over_seeds(max, "power_dbm.largest"),
             limit=scenario.radio.max_power_dbm,
         ),
-        power_limited_slots=max(each.power_limited_slots for each in runs),
         privacy=_worst_statements(runs),
         ledger=max((each.ledger for each in runs), key=lambda ledger: ledger.worst_epsilon),
-        snr_db=mean(lambda each: each.snr_db),
-        snr_inputs_db=mean(lambda each: each.snr_inputs_db),
-        snr_labels_db=mean(lambda each: each.snr_labels_db),
-        worker_cost=first.worker_cost,
-        clipped_values=max(each.clipped_values for each in runs),
-        clipped_samples=max(each.clipped_samples for each in runs),
-        dataset=first.dataset,
-        seconds=sum(each.seconds for each in runs),
-        device=first.device,
-        versions=first.versions,
+        **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
+        **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
+        **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
+        **over_seeds(sum, "seconds"),
         run_dir=run_dir,
         runs=tuple(runs),
     )

@@ -115,7 +115,8 @@ def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         hints = _field_types(kind)
         if not isinstance(value, dict) or set(value) != set(hints):
-            raise ValueError(f"{name} must have the keys {', '.join(hints)}")
+            wrong = set(value) ^ set(hints) if isinstance(value, dict) else hints
+            raise ValueError(f"{name} has too many or too few keys: {', '.join(sorted(wrong))}")
         return kind(**{key: from_plain(hint, value[key], key) for key, hint in hints.items()})
     origin, inner = get_origin(kind), get_args(kind)
     if origin is UnionType:
