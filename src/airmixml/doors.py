@@ -155,42 +155,70 @@ ACCOUNTANTS: Final = Registry(
     "accountant",
     "airmixml.accountants",
     "privacy.accountant",
-    needs=("about",),
-    own=dict.fromkeys(("paper-loose", "paper-tight", "rdp", "pld", "gdp"), ""),
+    needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
+    own={
+        "paper-loose": "airmixml.privacy.loose_bound:PaperLoose",
+        "paper-tight": "airmixml.privacy.tight_bound:PaperTight",
+        "rdp": "airmixml.privacy.rdp:RdpAccountant",
+        "pld": "airmixml.privacy.pld:PldAccountant",
+        "gdp": "airmixml.privacy.gaussian:Gdp",
+    },
 )
 
 ADVERSARIES: Final = Registry(
     "adversary",
     "airmixml.adversaries",
     "privacy.adversary",
-    needs=("about",),
-    own=dict.fromkeys(("release", "server", "eavesdropper"), ""),
+    needs=("about", "of", "mechanism", "views", "noise_watts", "knows_schedule", "own_receiver"),
+    own={
+        "release": "airmixml.privacy.adversaries:Release",
+        "server": "airmixml.privacy.adversaries:Server",
+        "eavesdropper": "airmixml.privacy.adversaries:Eavesdropper",
+    },
 )
 
 LEARNERS: Final = Registry(
     "learner",
     "airmixml.learners",
     "learner.model",
-    needs=("about",),
-    own=dict.fromkeys(("mlp", "cnn", "ridge", "lda"), ""),
+    needs=("about", "closed_form", "build"),
+    own={
+        "mlp": "airmixml.edge.learners:Mlp",
+        "cnn": "airmixml.edge.learners:Cnn",
+        "ridge": "airmixml.edge.learners:Ridge",
+        "lda": "airmixml.edge.learners:Lda",
+    },
 )
 
 ATTACKS: Final = Registry(
     "attack",
     "airmixml.attacks",
     "--attacks",
-    needs=("about",),
-    own=dict.fromkeys(("least-squares", "non-negative", "prior", "release", "eavesdropper"), ""),
+    needs=("about", "adversary", "findings", "refusal", "run"),
+    own={
+        "least-squares": "airmixml.attacks.server_attacks:LEAST_SQUARES",
+        "non-negative": "airmixml.attacks.server_attacks:NON_NEGATIVE",
+        "prior": "airmixml.attacks.server_attacks:PRIOR",
+        "release": "airmixml.attacks.listener_attacks:RELEASE",
+        "eavesdropper": "airmixml.attacks.listener_attacks:EAVESDROPPER",
+    },
 )
 
 METHODS: Final = Registry(
     "method",
     "airmixml.methods",
     "--methods",
-    needs=("about",),
-    own=dict.fromkeys(
-        ("airmix", "mixup-features", "paper", "federated", "federated-network", "dp-sgd", "local-dp", "raw"), ""
-    ),
+    needs=("about", "run", "missing", "skipped"),
+    own={
+        "airmix": "airmixml.compare.ours:AIRMIX",
+        "mixup-features": "airmixml.compare.ours:MIXUP_FEATURES",
+        "paper": "airmixml.compare.ours:PAPER",
+        "federated": "airmixml.compare.baselines.federated:FEDERATED",
+        "federated-network": "airmixml.compare.baselines.federated_network:FEDERATED_NETWORK",
+        "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
+        "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
+        "raw": "airmixml.compare.baselines.separate:RAW",
+    },
 )
 
 REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS)

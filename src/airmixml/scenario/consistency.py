@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from airmixml.doors import ENCODERS
+from airmixml.doors import ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
-from airmixml.scenario.tables import CLOSED_FORM_MODELS, Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
 
 _SMALLEST_POISSON_DELTA: Final = 1e-15
@@ -61,9 +61,10 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
             "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
             "with more than the transmit power"
         )
-    if workers.sends == "moments" and learner.model not in CLOSED_FORM_MODELS:
+    if workers.sends == "moments" and not learner.closed_form:
+        closed_forms = [name for name in LEARNERS.names if LEARNERS.load(name).closed_form]
         raise ScenarioError(
-            f"learner.model = {shown(learner.model)}: must be one of {', '.join(CLOSED_FORM_MODELS)} where "
+            f"learner.model = {shown(learner.model)}: must be one of {', '.join(closed_forms)} where "
             'workers.sends = "moments"; networks learn from samples'
         )
     if privacy.sensitivity == "paper" and (beyond_inputs or workers.sends == "moments" or workers.bits):
@@ -108,9 +109,9 @@ def _check_private_centre(radio: Radio, mixing: Mixing, privacy: Privacy) -> Non
                 f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '
                 'workers.centre = "own" or "public"'
             )
-    if privacy.adversary == "eavesdropper":
+    if ADVERSARIES.load(privacy.adversary).own_receiver:
         raise ScenarioError(
-            'privacy.adversary = "eavesdropper": must be "server" or "release" for workers.centre = "private", '
+            f'privacy.adversary = "{privacy.adversary}": must be "server" or "release" for workers.centre = "private", '
             "whose slot is accounted for against those; use another centre"
         )
 

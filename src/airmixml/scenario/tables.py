@@ -227,6 +227,11 @@ class Learner:
     def __post_init__(self) -> None:
         check_fields(self, "learner.")
 
+    @property
+    def closed_form(self) -> bool:
+        """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
+        return bool(LEARNERS.load(self.model).closed_form)
+
 
 TABLES: dict[str, type[Any]] = {
     "workers": Workers,

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from airmixml.data import KnownDataSet, known_dataset
 from airmixml.doors import DATASETS
 from airmixml.errors import ScenarioError
-from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
+from airmixml.scenario import Scenario
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim
 
@@ -101,7 +101,7 @@ def _check_known(scenario: Scenario) -> None:
 
 def _check_trainable(scenario: Scenario) -> None:
     """Refuse what is not a network trained on the data as they were loaded."""
-    if scenario.learner.model in CLOSED_FORM_MODELS:
+    if scenario.learner.closed_form:
         raise ScenarioError(
             f"learner.model = {scenario.learner.model!r}: a sweep trains networks; run each scenario by itself"
         )
