@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml.doors import DATASETS, ENCODERS, REGISTRIES, Registry
+from airmixml.doors import ENCODERS, REGISTRIES, Registry
 from airmixml.errors import AirMixError, PluginError, ScenarioError
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -81,7 +81,7 @@ def look_again() -> None:
         registry.look_again()
 
 
-@pytest.mark.parametrize("registry", [ENCODERS, DATASETS], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
 def test_all_of_ours_can_be_loaded_and_have_what_they_need(registry: Registry) -> None:
     for name in registry.own:
         thing = registry.load(name)

@@ -33,6 +33,3 @@ class LoudestLabel(Attack):
                 columns={"slots": f"{len(truth):,}", "right": f"{100 * right / len(truth):.1f} %"},
             )
         )
-
-
-LOUDEST_LABEL = LoudestLabel()

@@ -15,6 +15,3 @@ class OneByte(Method):
         """Run it on the data and workers of the comparison."""
         scenario = work.scenario
         return run_scenario(work, replace(scenario, workers=replace(scenario.workers, bits=8)))
-
-
-ONE_BYTE = OneByte()
