@@ -7,8 +7,9 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from airmixml.output.numbers import joules
 from airmixml.scenario import Scenario
-from airmixml.wording import joules
+from airmixml.workers import sends_inputs_unchanged
 
 Rows = list[tuple[str, str]]
 
@@ -57,7 +58,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 def _what_is_sent(scenario: Scenario) -> Rows:
     workers = scenario.workers
-    if workers.encoder == "scale":
+    if sends_inputs_unchanged(workers):
         return []
     centre = "" if workers.centre == "none" else f", centre {workers.centre}"
     rounded = f", {workers.bits} bits a symbol" if workers.bits else ""

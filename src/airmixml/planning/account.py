@@ -1,9 +1,10 @@
-"""What every accountant says against every adversary about one design, before anything is sent."""
+"""What every accountant certifies for one design against every adversary, before anything is sent."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -47,7 +48,7 @@ class Account:
     Attributes:
         name: of the scenario, or "numbers".
         design: what is sent.
-        adversaries: whom it is held against.
+        adversaries: against whom it is stated.
         adjacency: which neighbours.
         delta: of all statements.
         statements: what can be certified.
@@ -146,7 +147,6 @@ def account_scenario(
         slots_delta=slots_target(scenario)[1],
         power=in_words[power],
         tally=tally,
-        target=(privacy.adversary, privacy.accountant, privacy.epsilon) if power == "dp" else None,
     )
 
 
@@ -205,50 +205,37 @@ def account_numbers(
         adversaries=tuple(adversaries.values()),
         adjacency=adjacency,
         delta=delta,
+        slots_delta=delta,
         power=power,
-        target=None if epsilon is None else (adversary, accountant, epsilon),
         in_watts=False,
     )
 
 
 def _account(
-    *,
-    name: str,
-    design: Design,
-    adversaries: tuple[Adversary, ...],
-    adjacency: str,
-    delta: float,
-    power: str,
-    slots_delta: float | None = None,
-    tally: Tally | None = None,
-    target: tuple[str, str, float] | None = None,
-    in_watts: bool = True,
+    *, design: Design, adversaries: tuple[Adversary, ...], adjacency: str, slots_delta: float, **others: Any
 ) -> Account:
+    """Ask every accountant about every adversary; ``others`` are further attributes of the account."""
     statements: list[PrivacyStatement] = []
     refusals: dict[tuple[str, str], str] = {}
-    for adversary in adversaries:
-        for accountant in ACCOUNTANTS.names:
-            try:
-                why = refusal(design, adversary, accountant, adjacency)
-                if why:
-                    refusals[adversary.name, accountant] = why
-                    continue
-                stated = state_privacy(design, adversary, accountant, adjacency=adjacency, delta=slots_delta or delta)
+    tally: Tally | None = others.get("tally")
+    for adversary, name in product(adversaries, ACCOUNTANTS.names):
+        try:
+            why = refusal(design, adversary, name, adjacency)
+            if not why:
+                stated = state_privacy(design, adversary, name, adjacency=adjacency, delta=slots_delta)
                 statements.append(with_centring(stated, None if tally is None else tally.centring))
-            except PrivacyError as problem:
-                refusals[adversary.name, accountant] = str(problem)
+        except PrivacyError as problem:
+            why = str(problem)
+        if why:
+            refusals[adversary.name, name] = why
     return Account(
-        name=name,
         design=design,
         adversaries=adversaries,
         adjacency=adjacency,
-        delta=delta,
+        slots_delta=slots_delta,
         statements=statements,
         refusals=refusals,
-        power=power,
-        slots_delta=slots_delta or delta,
-        tally=tally,
-        in_watts=in_watts,
+        **others,
     )
 
 

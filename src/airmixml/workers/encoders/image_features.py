@@ -10,15 +10,20 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-DIRECTIONS: Final = 8
-CELLS: Final = 16
-FILTER_SIDE: Final = 5
+from airmixml.workers.encoder import ImageShape
+
 _CELLS_ACROSS: Final = 4
 # Cell centres are this share of the image apart: four of them cover all but the rim.
 _CELL_PITCH: Final = 5.0 / 28.0
 _STEEPEST_SHEAR: Final = 0.6
 _IMAGES_AT_ONCE: Final = 256
 _TINY: Final = 1e-6
+
+
+def as_images(unit_inputs: NDArray[np.float32], image_shape: ImageShape) -> torch.Tensor:
+    """Return inputs (samples x pixels) as images x height x width."""
+    assert image_shape is not None
+    return torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *image_shape)
 
 
 def gradient_histograms(images: torch.Tensor) -> torch.Tensor:
@@ -102,22 +107,16 @@ def _cell_weights(size: int) -> torch.Tensor:
     return (1.0 - (pixels - centres[:, None]).abs() / pitch).clamp(min=0.0)
 
 
-def random_filters(count: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Draw filters of 5 x 5 that give nothing on a plain surface; count x 5 x 5."""
-    filters = rng.standard_normal((count, FILTER_SIDE, FILTER_SIDE))
-    return np.asarray(filters - filters.mean(axis=(1, 2), keepdims=True), dtype=np.float32)
-
-
 def convolution_features(images: torch.Tensor, filters: NDArray[np.float32]) -> torch.Tensor:
     """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
 
     Args:
         images: values in [0, 1]; images x height x width.
-        filters: filters x 5 x 5.
+        filters: filters x side x side, the side odd.
     """
     weights = torch.from_numpy(filters)[:, None].to(images)
     parts = [
-        _pool(functional.conv2d(some[:, None], weights, padding=FILTER_SIDE // 2).relu_())
+        _pool(functional.conv2d(some[:, None], weights, padding=filters.shape[-1] // 2).relu_())
         for some in torch.split(images, _IMAGES_AT_ONCE)
     ]
     return torch.cat(parts)
