@@ -205,7 +205,8 @@ def test_memory_does_not_grow_with_the_slots_of_a_stream() -> None:
         import numpy as np
         from airmixml import Scenario, Speed, simulate_blocks
         from airmixml.streams import Streams
-        from airmixml.workers import DataSet, deploy
+        from airmixml.data import DataSet
+        from airmixml.workers import deploy
         scenario = Scenario().with_overrides(
             "workers.count=60000", "radio.scheduled=16", f"radio.slots={sys.argv[1]}")
         inputs = np.zeros((100, 784), dtype=np.float32)
