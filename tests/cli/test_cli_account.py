@@ -17,6 +17,16 @@ Refused = Callable[..., str]
 NUMBERS = ("account", "--workers", "2000", "--scheduled", "8", "--slots", "1000")
 
 
+def test_numbers_have_a_table_their_assumptions_and_a_picture(airmix: Airmix, tmp_path: Path) -> None:
+    numbers = ("--workers", "20", "--scheduled", "4", "--slots", "3", "--noise-multiplier", "5")
+    done = airmix("account", *numbers, "--picture", "here/account.svg")
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in ("paper-loose", "server", "20, 4 at a time in 3 slots", "noise multiplier 5 in", "account.svg"):
+        assert words in done.stdout
+    assert (tmp_path / "here" / "account.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+@pytest.mark.long
 def test_an_account_has_a_table_its_assumptions_and_a_picture(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix("account", "--preset", "paper-iris")
     assert (done.returncode, done.stderr) == (0, "")

@@ -129,7 +129,7 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     ]
     if not encoder.keeps_inputs or scenario.workers.sends == "moments":
         rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they are about mixed samples in [0, 1]
-    console.print(terminal_table(("", ""), rows, words=True))
+    console.print(terminal_table(("", ""), rows, words=2))
     if plan.best:
         console.print(_options_table(plan.best))
 

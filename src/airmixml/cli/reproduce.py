@@ -129,7 +129,7 @@ def _print_claims(reproduction: Reproduction) -> None:
         for (place, says), found in counts.items()
     ]
     title = "What the text claims, and in how many cases it holds"
-    console.print(terminal_table(("place", "the paper says", *decisions), rows, title=title, words=True))
+    console.print(terminal_table(("place", "the paper says", *decisions), rows, title=title, words=2))
 
 
 def _report_failures(reproduction: Reproduction) -> None:
