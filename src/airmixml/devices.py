@@ -16,6 +16,12 @@ def physical_memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Return whether torch or Python ran out of memory; on a CPU torch raises a plain RuntimeError."""
+    ran_out = isinstance(problem, MemoryError | torch.OutOfMemoryError)
+    return ran_out or (isinstance(problem, RuntimeError) and "DefaultCPUAllocator" in str(problem))
+
+
 def find_device(name: str) -> torch.device:
     """Return the device, or say in one line that it is not there."""
     try:

@@ -47,7 +47,15 @@ def one_line(text: str) -> str:
 
 def joules(value: float) -> str:
     """Return an energy with a unit that keeps it readable."""
-    for unit, size in (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 1e-12:.3g} pJ"
+    return _with_unit(value, {"J": 1.0, "mJ": 1e-3, "µJ": 1e-6, "nJ": 1e-9, "pJ": 1e-12})
+
+
+def duration(seconds: float) -> str:
+    """Return a time with a unit that keeps it readable."""
+    return _with_unit(seconds, {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6})
+
+
+def _with_unit(value: float, sizes: dict[str, float]) -> str:
+    """Return the value in the first unit that is not larger, or in the last one."""
+    unit = next((unit for unit, size in sizes.items() if value >= size), list(sizes)[-1])
+    return f"{value / sizes[unit]:.3g} {unit}"

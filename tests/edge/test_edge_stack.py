@@ -72,7 +72,7 @@ def networks_and_stack(
             for parameter in network.parameters():
                 parameter.normal_(generator=generator)
         networks.append(network)
-    stack = NetworkStack(networks[0], count)
+    stack = NetworkStack([networks[0]] * count)
     with torch.no_grad():
         for stacked, *alone in zip(stack.parameters(), *(network.parameters() for network in networks), strict=True):
             stacked.copy_(torch.stack(alone))
@@ -147,7 +147,7 @@ def test_pools_that_leave_a_remainder_for_every_split_of_the_batch(batch: int) -
 @LEARNERS
 def test_a_stack_starts_as_so_many_copies_that_share_nothing(learner: Learner, images: DataSet) -> None:
     network = start_network(learner, images, seed=4)
-    stack = NetworkStack(network, 3)
+    stack = NetworkStack([network] * 3)
     inputs = torch.from_numpy(images.test_inputs)
     expected = network(inputs)
     for scores in class_scores(stack, inputs):
@@ -172,7 +172,7 @@ def test_many_clean_samples_are_scored_some_at_a_time() -> None:
 
 
 def test_an_unknown_layer_is_refused() -> None:
-    stack = NetworkStack(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid()), 2)
+    stack = NetworkStack([nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())] * 2)
     with pytest.raises(TypeError, match="a stack has no layer Sigmoid"):
         stack(torch.zeros(2, 1, 2))
 

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.data import mnist_files
 from airmixml.data.catalogue import CATALOGUE, MNIST, KnownDataSet
@@ -16,9 +17,7 @@ from airmixml.data.mnist import ALREADY_THERE, fetch_mnist, mnist_cache_folder
 from airmixml.errors import DataError, ScenarioError
 from airmixml.wording import nearest, shown
 
-app = typer.Typer(help="List the data sets, fetch MNIST.")
-
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+app = typer.Typer(help="List the data sets; fetch MNIST.")
 
 _STATES_IN_WORDS = {
     "embedded": "come with scikit-learn",
@@ -35,8 +34,8 @@ def _help(context: typer.Context) -> None:
 
 
 @app.command("list")
-def list_data(as_json: _AsJson = False) -> None:
-    """List the data sets known by name, their sizes and bounds, and where their files are."""
+def list_data(as_json: options.AsJson = False) -> None:
+    """List the data sets known by name: size, bounds, and whether the files are there."""
     entries = [_describe(known) for known in CATALOGUE.values()]
     if as_json:
         print_json({"data_sets": entries, "own_data": "path of a .csv or .npz file"})
@@ -59,13 +58,11 @@ def list_data(as_json: _AsJson = False) -> None:
 
 @app.command("fetch")
 def fetch_data(
-    dataset: Annotated[str, typer.Argument(help="mnist")],
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Folder for the files; without it the cache is used.")
-    ] = None,
-    as_json: _AsJson = False,
+    dataset: Annotated[str, typer.Argument(help="Data set to fetch: mnist.")],
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for the files [default: the cache].")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Fetch a data set, so that later runs need no network; what is already there is only checked."""
+    """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
     _check_fetchable(dataset)
     folder = mnist_cache_folder() if data_dir is None else data_dir
     with progress_bars() as progress:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from airmixml.cli.terminal import console
 from airmixml.scenario import Scenario
-from airmixml.wording import joules
+from airmixml.wording import duration, joules
 
 if TYPE_CHECKING:
     from airmixml.planning.recommend import LearningOption, Recommendation
@@ -67,14 +67,6 @@ def _cells(option: LearningOption) -> list[str]:
         spending.schedule,
         shares,
         f"{option.learning_noise_db:.1f} dB" if math.isfinite(option.learning_noise_db) else "all",
-        _on_air(option.air_seconds),
+        duration(option.air_seconds),
         joules(option.energy_joules),
     ]
-
-
-def _on_air(seconds: float) -> str:
-    """Return a time with a unit that keeps it readable."""
-    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"

@@ -9,6 +9,7 @@ from airmixml.edge.training import (
     learn_from_stream,
     train,
     train_model,
+    train_seeds,
     train_stack,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "soft_cross_entropy",
     "train",
     "train_model",
+    "train_seeds",
     "train_stack",
 ]
