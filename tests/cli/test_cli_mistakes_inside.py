@@ -105,7 +105,7 @@ def test_a_network_that_fits_no_memory(refused_inside: Refused, dataset: str) ->
 
 
 def test_memory_that_runs_out_half_way(refused_inside: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch calls it a RuntimeError."""
+    """On a CPU torch raises a RuntimeError whose words depend on the processor."""
     import torch
 
     monkeypatch.setattr("airmixml.runs.run", lambda *_scenario, **_options: torch.empty(2**50, dtype=torch.uint8))

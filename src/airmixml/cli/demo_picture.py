@@ -12,7 +12,7 @@ from airmixml.output.figures import BLUE, GREEN, ORANGE, save_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from airmixml.cli.demo import Side
+    from airmixml.cli.demo_runs import Side
 
 _COLOURS = (ORANGE, GREEN)
 _SLOTS_SHOWN = 4

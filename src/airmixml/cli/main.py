@@ -2,21 +2,22 @@
 
 import sys
 
-_RESUMABLE = ("run", "attack", "audit", "compare", "reproduce")
+_INTERRUPTED = 130
 
 
 def main() -> None:
     """Run the command line: 0 when done, 2 and one line for a user's mistake, 130 when interrupted."""
     try:
-        from airmixml.cli.app import answer
+        from airmixml.cli.interrupt import ending_at_once
 
-        code = answer()
+        with ending_at_once():
+            from airmixml.cli.app import answer
+
+            code = answer()
     except KeyboardInterrupt:
-        code = 130
-    if code == 130:
-        import signal
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
+        from airmixml.cli.interrupt import report_interruption
 
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends the process without a word
-        resumable = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE
-        sys.stderr.write(f"airmix: interrupted{'; repeat the command to resume' if resumable else ''}\n")
+        report_interruption()
     sys.exit(code)

@@ -83,7 +83,8 @@ def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         return f"{100 * accuracy[name]:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}") + " %"
 
     if scenario.learner.model in CLOSED_FORM_MODELS:
-        return [("accuracy", f"[bold]{percent('final')}[/bold] on the clean test set ({scenario.learner.model})")]
+        solved = f"{scenario.learner.model}, closed form"
+        return [("accuracy", f"[bold]{percent('final')}[/bold] on the clean test set ({solved})")]
     best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
     return [
         ("accuracy, final epoch", f"[bold]{percent('final')}[/bold] on the clean test set"),
