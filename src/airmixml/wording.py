@@ -1,4 +1,4 @@
-"""Bits of messages: values cut to a readable length, the nearest valid word, why the system refused, units."""
+"""Bits of messages: values cut to a readable length, the nearest valid word, why the system refused."""
 
 from __future__ import annotations
 
@@ -43,19 +43,3 @@ def reason(problem: BaseException) -> str:
 def one_line(text: str) -> str:
     """Return the text without line breaks, cut to a readable length."""
     return " ".join(text.split())[:200]
-
-
-def joules(value: float) -> str:
-    """Return an energy with a unit that keeps it readable."""
-    return _with_unit(value, {"J": 1.0, "mJ": 1e-3, "µJ": 1e-6, "nJ": 1e-9, "pJ": 1e-12})
-
-
-def duration(seconds: float) -> str:
-    """Return a time with a unit that keeps it readable."""
-    return _with_unit(seconds, {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6})
-
-
-def _with_unit(value: float, sizes: dict[str, float]) -> str:
-    """Return the value in the first unit that is not larger, or in the last one."""
-    unit = next((unit for unit, size in sizes.items() if value >= size), list(sizes)[-1])
-    return f"{value / sizes[unit]:.3g} {unit}"

@@ -21,6 +21,7 @@ from airmixml.cli.plugins import plugins_command
 from airmixml.cli.presets import presets_command, show_command
 from airmixml.cli.reproduce import reproduce_command
 from airmixml.cli.run import run_command
+from airmixml.devices import is_out_of_memory
 from airmixml.errors import AirMixError
 from airmixml.version import __version__
 from airmixml.wording import reason
@@ -84,7 +85,7 @@ def answer() -> int:
     except AirMixError as problem:
         return _fail(str(problem))
     except (MemoryError, RuntimeError) as problem:
-        if not isinstance(problem, MemoryError) and not _torch_ran_out_of_memory(problem):
+        if not is_out_of_memory(problem):
             raise
         return _fail("not enough memory; use fewer slots or workers, a smaller network, or a smaller --block-slots")
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
@@ -94,12 +95,6 @@ def answer() -> int:
         _close_stdout()
         return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
     return code if isinstance(code, int) else 0
-
-
-def _torch_ran_out_of_memory(problem: RuntimeError) -> bool:
-    from airmixml.devices import is_out_of_memory  # imports torch, which is loaded already if it is to blame
-
-    return is_out_of_memory(problem)
 
 
 def _close_stdout() -> None:

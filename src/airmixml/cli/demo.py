@@ -15,7 +15,7 @@ from airmixml.cli import options
 from airmixml.cli.demo_runs import ADVERSARIES, Side, run_both
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.wording import duration, joules
+from airmixml.output.numbers import duration, joules
 
 _PICTURE: Final = Path("runs") / "demo.png"
 _FEWEST_SEEDS, _MOST_SEEDS = 2, 64  # a standard deviation needs two
