@@ -58,7 +58,7 @@ def run_both(seeds: int, epochs: int, progress: Progress) -> tuple[Side, Side]:
         from airmixml.radio import simulate
         from airmixml.runs import run
 
-        metrics = run(paper, progress=progress)
+        metrics = run(paper, progress=progress).to_dict()
         other_final, other_best, private_final, private_metrics = _receive(results)
     accuracy = metrics["accuracy"]
     final, best = [accuracy["final"], *other_final], [accuracy["best"], *other_best]
@@ -100,7 +100,7 @@ def _run_second_half(paper: Scenario, private: Scenario, seeds: int, result: Con
                 [history.final_accuracy for history in histories],
                 [history.best_accuracy for history in histories],
                 [history.final_accuracy for history in learned],
-                run(private),
+                run(private).to_dict(),
             )
         )
     except AirMixError as problem:

@@ -69,9 +69,9 @@ def _installed(registry: Registry) -> list[Plugin]:
 def _described(registry: Registry, point: EntryPoint, points: list[EntryPoint]) -> Plugin:
     problem = ""
     if point.name in registry.own:
-        problem = f"not used: this name belongs to {_OURS}; choose another one"
+        problem = f"the name is {_OURS}'s own; uninstall that package or rename its entry point"
     elif any(other.name == point.name and other.value != point.value for other in points):
-        problem = "not used: two packages bring this name; uninstall one of them"
+        problem = "two packages bring this name; uninstall one of them"
     package, version = ("unknown", "") if point.dist is None else (point.dist.name, point.dist.version)
     return Plugin(
         kind=registry.kind, group=registry.group, name=point.name, package=package, version=version, problem=problem
