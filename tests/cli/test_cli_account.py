@@ -67,7 +67,7 @@ def test_a_plan_as_json(airmix: Airmix) -> None:
 
 def test_neither_command_imports_torch() -> None:
     code = (
-        "import sys; from airmixml.cli.main import app; import airmixml.planning.account, airmixml.planning.plan; "
+        "import sys; from airmixml.cli.app import app; import airmixml.planning.account, airmixml.planning.plan; "
         "import airmixml.privacy; print('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

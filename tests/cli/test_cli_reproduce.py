@@ -242,7 +242,7 @@ def interrupt_after_the_first_batch(jobs: int, folder: Path) -> tuple[subprocess
 def test_control_c_and_the_same_command_goes_on(airmix: Airmix, tmp_path: Path, jobs: int) -> None:
     child, out, err = interrupt_after_the_first_batch(jobs, tmp_path)
     assert (child.returncode, out) == (130, "")
-    assert err == "airmix: interrupted; the same command goes on from what is finished\n"
+    assert err == "airmix: interrupted; repeat the command to resume\n"
     folder = tmp_path / "here"
     assert [entry.name for entry in folder.iterdir()] == ["batches"]  # no report of half a sweep
     kept = len(list((folder / "batches").glob("*.json")))
