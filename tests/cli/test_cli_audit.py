@@ -1,4 +1,4 @@
-"""``airmix audit`` as a process: verdict, table, JSON, folder, resuming, mistakes."""
+"""``airmix audit``: verdict, table, JSON, folder, resuming, mistakes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.audit import fault_named
+from airmixml.audit import fault_named, known_schedule
 from airmixml.audit.audit_scenario import audit
 
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
+Start = Callable[..., subprocess.Popen[str]]
 SMALL = ("audit", "--preset", "paper-iris", "--set", "radio.slots=60", "--trials", "2000")
 FILES = {"scenario.toml", "metrics.json", "scores.npz", "audit.md", "audit.png"}
 
@@ -126,32 +126,22 @@ def test_a_fault_is_caught(airmix: Airmix) -> None:
     assert "the noise of a real run has 0.496 of the stated deviation" in found["verdict"]
 
 
-def test_an_alarm_has_an_exit_code(tmp_path: Path) -> None:
+def test_an_alarm_has_an_exit_code(airmix: Airmix, monkeypatch: pytest.MonkeyPatch) -> None:
     # A sound command on code that is broken: the noise is not what it should be.
-    broken = (
-        "from airmixml.audit import known_schedule as known\n"
-        "real = known.receive_mixtures\n"
-        "known.receive_mixtures = lambda clean, noise, *rest: real(clean, noise / 2, *rest)\n"
-        "from airmixml.cli.main import main\n"
-        "main()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", broken, *SMALL, "--adversary", "server", "--canaries", "0"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    real = known_schedule.receive_mixtures
+    halved = lambda clean, noise, *rest: real(clean, noise / 2, *rest)  # noqa: E731
+    monkeypatch.setattr(known_schedule, "receive_mixtures", halved)
+    done = airmix(*SMALL, "--adversary", "server", "--canaries", "0")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("BROKEN: the best attack by the server found epsilon >= ")
     assert "so that claim is false." in done.stdout
 
 
-def test_kill_9_half_way(airmix: Airmix, small_audit: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
+def test_kill_9_half_way(
+    airmix: Airmix, start_python: Start, small_audit: tuple[dict[str, Any], Path], tmp_path: Path
+) -> None:
     whole, folder = small_audit
-    child = subprocess.Popen(
-        [sys.executable, "-c", HALTING, *SMALL, "--out", "here"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
+    child = start_python("-c", HALTING, *SMALL, "--out", "here")
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "halted\n"
