@@ -173,15 +173,15 @@ def airmix_process(run_python: Callable[..., Finished]) -> Callable[..., Finishe
     return partial(run_python, "-m", "airmixml")
 
 
-def call_airmix(*arguments: str | Path, cwd: Path) -> Finished:
+def call_airmix(*arguments: str | Path, cwd: Path, columns: int = 120) -> Finished:
     """Call the entry point of ``airmix`` in this process; the seconds that a process takes to import torch are saved.
 
-    A warning that Python would print to stderr is an error.
+    What it prints is ``columns`` wide. A warning that Python would print to stderr is an error.
     """
     command, out, err = [str(argument) for argument in arguments], io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), chdir(cwd):
         patch.setattr(sys, "argv", ["airmix", *command])
-        patch.setenv("COLUMNS", "120")
+        patch.setenv("COLUMNS", str(columns))
         warnings.simplefilter("error")
         for category in NOT_SHOWN:
             warnings.simplefilter("ignore", category)
