@@ -3,7 +3,8 @@
 # make test-long   the long tests, and a small version of all of the paper's tables and figures
 # make check       lint, types and the quickest tests, while you edit
 # make format      format the code, and mend what ruff can mend
-# make coverage    test and test-long together, and how much of the code they run
+# make coverage    test and test-long, and how much of the code they run
+# make slow-list   time all tests but the long ones, and note which are too slow for make check
 # They need Python 3.11 or newer and nothing else; the second call does no set-up again. JOBS=8 uses eight processes.
 
 PYTHON ?= python3
@@ -11,9 +12,9 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(if $(COVERAGE),--cov --cov-append --cov-report=)
 
-.PHONY: demo test test-long check lint format coverage reproduce-quick setup clean
+.PHONY: demo test test-long check lint format coverage slow-list reproduce-quick setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -37,10 +38,12 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
+	$(if $(COVERAGE),$(BIN)/coverage erase)
 	$(PYTEST) -m "not long"
 
 test-long: $(READY)
 	$(PYTEST) -m long
+	$(if $(COVERAGE),@echo "coverage of test and test-long: $$($(BIN)/coverage report --format=total) %")
 	rm -rf runs/reproduce-quick
 	$(MAKE) reproduce-quick
 
@@ -51,8 +54,11 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-coverage: $(READY)
-	$(PYTEST) --cov --cov-report=term:skip-covered
+coverage:
+	$(MAKE) test test-long COVERAGE=1
+
+slow-list: $(READY)
+	$(PYTEST) -m "not long" --write-slow
 
 reproduce-quick: $(READY)
 	$(BIN)/airmix reproduce all --quick --seeds 2

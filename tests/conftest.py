@@ -25,14 +25,44 @@ from airmixml.runs.checkpoint import FileCheckpoint
 
 Finished = subprocess.CompletedProcess[str]
 SMALL = ("radio.slots=100", "learner.epochs=6")
+SLOW_TESTS = Path(__file__).parent / "slow.txt"  # names of test functions; ``make slow-list`` writes it
+SLOW_SECONDS = 1.5
 LAST_RESORT_SECONDS = 600  # ends a test that hangs; no test waits for it on a machine that is merely busy
 NOT_SHOWN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)  # by Python's own filters
 
 
-def pytest_configure() -> None:
-    """Let Ctrl-C reach the processes that tests start: a shell has it ignored in what it starts in the background."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-slow", action="store_true", help=f"Write the names of slow tests to {SLOW_TESTS.name}.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A shell has Ctrl-C ignored in what it starts in the background, and so in the processes that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--write-slow") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SlowTests())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = set(SLOW_TESTS.read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
+
+
+class SlowTests:
+    """Add up the seconds of each test function, over all its parameters; write the names of the slow ones."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = report.nodeid.partition("[")[0]
+        self.seconds[name] = self.seconds.get(name, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        slow = sorted(name for name, seconds in self.seconds.items() if seconds > SLOW_SECONDS)
+        SLOW_TESTS.write_text("".join(f"{name}\n" for name in slow), encoding="utf-8")
 
 
 class Stopped(Exception):

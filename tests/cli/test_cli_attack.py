@@ -95,12 +95,13 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
 
 
 @pytest.mark.parametrize("largest_file", [1_500, 30_000], ids=["part", "picture"])
-def test_files_that_do_not_fit(airmix_process: Airmix, tmp_path: Path, largest_file: int) -> None:
-    done = airmix_process(
-        *IRIS,
-        *("--out", "here"),
-        preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file)),
-    )
+def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, before[1]))
+    try:
+        done = airmix(*IRIS, "--out", "here")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("airmix: error: ")
     assert "cannot be written (File too large)" in done.stderr
