@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airmixml.attacks.tables import epsilon_text, listener_cells
+from airmixml.attacks.findings import grade_of
+from airmixml.attacks.results import epsilon_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"
@@ -21,8 +22,6 @@ DOCUMENTS = tuple(ROOT / "docs" / name for name in ("attacks.md", "attack-measur
 METHODS = ("least-squares", "non-negative", "prior")
 ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
 BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
-# Above this, an attack that finds nobody does not show that nobody can be found.
-LARGEST_EPSILON_THAT_HIDES = 10.0
 
 Result = dict[str, Any]
 
@@ -37,11 +36,24 @@ def percent(share: float) -> str:
 
 
 def grade(case: Result, adversary: str) -> str:
-    """Return the grade, and "not found" instead of "hidden" where the claimed epsilon is large or missing."""
+    """Return the grade; results measured before there was a "not found" say "hidden" for it."""
     found: str = case[adversary]["grade"]
-    claimed = case["claimed"][adversary]
-    promised = claimed is not None and claimed <= LARGEST_EPSILON_THAT_HIDES
-    return "not found" if found == "hidden" and not promised else found
+    return grade_of("" if found == "hidden" else found, case["claimed"][adversary])
+
+
+def listener_cells(figures: Result) -> list[str]:
+    """Return the texts of one attack without a schedule, in the order of the columns below."""
+    linkage, clearest, unmixing, beside, shares = (
+        figures[name] for name in ("linkage", "clearest_slots", "unmixing", "beside", "shares")
+    )
+    return [
+        f"{linkage['auc']:.2f}",
+        f"{100 * linkage['hit_rate']:.1f} %",
+        f"{clearest['identified']} of {clearest['looked_at']}",
+        f"{unmixing['identified']:,} of {unmixing['estimates']:,}",
+        "–" if beside is None else f"{beside['identified']} of {beside['looked_at']}",
+        "–" if shares is None else f"{100 * shares['distance']:.1f} %",
+    ]
 
 
 def server(results: Result) -> str:

@@ -24,9 +24,10 @@ from scipy.stats import spearmanr
 
 from airmixml import Scenario, __version__
 from airmixml.data import DataSet
-from airmixml.edge import learn_from_stream
-from airmixml.planning.designs import Spending, SpendingBench
+from airmixml.edge import learn
+from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.recommend import recommend
+from airmixml.planning.sending_plan import SendingPlan
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -118,37 +119,37 @@ CASES = (
 )
 
 
-def grid(case: Case, bench: SpendingBench) -> Iterator[Spending]:
+def grid(case: Case, scorer: DesignScorer) -> Iterator[SendingPlan]:
     """Yield the recommended design's rivals: moments of all in one slot, and others of either kind."""
-    everybody = bench.scenario.workers.count
+    everybody = scorer.scenario.workers.count
     kinds = ("samples",) if case.name.endswith("samples only") else ("samples", "moments")
     for weight in case.weights:
         if "moments" in kinds:
-            yield replace(bench.own, sends="moments", label_weight=weight, scheduled=everybody, slots=1,
+            yield replace(scorer.own, sends="moments", label_weight=weight, scheduled=everybody, slots=1,
                           schedule="fixed", policy="equalmix", alpha=None)  # fmt: skip
         for size in case.sizes:
             for slots in case.lengths:
                 if size * slots > MOST_SEATS:
                     continue
                 for sends in kinds if slots <= 200 else ("samples",):
-                    yield replace(bench.own, sends=sends, label_weight=weight, scheduled=size, slots=slots)
+                    yield replace(scorer.own, sends=sends, label_weight=weight, scheduled=size, slots=slots)
     # Unequal shares.
-    yield replace(bench.own, sends="samples", scheduled=case.sizes[-1], slots=case.lengths[-2], schedule="fixed",
+    yield replace(scorer.own, sends="samples", scheduled=case.sizes[-1], slots=case.lengths[-2], schedule="fixed",
                   policy="dirmix", alpha=2.0)  # fmt: skip
 
 
-def bench_of(scenario: Scenario, dataset: DataSet) -> SpendingBench:
-    return SpendingBench(
+def scorer_of(scenario: Scenario, dataset: DataSet) -> DesignScorer:
+    return DesignScorer(
         scenario, dataset.input_dim, dataset.label_dim, scenario.workers.clip_norm**2, placed_distances(scenario)
     )
 
 
-def errors_of(spending: Spending, scenario: Scenario, datasets: list[DataSet]) -> list[float]:
+def errors_of(sending: SendingPlan, scenario: Scenario, datasets: list[DataSet]) -> list[float]:
     """Return the measured error of each seed, in per cent."""
     errors = []
     for seed, dataset in enumerate(datasets):
-        _, trained = learn_from_stream(spending.applied_to(scenario).with_seed(seed), dataset=dataset)
-        errors.append(100.0 * (1.0 - trained.history.test_accuracy[-1]))
+        learned = learn(sending.applied_to(scenario).with_seed(seed), dataset=dataset)
+        errors.append(100.0 * (1.0 - learned.trained.history.test_accuracy[-1]))
     return errors
 
 
@@ -156,23 +157,23 @@ def check(case: Case) -> dict[str, Any]:
     started = time.perf_counter()
     scenario = Scenario.preset(case.preset).with_overrides(*case.changes)
     datasets = [load_dataset(scenario.workers, Streams(seed)) for seed in range(SEEDS)]
-    bench = bench_of(scenario, datasets[0])
-    found = recommend(bench)
+    scorer = scorer_of(scenario, datasets[0])
+    found = recommend(scorer)
     assert found is not None
-    recommended = found.best.spending
+    recommended = found.best.sending
     if case.name.endswith("samples only"):
-        rivals = [each for each in found.by_scheduled if each.spending.sends == "samples"]
-        recommended = min(rivals, key=lambda each: each.learning_noise_db).spending
+        rivals = [each for each in found.by_scheduled if each.sending.sends == "samples"]
+        recommended = min(rivals, key=lambda each: each.learning_noise_db).sending
     rows = []
-    for spending in dict.fromkeys((recommended, *grid(case, bench))):
-        noise, quality = bench.exact_noise(spending), bench.exact_quality(spending)
+    for sending in dict.fromkeys((recommended, *grid(case, scorer))):
+        noise, quality = scorer.exact_noise(sending), scorer.exact_quality(sending)
         if noise is None or quality is None:
             continue
-        errors = errors_of(spending, scenario, datasets)
+        errors = errors_of(sending, scenario, datasets)
         rows.append(
             {
-                **vars(spending),
-                "recommended": spending == recommended,
+                **vars(sending),
+                "recommended": sending == recommended,
                 "noise_variance": quality.noise_variance,
                 "varying_share": quality.varying_share,
                 "noise_db": round(noise.total_db, 2),

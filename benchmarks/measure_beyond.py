@@ -21,9 +21,8 @@ import numpy as np
 
 from airmixml import Scenario, Speed, __version__
 from airmixml.data import DataSet
-from airmixml.edge import learn_from_stream, train
-from airmixml.radio import simulate
-from airmixml.scenario import CLOSED_FORM_MODELS
+from airmixml.edge import learn
+from airmixml.scenario import RunContext
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset, worker_cost
 from results_file import show_and_write
@@ -129,12 +128,8 @@ def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
             radio=replace(scenario.radio, scheduled=scheduled),
         )
     speed = Speed(device=device if entry.on_gpu else "cpu", threads=1)
-    if scenario.learner.model in CLOSED_FORM_MODELS:
-        sent, trained = learn_from_stream(scenario, dataset=dataset, speed=speed)
-    else:
-        sent = simulate(scenario, dataset=dataset, speed=speed)
-        trained = train(sent, speed=speed)
-    report = sent.report
+    learned = learn(scenario, dataset=dataset, context=RunContext(speed=speed))
+    trained, report = learned.trained, learned.transmission.report
     stated = [report.privacy, report.privacy_against_server]
     stated += [each for each in report.statements if each.adjacency != scenario.privacy.adjacency]
     return {

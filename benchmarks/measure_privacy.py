@@ -16,9 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from airmixml import Scenario, __version__
+from airmixml.doors import ACCOUNTANTS
 from airmixml.planning.plan import InputMoments, make_plan
-from airmixml.privacy import ACCOUNTANTS, Ledger, state_privacy
-from airmixml.privacy.dp_library import load_dp_accounting
+from airmixml.privacy import Ledger, state_privacy
+from airmixml.privacy.accountants import accountant_named
+from airmixml.privacy.rdp import load_dp_accounting
 from airmixml.radio.draws import AirSetting, draw_ahead
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
@@ -40,13 +42,11 @@ def queries() -> dict[str, float]:
     for adjacency in ("replace-one", "remove-one"):
         for name in ("release", "server"):
             adversary = adversary_named(name, MNIST)
-            for accountant in ACCOUNTANTS.values():
-                if accountant.refusal(adversary.mechanism(design, adjacency)):
+            for accountant in ACCOUNTANTS.own:
+                if accountant_named(accountant).refusal(adversary.mechanism(design, adjacency)):
                     continue
-                taken[f"{name}, {accountant.name}, {adjacency}"] = seconds(
-                    lambda a=adversary, b=accountant.name, c=adjacency: state_privacy(
-                        design, a, b, adjacency=c, delta=0.01
-                    )
+                taken[f"{name}, {accountant}, {adjacency}"] = seconds(
+                    lambda a=adversary, b=accountant, c=adjacency: state_privacy(design, a, b, adjacency=c, delta=0.01)
                 )
     return taken
 

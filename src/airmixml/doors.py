@@ -6,7 +6,7 @@ group of the kind. Names are known without importing anything; a thing is import
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -24,10 +24,13 @@ class Registry:
         group: entry-point group through which other packages add to it.
         key: what a user sets to choose one, for messages.
         needs: attributes that every one of them must have.
+        objects: whether they are objects; another package's class then stands for an object of it.
     """
 
-    def __init__(self, kind: str, group: str, key: str, *, needs: tuple[str, ...], own: Mapping[str, str]) -> None:
-        self.kind, self.group, self.key, self.needs = kind, group, key, needs
+    def __init__(
+        self, kind: str, group: str, key: str, *, needs: tuple[str, ...], own: Mapping[str, str], objects: bool = False
+    ) -> None:
+        self.kind, self.group, self.key, self.needs, self.objects = kind, group, key, needs, objects
         self._own = dict(own)
         self._loaded: dict[str, Any] = {}
 
@@ -38,16 +41,20 @@ class Registry:
 
     @cached_property
     def plugins(self) -> dict[str, EntryPoint]:
-        """Those of other installed packages by name; a name of ours stays ours."""
+        """Those of other installed packages by name."""
         found: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value)):
+            if point.name in self._own:
+                raise PluginError(
+                    f"{self.kind} {shown(point.name)} of {_package(point)}: that name is airmixml's own; uninstall "
+                    "that package or rename its entry point"
+                )
             if point.name in found and found[point.name].value != point.value:
                 raise PluginError(
-                    f"{self.group}: two packages bring the {self.kind} {shown(point.name)} ({found[point.name].value} "
-                    f"and {point.value}); uninstall one of them"
+                    f"{self.kind} {shown(point.name)}: both {_package(found[point.name])} and {_package(point)} bring "
+                    "one of that name; uninstall one of them"
                 )
-            if point.name not in self._own:
-                found[point.name] = point
+            found[point.name] = point
         return found
 
     @property
@@ -57,6 +64,17 @@ class Registry:
 
     def __contains__(self, name: object) -> bool:
         return name in self._own or name in self.plugins
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def look_again(self) -> None:
+        """Forget what other packages bring: some may have been installed since."""
+        vars(self).pop("plugins", None)
+        self._loaded.clear()
 
     def load(self, name: str) -> Any:
         """Return the thing of that name, or raise an error that names the nearest one."""
@@ -75,9 +93,11 @@ class Registry:
             module, _, attribute = place.partition(":")
             return getattr(import_module(module), attribute)
         point = self.plugins[name]
-        package = "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+        package = _package(point)
         try:
             thing = point.load()
+            if self.objects and isinstance(thing, type):
+                thing = thing()
         except Exception as problem:  # whatever somebody else's module does when it is imported
             raise PluginError(
                 f"{self.kind} {shown(name)} of {package}: cannot be loaded ({type(problem).__name__}: "
@@ -92,62 +112,113 @@ class Registry:
         return thing
 
 
+def _package(point: EntryPoint) -> str:
+    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
 ENCODERS: Final = Registry(
     "encoder",
     "airmixml.encoders",
     "workers.encoder",
-    needs=("about",),
-    own=dict.fromkeys(("scale", "clip", "dct", "projection", "convolution", "gradients"), ""),
+    needs=(
+        *("about", "feature_count", "features", "cost", "after_centring"),
+        *("bounds_norm", "keeps_inputs", "never_negative", "needs_images", "takes_features"),
+    ),
+    own={
+        "scale": "airmixml.workers.encoders.inputs:SCALE",
+        "clip": "airmixml.workers.encoders.inputs:CLIP",
+        "dct": "airmixml.workers.encoders.dct:DCT",
+        "projection": "airmixml.workers.encoders.projection:PROJECTION",
+        "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
+        "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
+    },
+    objects=True,
 )
 
 DATASETS: Final = Registry(
     "data set",
     "airmixml.datasets",
     "workers.dataset",
-    needs=("about",),
-    own=dict.fromkeys(("iris", "digits", "mnist"), ""),
+    needs=(
+        *("name", "about", "train_samples", "test_samples", "input_dim", "label_dim", "image_shape"),
+        *("lower", "upper", "scaled_mean", "scaled_deviation", "load"),
+    ),
+    own={
+        "iris": "airmixml.data.embedded:IRIS",
+        "digits": "airmixml.data.embedded:DIGITS",
+        "mnist": "airmixml.data.mnist:MNIST",
+    },
+    objects=True,
 )
 
 ACCOUNTANTS: Final = Registry(
     "accountant",
     "airmixml.accountants",
     "privacy.accountant",
-    needs=("about",),
-    own=dict.fromkeys(("paper-loose", "paper-tight", "rdp", "pld", "gdp"), ""),
+    needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
+    own={
+        "paper-loose": "airmixml.privacy.loose_bound:PaperLoose",
+        "paper-tight": "airmixml.privacy.tight_bound:PaperTight",
+        "rdp": "airmixml.privacy.rdp:RdpAccountant",
+        "pld": "airmixml.privacy.pld:PldAccountant",
+        "gdp": "airmixml.privacy.gaussian:Gdp",
+    },
 )
 
 ADVERSARIES: Final = Registry(
     "adversary",
     "airmixml.adversaries",
     "privacy.adversary",
-    needs=("about",),
-    own=dict.fromkeys(("release", "server", "eavesdropper"), ""),
+    needs=("about", "of", "mechanism", "views", "noise_watts", "knows_schedule", "own_receiver"),
+    own={
+        "release": "airmixml.privacy.adversaries:Release",
+        "server": "airmixml.privacy.adversaries:Server",
+        "eavesdropper": "airmixml.privacy.adversaries:Eavesdropper",
+    },
 )
 
 LEARNERS: Final = Registry(
     "learner",
     "airmixml.learners",
     "learner.model",
-    needs=("about",),
-    own=dict.fromkeys(("mlp", "cnn", "ridge", "lda"), ""),
+    needs=("about", "closed_form", "build"),
+    own={
+        "mlp": "airmixml.edge.learners:Mlp",
+        "cnn": "airmixml.edge.learners:Cnn",
+        "ridge": "airmixml.edge.learners:Ridge",
+        "lda": "airmixml.edge.learners:Lda",
+    },
 )
 
 ATTACKS: Final = Registry(
     "attack",
     "airmixml.attacks",
     "--attacks",
-    needs=("about",),
-    own=dict.fromkeys(("least-squares", "non-negative", "prior", "release", "eavesdropper"), ""),
+    needs=("about", "adversary", "findings", "refusal", "run"),
+    own={
+        "least-squares": "airmixml.attacks.server_attacks:LEAST_SQUARES",
+        "non-negative": "airmixml.attacks.server_attacks:NON_NEGATIVE",
+        "prior": "airmixml.attacks.server_attacks:PRIOR",
+        "release": "airmixml.attacks.listener_attacks:RELEASE",
+        "eavesdropper": "airmixml.attacks.listener_attacks:EAVESDROPPER",
+    },
 )
 
 METHODS: Final = Registry(
     "method",
     "airmixml.methods",
     "--methods",
-    needs=("about",),
-    own=dict.fromkeys(
-        ("airmix", "mixup-features", "paper", "federated", "federated-network", "dp-sgd", "local-dp", "raw"), ""
-    ),
+    needs=("about", "run", "missing", "skipped"),
+    own={
+        "airmix": "airmixml.compare.ours:AIRMIX",
+        "mixup-features": "airmixml.compare.ours:MIXUP_FEATURES",
+        "paper": "airmixml.compare.ours:PAPER",
+        "federated": "airmixml.compare.baselines.federated:FEDERATED",
+        "federated-network": "airmixml.compare.baselines.federated_network:FEDERATED_NETWORK",
+        "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
+        "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
+        "raw": "airmixml.compare.baselines.separate:RAW",
+    },
 )
 
 REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS)

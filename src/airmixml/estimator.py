@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -18,10 +19,13 @@ from airmixml.data import DataSet, declare_bounds, scale_to_unit
 from airmixml.edge import class_scores, train
 from airmixml.errors import ScenarioError
 from airmixml.radio import simulate
+from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Streams
 from airmixml.wording import shown
-from airmixml.workers import Population, encode, finish_encoding, keeps_pixels, place_workers
+from airmixml.workers import Population, encode, finish_encoding, keeps_pixels
+
+_Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
 
 
 class ReceivedMixtures(NamedTuple):
@@ -36,6 +40,7 @@ class ReceivedMixtures(NamedTuple):
     labels: NDArray[np.float32]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
 class AirMixClassifier(ClassifierMixin, BaseEstimator):
     """Classifier trained at the edge on over-the-air mixtures of the rows of ``X``.
 
@@ -79,7 +84,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         max_power_dbm: power limit of each worker.
         model: "mlp", with ``image_shape`` "cnn", or in closed form "ridge" and "lda".
         loss: of the networks: "cross-entropy", "squared" or "brier".
-        shrinkage: of the learners in closed form: the noise level reckoned with, as a multiple of the known one.
+        shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.
         hidden_units: sizes of the hidden dense layers.
         image_shape: (height, width) of the rows as images, for the cnn.
         filters: filters of each convolution of the cnn.
@@ -93,7 +98,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: class labels.
         privacy_: the privacy statement of the fit, on the powers really used.
-        statements_: what every accountant says against every adversary of the same fit.
+        statements_: what every accountant certifies against every adversary for the same fit.
         privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
         energy_joules_: energy that all workers together spent.
         mixtures_: what the server received (inputs, labels).
@@ -103,90 +108,46 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         model_: the trained network.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = 10.0,
-        delta: float = 0.01,
-        adversary: str = "release",
-        accountant: str = "paper-loose",
-        adjacency: str = "replace-one",
-        sensitivity: str | None = None,
-        clip_norm: float | None = None,
-        encoder: str | None = None,
-        features: int = 0,
-        centre: str = "none",
-        norm: str = "clip",
-        constant: float = 0.0,
-        sends: str = "samples",
-        label_weight: float = 1.0,
-        bits: int = 0,
-        max_participations: int = 0,
-        alpha: float = 1e5,
-        policy: str = "dirmix",
-        scheduled: int = 8,
-        schedule: str = "fixed",
-        slots: int = 1000,
-        input_bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0),
-        assignment: str = "random",
-        fading: str = "none",
-        rician_k: float = 10.0,
-        path_loss_exponent: float = 2.0,
-        noise_dbm: float = -114.0,
-        max_power_dbm: float = 23.0,
-        model: str = "mlp",
-        loss: str = "cross-entropy",
-        shrinkage: float = 1.0,
-        hidden_units: Sequence[int] = (32, 16),
-        image_shape: tuple[int, int] | None = None,
-        filters: Sequence[int] = (32, 48),
-        kernel_size: int = 5,
-        epochs: int = 100,
-        batch_size: int = 32,
-        learning_rate: float = 1e-3,
-        device: str = "cpu",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adversary = adversary
-        self.accountant = accountant
-        self.adjacency = adjacency
-        self.sensitivity = sensitivity
-        self.clip_norm = clip_norm
-        self.encoder = encoder
-        self.features = features
-        self.centre = centre
-        self.norm = norm
-        self.constant = constant
-        self.sends = sends
-        self.label_weight = label_weight
-        self.bits = bits
-        self.max_participations = max_participations
-        self.alpha = alpha
-        self.policy = policy
-        self.scheduled = scheduled
-        self.schedule = schedule
-        self.slots = slots
-        self.input_bounds = input_bounds
-        self.assignment = assignment
-        self.fading = fading
-        self.rician_k = rician_k
-        self.path_loss_exponent = path_loss_exponent
-        self.noise_dbm = noise_dbm
-        self.max_power_dbm = max_power_dbm
-        self.model = model
-        self.loss = loss
-        self.shrinkage = shrinkage
-        self.hidden_units = hidden_units
-        self.image_shape = image_shape
-        self.filters = filters
-        self.kernel_size = kernel_size
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.device = device
-        self.random_state = random_state
+    epsilon: float | None = 10.0
+    delta: float = 0.01
+    adversary: str = "release"
+    accountant: str = "paper-loose"
+    adjacency: str = "replace-one"
+    sensitivity: str | None = None
+    clip_norm: float | None = None
+    encoder: str | None = None
+    features: int = 0
+    centre: str = "none"
+    norm: str = "clip"
+    constant: float = 0.0
+    sends: str = "samples"
+    label_weight: float = 1.0
+    bits: int = 0
+    max_participations: int = 0
+    alpha: float = 1e5
+    policy: str = "dirmix"
+    scheduled: int = 8
+    schedule: str = "fixed"
+    slots: int = 1000
+    input_bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0)
+    assignment: str = "random"
+    fading: str = "none"
+    rician_k: float = 10.0
+    path_loss_exponent: float = 2.0
+    noise_dbm: float = -114.0
+    max_power_dbm: float = 23.0
+    model: str = "mlp"
+    loss: str = "cross-entropy"
+    shrinkage: float = 1.0
+    hidden_units: Sequence[int] = (32, 16)
+    image_shape: tuple[int, int] | None = None
+    filters: Sequence[int] = (32, 48)
+    kernel_size: int = 5
+    epochs: int = 100
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    device: str = "cpu"
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Mix the rows of ``X`` (samples x features) and their classes ``y`` over the air and train on the mixtures."""
@@ -200,12 +161,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         workers = scenario.workers
         dataset = self._dataset(inputs, labels.astype(np.int64), workers, seed)
         population = Population(
-            distance_metres=place_workers(
-                workers.count,
-                workers.side_metres,
-                workers.min_distance_metres,
-                Streams(seed).generator("placement"),
-            ),
+            distance_metres=placed_distances(scenario),
             sample_index=np.arange(len(labels)),
         )
         speed = Speed(device=self.device)
@@ -241,66 +197,32 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[most_likely])
 
     def _scenario(self, samples: int, seed: int) -> Scenario:
+        encoder = self.encoder or ("scale" if self.clip_norm is None else "clip")
         return Scenario(
             name="AirMixClassifier",
             seed=seed,
-            workers=self._workers(samples),
-            radio=Radio(
-                slots=self.slots,
-                max_participations=self.max_participations,
-                scheduled=min(self.scheduled, samples),
-                schedule=self.schedule,
-                fading=self.fading,
-                rician_k=self.rician_k,
-                path_loss_exponent=self.path_loss_exponent,
-                noise_dbm=self.noise_dbm,
-                max_power_dbm=self.max_power_dbm,
+            workers=self._table(
+                Workers,
+                dataset="X",
+                count=samples,
+                train_samples=samples,
+                encoder=encoder,
+                clip_norm=1.0 if self.clip_norm is None else self.clip_norm,
             ),
-            mixing=Mixing(
-                policy=self.policy,
-                alpha=self.alpha,
-                assignment=self.assignment,
-                power="max" if self.epsilon is None else "dp",
-            ),
-            privacy=Privacy(
+            radio=self._table(Radio, scheduled=min(self.scheduled, samples)),
+            mixing=self._table(Mixing, power="max" if self.epsilon is None else "dp"),
+            privacy=self._table(
+                Privacy,
                 epsilon=1.0 if self.epsilon is None else self.epsilon,
-                delta=self.delta,
-                adversary=self.adversary,
-                accountant=self.accountant,
-                adjacency=self.adjacency,
-                sensitivity=self.sensitivity or ("paper" if self._encoder() == "scale" else "encoder"),
+                sensitivity=self.sensitivity or ("paper" if encoder == "scale" else "encoder"),
             ),
-            learner=Learner(
-                model=self.model,
-                loss=self.loss,
-                shrinkage=self.shrinkage,
-                hidden_units=_plain(self.hidden_units),
-                filters=_plain(self.filters),
-                kernel_size=self.kernel_size,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-            ),
+            learner=self._table(Learner, hidden_units=_plain(self.hidden_units), filters=_plain(self.filters)),
         )
 
-    def _workers(self, samples: int) -> Workers:
-        return Workers(
-            dataset="X",
-            count=samples,
-            train_samples=samples,
-            encoder=self._encoder(),
-            clip_norm=1.0 if self.clip_norm is None else self.clip_norm,
-            features=self.features,
-            centre=self.centre,
-            norm=self.norm,
-            constant=self.constant,
-            sends=self.sends,
-            label_weight=self.label_weight,
-            bits=self.bits,
-        )
-
-    def _encoder(self) -> str:
-        return self.encoder or ("scale" if self.clip_norm is None else "clip")
+    def _table(self, table: type[_Table], **given: Any) -> _Table:
+        """Return a table of the scenario: what is given, and the parameters that are named as its keys are."""
+        keys = {entry.name for entry in fields(table)} & {entry.name for entry in fields(self)}
+        return table(**{key: getattr(self, key) for key in keys} | given)
 
     def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64], workers: Workers, seed: int) -> DataSet:
         if self.image_shape is not None and math.prod(self.image_shape) != inputs.shape[1]:

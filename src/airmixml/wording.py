@@ -1,4 +1,4 @@
-"""Bits of messages: values cut to a readable length, the nearest valid word, why the system refused, units."""
+"""Bits of messages: values cut to a readable length, the nearest valid word, why the system refused."""
 
 from __future__ import annotations
 
@@ -43,11 +43,3 @@ def reason(problem: BaseException) -> str:
 def one_line(text: str) -> str:
     """Return the text without line breaks, cut to a readable length."""
     return " ".join(text.split())[:200]
-
-
-def joules(value: float) -> str:
-    """Return an energy with a unit that keeps it readable."""
-    for unit, size in (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 1e-12:.3g} pJ"

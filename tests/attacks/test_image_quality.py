@@ -134,9 +134,9 @@ def test_recognition_by_hand() -> None:
     )
     decoder = Decoder(weights=None, offset=np.zeros(2, np.float32))
     reader: Any = _ReadsFirstNumber()
-    seen = recognise(found, held, np.array([0, 1, 2, 1]), decoder, reader)
-    figures = seen.to_dict()
-    assert seen.recognised.tolist() == [True, True, False, True]
+    findings, seen = recognise(found, held, np.array([0, 1, 2, 1]), decoder, reader)
+    figures = findings.to_dict()
+    assert seen["recognised"].tolist() == [True, True, False, True]
     assert (figures["recognised"], figures["recognised_share"], figures["guessing"]) == (3, 0.75, 0.75)
     assert figures["beyond_guessing"] == 0.0
     assert figures["labels"]["accuracy"] == 0.75
@@ -147,7 +147,7 @@ def test_recognition_by_hand() -> None:
     assert figures["explained"] == pytest.approx(1 - 1.65 / left_open)
     assert figures["psnr_db"]["largest"] == 120.0
     np.testing.assert_allclose(
-        seen.psnr_db[1:], [-10 * math.log10(0.005), -10 * math.log10(0.32), -10 * math.log10(0.5)], atol=1e-3
+        seen["psnr_db"][1:], [-10 * math.log10(0.005), -10 * math.log10(0.32), -10 * math.log10(0.5)], atol=1e-3
     )
     assert figures["ssim"] is None
 

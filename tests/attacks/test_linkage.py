@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from airmixml.attacks import linkage
-from airmixml.attacks.linkage import area_under_curve, hit_rate, link_candidates
+from airmixml.attacks.linkage import area_under_curve, hit_rate, link_candidates, score_candidates
 from airmixml.attacks.whitening import unit_length, whitening_of
 from airmixml.errors import ScenarioError
 
@@ -52,23 +52,11 @@ def test_the_hit_rate_is_the_best_point_of_the_curve_of_scikit_learn(
     assert hit_rate(private, public, rate) == pytest.approx(true_rate[false_rate <= rate + 1e-12].max())
 
 
-def test_distances_and_nearest_samples_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linkage, "_NUMBERS_AT_ONCE", 700)  # several blocks, the last one shorter
-    private, public = samples_of(40, 6, 1), samples_of(30, 6, 2)
-    mixtures, _ = mixtures_of(private, 101, 2, 0.05, 3)
-    found = link_candidates(mixtures, private, public, measure="distance")
-    squares = ((mixtures[:, None, :].numpy() - private[None].numpy()) ** 2).sum(axis=2)
-    np.testing.assert_array_equal(found.nearest_private, squares.argmin(axis=1))
-    np.testing.assert_allclose(found.private_scores, -squares.min(axis=0), atol=1e-5)
-    decoys = ((mixtures[:, None, :].numpy() - public[None].numpy()) ** 2).sum(axis=2)
-    np.testing.assert_allclose(found.public_scores, -decoys.min(axis=0), atol=1e-5)
-
-
 def test_correlations_are_those_of_whitening_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linkage, "_NUMBERS_AT_ONCE", 1100)
     private, public = samples_of(40, 8, 1).double(), samples_of(30, 8, 2).double()
     mixtures = mixtures_of(private.float(), 150, 2, 0.05, 3)[0].double()
-    found = link_candidates(mixtures, private, public)
+    private_scores, public_scores, nearest = score_candidates(mixtures, private, public)
     rows = mixtures.numpy() / np.linalg.norm(mixtures.numpy(), axis=1, keepdims=True)
     _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
     whiten = directions.T / lengths
@@ -77,20 +65,19 @@ def test_correlations_are_those_of_whitening_written_out(monkeypatch: pytest.Mon
         theirs / np.linalg.norm(theirs, axis=1, keepdims=True)
     ).T
     expected = cosines.max(axis=0)
-    np.testing.assert_allclose(np.concatenate([found.private_scores, found.public_scores]), expected, rtol=1e-9)
-    np.testing.assert_array_equal(found.nearest_private, cosines[:, :40].argmax(axis=1))
+    np.testing.assert_allclose(np.concatenate([private_scores, public_scores]), expected, rtol=1e-9)
+    np.testing.assert_array_equal(nearest, cosines[:, :40].argmax(axis=1))
 
 
 def test_single_samples_leak_everything() -> None:
     private, public = samples_of(300, 60, 1), samples_of(300, 60, 2)
     mixtures, dominating = mixtures_of(private, 4000, 1, 0.01, 3)
-    for measure in linkage.MEASURES:
-        found = link_candidates(mixtures, private, public, dominating=dominating, measure=measure)
-        assert found.auc > 0.999
-        assert found.hit_rate > 0.999
-        assert found.reidentified > 0.999
-        assert found.reidentified_chance == pytest.approx(1 / 300)
-        assert set(found.to_dict()) >= {"auc", "hit_rate", "reidentified", "private_candidates"}
+    found = link_candidates(mixtures, private, public, dominating=dominating)
+    assert found.auc > 0.999
+    assert found.hit_rate > 0.999
+    assert found.reidentified > 0.999
+    assert found.reidentified_chance == pytest.approx(1 / 300)
+    assert (found.private_candidates, found.public_candidates) == (300, 300)
 
 
 def test_noise_alone_leaves_chance() -> None:
@@ -113,13 +100,13 @@ def test_scale_and_phase_of_each_slot_do_not_matter(seed: int) -> None:
     rng = np.random.default_rng(seed)
     factor = torch.from_numpy(10.0 ** rng.uniform(-6, 6, (200, 1)))
     turn = torch.from_numpy(np.exp(1j * rng.uniform(0, 2 * np.pi, (200, 1))))
-    plain = link_candidates(mixtures, private, public)
-    scaled = link_candidates(factor * mixtures, private, public)
-    turned = link_candidates(factor * turn * mixtures, private, public)
-    np.testing.assert_allclose(scaled.private_scores, plain.private_scores, rtol=1e-7)
+    plain, scaled, turned = (
+        score_candidates(each, private, public)[0] for each in (mixtures, factor * mixtures, factor * turn * mixtures)
+    )
+    np.testing.assert_allclose(scaled, plain, rtol=1e-7)
     # A phase hides the sign: a mixture as unlike a candidate as can be counts as like it.
-    assert np.all(turned.private_scores >= plain.private_scores - 1e-7)
-    assert turned.auc > 0.99
+    assert np.all(turned >= plain - 1e-7)
+    assert link_candidates(factor * turn * mixtures, private, public).auc > 0.99
 
 
 def test_whitened_mixtures_have_no_direction_in_common_more_than_others() -> None:
@@ -137,16 +124,10 @@ def test_whitened_mixtures_have_no_direction_in_common_more_than_others() -> Non
 
 def test_one_number_stays_one_number() -> None:
     values = torch.tensor([[0.2], [0.9]])
-    found = link_candidates(values, values, torch.tensor([[0.5]]), measure="distance")
-    assert found.auc == 1.0
     assert link_candidates(values, values, torch.tensor([[0.5]])).auc == 0.5
 
 
 def test_what_makes_no_sense_is_refused() -> None:
     some, none = torch.ones((2, 3)), torch.ones((0, 3))
-    with pytest.raises(ScenarioError, match="measure"):
-        link_candidates(some, some, some, measure="cosine")
-    with pytest.raises(ScenarioError, match="real"):
-        link_candidates(torch.complex(some, some), some, some, measure="distance")
     with pytest.raises(ScenarioError, match="at least"):
         link_candidates(some, some, none)

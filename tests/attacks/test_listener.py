@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from airmixml.attacks import listener
-from airmixml.attacks.listener import ListenerFindings, attack_as_eavesdropper, attack_released
+from airmixml.attacks.listener import Heard, attack_as_eavesdropper, attack_released
 from airmixml.attacks.public_knowledge import Decoder, load_held
 from airmixml.attacks.server_view import ServerView, watch
-from airmixml.attacks.verdict import grade_listener
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
 
@@ -30,19 +29,19 @@ def prepared(scenario: Scenario) -> tuple[ServerView, DataSet, Decoder]:
     return view, held, Decoder.learn(scenario.workers, view.dataset.test_inputs, held.test_inputs)
 
 
-def released(scenario: Scenario) -> tuple[ListenerFindings, ServerView, DataSet]:
+def released(scenario: Scenario) -> tuple[Heard, ServerView, DataSet]:
     view, held, decoder = prepared(scenario)
     return attack_released(view, decoder), view, held
 
 
-def overheard(scenario: Scenario) -> ListenerFindings:
+def overheard(scenario: Scenario) -> Heard:
     view, _, decoder = prepared(scenario)
-    return attack_as_eavesdropper(view, decoder, speed=Speed())[1]
+    return attack_as_eavesdropper(view, decoder, speed=Speed())
 
 
-def plain(found: ListenerFindings) -> dict[str, Any]:
+def plain(found: Heard) -> dict[str, Any]:
     """The figures, as strict JSON reads them back."""
-    figures: dict[str, Any] = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    figures: dict[str, Any] = json.loads(json.dumps(found.findings.to_dict(), allow_nan=False))
     return figures
 
 
@@ -55,7 +54,7 @@ def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
     assert figures["linkage"]["auc"] > 0.85  # those never scheduled cannot be told
     assert figures["linkage"]["reidentified"] > 0.95
     assert figures["slot_labels"]["accuracy"] == 1.0
-    assert grade_listener(figures) == "exposed"
+    assert found.findings.level == "exposed"
     # What is shown is what those workers hold.
     np.testing.assert_allclose(found.examples, held.train_inputs[found.example_index], atol=0.02)
     assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
@@ -63,9 +62,9 @@ def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
 
 
 def test_an_eavesdropper_of_one_worker_at_a_time_identifies_it() -> None:
-    figures = plain(overheard(ALONE))
-    assert figures["clearest_slots"]["identified"] == 10
-    assert grade_listener(figures) == "exposed"
+    found = overheard(ALONE)
+    assert plain(found)["clearest_slots"]["identified"] == 10
+    assert found.findings.level == "exposed"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -80,7 +79,7 @@ def test_noise_gives_what_chance_gives(seed: int) -> None:
         linkage = figures["linkage"]
         assert abs(linkage["auc"] - 0.5) < 5 * linkage["auc_chance_deviation"]
         assert figures["slot_labels"]["p_value"] > 1e-4
-        assert grade_listener(figures) == "hidden"
+        assert found.findings.level == ""
 
 
 @pytest.mark.parametrize("slots", [1, 2, 49, 51])
@@ -131,7 +130,7 @@ def test_slots_in_which_nobody_sent_are_never_shown() -> None:
     view, _, decoder = prepared(scenario)
     silent = sum(int((draws.ratios.sum(axis=1) == 0).sum()) for draws in view.draws)
     assert silent >= 3
-    for found in (attack_released(view, decoder), attack_as_eavesdropper(view, decoder, speed=Speed())[1]):
+    for found in (attack_released(view, decoder), attack_as_eavesdropper(view, decoder, speed=Speed())):
         assert 1 <= len(found.examples) == len(found.example_index) <= min(10, 12 - silent)
         assert len(set(found.example_index.tolist())) == len(found.example_index)
         assert set(found.example_index.tolist()) <= set(view.held_index.tolist())

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from airmixml.attacks import unmixing
-from airmixml.attacks.recovery import closest_samples, fitted_psnr_db, judge_recovery
-from airmixml.attacks.unmixing import joining_threshold, purest_slots, unmix
+from airmixml.attacks.image_quality import closest_samples, fitted_psnr_db, judge_recovery
+from airmixml.attacks.unmixing import joining_threshold, unmix
 from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 
 WORKERS, SLOTS, D = 400, 2400, 120
@@ -53,7 +53,7 @@ def test_repeated_samples_under_noise_come_out_cleaner_than_any_slot() -> None:
     assert judged.median_psnr_db == pytest.approx(-10 * math.log10(joined), abs=0.7)
     assert judged.median_public_psnr_db < 20.0
     assert judged.recovered_samples > 0.95 * len(np.unique(chosen))
-    assert judged.to_dict()["estimates"] == len(found.estimates)
+    assert judged.estimates == len(found.estimates)
 
 
 def test_unknown_scales_and_phases_are_solved_for() -> None:
@@ -145,15 +145,6 @@ def test_links_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None
     expected = {(i, j) for i in range(70) for j in range(i + 1, 70) if every[i, j] > 0.7}
     assert set(zip(rows.tolist(), columns.tolist(), strict=True)) == expected
     np.testing.assert_allclose(likeness, every[rows, columns], rtol=1e-5)
-
-
-def test_the_purest_slots_are_looked_at() -> None:
-    rng = np.random.default_rng(18)
-    sizes = np.where(np.arange(500) % 10 == 0, 1, 64)
-    mixtures = torch.stack([PRIVATE[rng.integers(WORKERS, size=size)].mean(dim=0) for size in sizes])
-    np.testing.assert_array_equal(purest_slots(mixtures, 50), np.arange(0, 500, 10))
-    np.testing.assert_array_equal(purest_slots(mixtures, 500), np.arange(500))
-    np.testing.assert_array_equal(unmix(mixtures, most_slots=50).slots, np.arange(0, 500, 10))
 
 
 @settings(max_examples=30, deadline=None)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario
-from airmixml.audit import Audit, Auditor, fault_named
+from airmixml.audit import Audit, Auditor, AuditSettings, fault_named
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -18,7 +18,7 @@ def audited() -> Callable[..., Audit]:
     def call(preset: str, *overrides: str, adversary: str, fault: str = "", **options: Any) -> Audit:
         scenario = Scenario.preset(preset).with_overrides(*overrides)
         dataset = load_dataset(scenario.workers, Streams(scenario.seed))
-        options = {"trials": 10_000, "canaries": 0, **options}
-        return Auditor(scenario, dataset, fault=fault_named(fault), **options).audit(adversary)
+        asked = {"adversaries": (adversary,), "canaries": 0, **options}
+        return Auditor(scenario, dataset, AuditSettings(fault=fault_named(fault), **asked)).audit(adversary)
 
     return call

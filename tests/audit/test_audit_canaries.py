@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from airmixml import Scenario
-from airmixml.audit.canaries import data_of, draw_pairs, sent_of, worst_samples
+from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
 from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.radio.senders import make_sender
 
@@ -93,15 +93,13 @@ def test_pairs_of_one_run(name: str) -> None:
     features = 65
     scenario = scenario_of(*overrides)
     pairs = draw_pairs(scenario, features, 3, 40)
-    rows = np.concatenate([pairs.first, pairs.second])
-    labels = np.concatenate([pairs.first_labels, pairs.second_labels])
-    vectors = sent_of(make_sender(scenario, data_of(rows, labels, 3), torch.device("cpu")), 80)
+    vectors = sent_of(make_sender(scenario, pairs, torch.device("cpu")), 80)
     declared = sensitivity_of(scenario, features, 3)
     moves = vectors[:40] - vectors[40:]
     squares = np.einsum("ij,ij->i", moves, moves)
     assert (np.einsum("ij,ij->i", vectors, vectors) <= declared.removal * (1 + 1e-6)).all()
     assert (squares <= declared.replacement * (1 + 1e-6)).all()
     assert squares.min() > 0.3 * declared.replacement
-    assert not (pairs.first_labels == pairs.second_labels).any()
+    assert not (pairs.train_labels[:40] == pairs.train_labels[40:]).any()
     cosines = np.abs(moves @ moves.T / np.sqrt(np.outer(squares, squares)))[~np.eye(40, dtype=bool)]
     assert np.median(cosines) < 3 / math.sqrt(features)

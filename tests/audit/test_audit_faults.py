@@ -13,7 +13,7 @@ from airmixml.audit import FAULTS, Audit, fault_named
 from airmixml.audit import hidden_schedule as hidden
 from airmixml.audit import known_schedule as known
 from airmixml.radio import scheduling, senders
-from airmixml.workers import encoders
+from airmixml.workers import encoding
 
 Audited = Callable[..., Audit]
 SMALL = ("privacy.sensitivity=encoder", "radio.slots=40", "mixing.policy=equalmix")
@@ -97,7 +97,7 @@ def test_an_encoder_that_forgets_to_clip(adversary: str, audited: Audited, monke
         "mixing.power_scale_watts=6e-11",
     )
     assert not audited("paper-iris", *clipped, adversary=adversary).caught
-    monkeypatch.setattr(encoders, "bound_norms", lambda _workers, inputs: (inputs, 0))
+    monkeypatch.setattr(encoding, "bound_norms", lambda _workers, inputs: (inputs, 0))
     with pytest.raises(ScenarioError, match="which the scenario's encoder declares"):
         audited("paper-iris", *clipped, adversary=adversary)  # the sender looks too
     monkeypatch.setattr(senders, "_check_declared", lambda *_arguments: None)

@@ -12,8 +12,7 @@ from airmixml import Scenario
 from airmixml.audit import Audit
 from airmixml.audit.faults import SOUND, fault_named
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.progress import silent
-from airmixml.scenario import Speed
+from airmixml.scenario import RunContext, Speed
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -26,9 +25,7 @@ def one_run(*overrides: str, adjacency: str = "replace-one", told: bool = True, 
     scenario = Scenario.preset("paper-iris").with_overrides(*PRIVATE, *SERVER, "radio.slots=200", *overrides)
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     broken = fault_named(fault) if fault else SOUND
-    return run_with_canaries(
-        scenario, dataset, 65, adjacency=adjacency, told=told, fault=broken, speed=Speed(), progress=silent
-    )
+    return run_with_canaries(scenario, dataset, 65, adjacency=adjacency, told=told, fault=broken, context=RunContext())
 
 
 def separation(run: OneRun) -> float:
@@ -61,7 +58,13 @@ def test_blocks_of_any_size_give_the_same(slots: int, told: bool) -> None:
     dataset = load_dataset(scenario.workers, Streams(0))
     scores = [
         run_with_canaries(
-            scenario, dataset, 30, adjacency="replace-one", told=told, fault=SOUND, speed=speed, progress=silent
+            scenario,
+            dataset,
+            30,
+            adjacency="replace-one",
+            told=told,
+            fault=SOUND,
+            context=RunContext(speed=speed),
         ).scores
         for speed in (Speed(), Speed(block_slots=37, threads=1))
     ]
@@ -105,7 +108,7 @@ def test_a_large_delta_and_confidence_to_spare(audited: Audited) -> None:
     audit = audited("paper-iris", adversary="release", canaries=100, confidence=0.9)
     assert audit.bounds[-1].epsilon is not None
     assert "of 100 guesses right" in audit.bounds[-1].detail
-    both = audited("paper-iris", adversary="release", canaries=100, confidence=0.9, adversaries=2)
+    both = audited("paper-iris", adversary="release", canaries=100, confidence=0.9, adversaries=("release", "server"))
     assert both.bounds[-1].epsilon is None
     assert both.failure == pytest.approx(audit.failure / 2) == pytest.approx(0.05, rel=1e-3)
 

@@ -10,8 +10,7 @@ import pytest
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, hidden_schedule
 from airmixml.audit.faults import SOUND
-from airmixml.audit.moves import moves_of
-from airmixml.audit.seat_strengths import quantised_law
+from airmixml.audit.moves import moves_of, quantised_law
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import presence_of

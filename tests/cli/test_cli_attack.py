@@ -32,16 +32,21 @@ def without_seconds(value: Any) -> Any:
 # The real command, but it halts before the attack whose number is in $HALT_AT.
 HALTING = """
 import os, signal
+from airmixml.attacks.listener_attacks import ListenerAttack
+from airmixml.attacks.server_attacks import ServerAttack
 from airmixml.cli.main import main
-from airmixml.attacks.parts import Attacker
-run, calls = Attacker.run, []
-def halting(self, name):
-    calls.append(name)
-    if len(calls) == int(os.environ["HALT_AT"]):
-        print("halted", flush=True)
-        signal.pause()
-    return run(self, name)
-Attacker.run = halting
+calls = []
+def halt(kind):
+    run = kind.run
+    def halting(self, target):
+        calls.append(self)
+        if len(calls) == int(os.environ["HALT_AT"]):
+            print("halted", flush=True)
+            signal.pause()
+        return run(self, target)
+    kind.run = halting
+halt(ListenerAttack)
+halt(ServerAttack)
 main()
 """
 
@@ -85,7 +90,7 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
     for case in metrics["cases"]:
         assert f"{case['label']}: {case['verdict']}\n" in whole.stdout
-    assert "the server: knows schedule and ratios" in whole.stdout
+    assert "The server, who knows the schedule" in whole.stdout
     table = [line.split() for line in whole.stdout.splitlines() if "least-squares" in line]
     figures = [case["server"]["methods"]["least-squares"] for case in metrics["cases"]]
     for line, found in zip(table, figures, strict=True):

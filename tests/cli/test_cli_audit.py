@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.audit import fault_named, known_schedule
-from airmixml.audit.audit_scenario import audit
+from airmixml.audit import AuditSettings, audit, fault_named, known_schedule
 
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
@@ -95,7 +95,7 @@ def test_folder(small_audit: tuple[dict[str, Any], Path]) -> None:
     assert Scenario.load(made / "scenario.toml").radio.slots == 60
     page = (made / "audit.md").read_text()
     assert found["verdict"] in page
-    assert "Noise of a real run: as stated; deviation " in page
+    assert "Noise of a real run: as stated; standard deviation " in page
     assert (made / "audit.png").read_bytes().startswith(b"\x89PNG")
     with np.load(made / "scores.npz") as scores:
         assert scores["server_with_canary"].shape == scores["release_without"].shape == (1000,)
@@ -109,9 +109,10 @@ def test_table(airmix: Airmix) -> None:
     assert lines[0].startswith("NOT REFUTED: the best attack by the server found epsilon >= ")
     assert "with 95 % confidence" in lines[0]
     assert "server: epsilon at delta = 0.01, remove-one neighbours" in done.stdout
-    assert lines[1].startswith("noise of a real run: as stated; deviation ")
+    assert lines[1].startswith("noise of a real run: as stated; standard deviation ")
+    unfolded = " ".join(done.stdout.replace("│", " ").split())  # however wide the terminal is
     for name in ("claimed, gdp", "found, clopper-pearson", "found, normal scores", "left out: none asked for"):
-        assert name in done.stdout
+        assert name in unfolded
     assert lines[-1].endswith("picture in runs/audit-paper-iris-seed0/audit.png")
 
 
@@ -126,11 +127,24 @@ def test_a_fault_is_caught(airmix: Airmix) -> None:
     assert "the noise of a real run has 0.496 of the stated deviation" in found["verdict"]
 
 
+def test_a_fault_that_is_not_caught_has_an_exit_code(airmix: Airmix) -> None:
+    # So few trials say nothing of a schedule that is revealed, and the noise is sound.
+    few = ("--trials", "100", "--canaries", "0", "--adversary", "release")
+    done = airmix(*SMALL, *few, "--fault", "schedule-revealed", "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    found = json.loads(done.stdout)
+    assert (found["caught"], found["fault"]) == (False, "schedule-revealed")
+    assert found["verdict"].startswith("NOT CAUGHT: ")
+
+
 def test_an_alarm_has_an_exit_code(airmix: Airmix, monkeypatch: pytest.MonkeyPatch) -> None:
     # A sound command on code that is broken: the noise is not what it should be.
     real = known_schedule.receive_mixtures
-    halved = lambda clean, noise, *rest: real(clean, noise / 2, *rest)  # noqa: E731
-    monkeypatch.setattr(known_schedule, "receive_mixtures", halved)
+
+    def half_noise(clean: Any, noise: Any, *rest: Any) -> Any:
+        return real(clean, noise / 2, *rest)
+
+    monkeypatch.setattr(known_schedule, "receive_mixtures", half_noise)
     done = airmix(*SMALL, "--adversary", "server", "--canaries", "0")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("BROKEN: the best attack by the server found epsilon >= ")
@@ -169,11 +183,28 @@ def test_kill_9_half_way(
         (("--fault", "halfnoise"), "--fault = 'halfnoise': must be one of half-noise,"),
         (("--set", "radio.slots=0"), "radio.slots = 0"),
         (("--force",), "--force: replaces the folder --out"),
+        (("--fault", "schedule-revealed", "--adversary", "server"), "the server knows the schedule anyway"),
+        (("--fault", "schedule-revealed", "--set", "mixing.power=max"), "nothing is hidden that could be revealed"),
         (("--out", "x.partial"), "cannot be a run folder"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], line: str, refused: Callable[..., str]) -> None:
     assert line in refused(*SMALL, *arguments)
+
+
+def test_a_schedule_that_is_not_hidden_is_refused_before_anything_is_loaded(run_python: Airmix, tmp_path: Path) -> None:
+    refused = (
+        "import sys\n"
+        "from airmixml.cli.main import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    assert 'torch' not in sys.modules\n"
+    )
+    done = run_python("-c", refused, "audit", "--preset", "private-iris", "--fault", "schedule-revealed")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "nothing is hidden that could be revealed, since everybody sends in every slot" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -191,32 +222,28 @@ def test_mistakes(arguments: tuple[str, ...], line: str, refused: Callable[..., 
 )
 def test_mistakes_from_python(options: dict[str, Any], line: str, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=re.escape(line)):
-        audit(Scenario.preset("private-iris"), out=tmp_path / "a", **options)
+        audit(Scenario.preset("private-iris"), AuditSettings(**options), out=tmp_path / "a")
     assert not list(tmp_path.iterdir())
 
 
 def test_no_claim_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airmixml.audit import Claim, auditor
+    from airmixml.attacks.claimed_epsilons import Claim
+    from airmixml.audit import auditor
 
     nothing = [Claim(accountant="pld", epsilon=None, why="no finite epsilon holds")]
-    monkeypatch.setattr(auditor, "claims_of", lambda *_arguments: nothing)
+    monkeypatch.setattr(auditor, "claims_of", lambda *_arguments, **_options: nothing)
     scenario = Scenario.preset("private-iris")
-    found = audit(scenario, out=tmp_path / "a", adversaries=("server",), trials=1000, canaries=0)
+    settings = AuditSettings(adversaries=("server",), trials=1000, canaries=0)
+    found = audit(scenario, settings, out=tmp_path / "a").to_dict()
     assert (found["caught"], found["epsilon_claimed"]) == (False, None)
     assert found["verdict"].startswith("NO CLAIM: nothing could be refuted; the best attack by the server found ")
 
 
 def test_from_python(tmp_path: Path) -> None:
     scenario = Scenario.preset("private-iris")
-    found = audit(scenario, out=tmp_path / "a", adversaries=("server",), trials=4000, canaries=0)
-    assert (found["caught"], found["adversary"]) == (False, "server")
-    broken = audit(
-        scenario,
-        out=tmp_path / "b",
-        adversaries=("server",),
-        trials=4000,
-        canaries=0,
-        fault=fault_named("wrong-sensitivity"),
-    )
-    assert broken["caught"] is True
-    assert broken["audits"][0]["claims"] == found["audits"][0]["claims"]
+    settings = AuditSettings(adversaries=("server",), trials=4000, canaries=0)
+    found = audit(scenario, settings, out=tmp_path / "a")
+    assert (found.caught, found.own.adversary) == (False, "server")
+    broken = audit(scenario, replace(settings, fault=fault_named("wrong-sensitivity")), out=tmp_path / "b")
+    assert broken.caught
+    assert broken.audits[0].claims == found.audits[0].claims

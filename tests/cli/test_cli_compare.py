@@ -21,7 +21,7 @@ def test_one_json_object_with_rows(airmix: Callable[..., CompletedProcess[str]],
     assert all((tmp_path / name).exists() for name in result["files"])
     table = airmix(*IRIS, "--methods", "airmix,raw")
     assert table.returncode == 0
-    assert "2 results were there already" in table.stdout
+    assert "(2 results already finished)" in table.stdout
     assert "compare.png" in table.stdout
     other = airmix(*IRIS, "--methods", "raw", "--set", "privacy.epsilon=1")
     assert (other.returncode, other.stderr.count("\n")) == (2, 1)
@@ -31,7 +31,7 @@ def test_one_json_object_with_rows(airmix: Callable[..., CompletedProcess[str]],
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--methods", "airmix,federatd"), ("--methods federatd", "did you mean federated?")),
+        (("--methods", "airmix,federatd"), ("--methods = 'federatd'", "did you mean federated?")),
         (("--vary", "privacy.epsilom=1,2"), ("privacy.epsilom", "privacy.epsilon")),
         (("--vary", "workers.bits=1,99"), ("workers.bits = 99", "at most 16")),
         (("--vary", "workers.bits"), ("--vary workers.bits", "KEY=V1,V2,...")),

@@ -80,11 +80,11 @@ def test_json_prints_one_object_and_the_tables_go_on_from_it(airmix: Airmix, tmp
     # The same without --json: nothing is run again.
     again = airmix(*ENERGIES, "--quick", "--seeds", "2")
     assert (again.returncode, again.stderr) == (0, "")
-    assert "(4 of 4 batches were there already); everything in runs/reproduce-quick/report.md\n" in again.stdout
+    assert "(4 of 4 batches already finished); everything in runs/reproduce-quick/report.md\n" in again.stdout
     assert "pictures: runs/reproduce-quick/table2-iris.png\n" in again.stdout
     assert "a smaller alpha spends less energy" in " ".join(again.stdout.split())
     assert again.stdout.startswith(
-        "A small version, with too few slots, epochs and seeds: it says nothing about the paper.\n"
+        "A small version with too few slots, epochs and seeds: it says nothing about the paper.\n"
     )
     lines = {" ".join(line.strip("│┃ ").replace("│", " ").split()) for line in again.stdout.splitlines()}
     words = ("agrees", "trend", "undecided", "does")
@@ -119,7 +119,7 @@ def test_cells_that_fail(airmix: Airmix, tmp_path: Path, monkeypatch: pytest.Mon
     assert len(lines) == 5 + 2
     assert lines[0] == ("airmix: failed: table2, iris, epsilon = 5, 8 workers, alpha = 1: seed 0: eight is enough")
     assert lines[5] == "airmix: failed: 10 more, see report.json"
-    assert lines[6].endswith("; the same command tries again what broke")
+    assert lines[6].endswith("; the same command tries the failed ones again")
     assert (tmp_path / "here" / "table2-iris.md").read_text(encoding="utf-8").count("| failed |") == 15
 
 
@@ -222,7 +222,7 @@ def test_control_c_and_the_same_command_goes_on(
 
     done = airmix(*INTERRUPTED, "--jobs", "1", "--out", "here")  # the number of jobs is no part of the work
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"({kept} of {SEEDS} batches were there already)" in done.stdout
+    assert f"({kept} of {SEEDS} batches already finished)" in done.stdout
     assert not list(folder.rglob("*.tmp"))
     cells = json.loads((folder / "report.json").read_text(encoding="utf-8"))["cells"]
     assert len(cells) == 30

@@ -10,12 +10,13 @@ import torch
 from scipy.stats import norm
 
 from airmixml import Scenario
-from airmixml.compare.baselines.federated import ROUNDS, clipped_gradient_sum, learn_federated, round_noise
+from airmixml.compare import Work, load_methods
+from airmixml.compare.baselines.federated import clipped_gradient_sum, round_noise
 from airmixml.compare.baselines.federated_network import clipped_network_gradient_sum, network_multiply_accumulates
 from airmixml.compare.baselines.rounds import plan_rounds
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import SYMBOLS_PER_SECOND, Population, deploy, load_dataset
+from airmixml.workers import SYMBOLS_PER_SECOND, Population, deploy
 
 NORM = 0.7
 
@@ -134,13 +135,10 @@ class TestRounds:
 
 def test_learning_on_iris_beats_guessing_and_noise_hurts() -> None:
     scenario = Scenario.preset("private-iris")
-    dataset = load_dataset(scenario.workers, Streams(0))
-    people = deploy(scenario.workers, dataset.train_samples, Streams(0))
+    (federated,) = load_methods("federated").values()
     accuracies = []
     for epsilon in (5.0, 1e-3):
         asked = scenario.with_overrides(f"privacy.epsilon={epsilon}", "privacy.delta=1e-9")
-        rounds = plan_rounds(asked, people, rounds=ROUNDS, scheduled=2000, symbols=18, norm=1.0)
-        trained = learn_federated(rounds, dataset, people, device=torch.device("cpu"))
-        accuracies.append(trained.history.final_accuracy)
+        accuracies.append(federated.run(Work(scenario=asked)).accuracy)
     assert accuracies[0] > 0.85
     assert accuracies[1] < 0.85

@@ -9,84 +9,109 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario
-from airmixml.compare import compare_methods, comparison, read_values, vary_key
-from airmixml.compare.methods import METHODS
-from airmixml.compare.work import Outcome, Work
-from airmixml.compare.writing import write_comparison
-from airmixml.errors import PrivacyError, RunFolderError
+from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods, vary_key
+from airmixml.compare.tables import write_comparison
+from airmixml.errors import PluginError, PrivacyError, RunFolderError
+from airmixml.scenario.varied import read_values
 
 IRIS = Scenario.preset("private-iris")
 
 
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Which methods were run with which seed, in order."""
-    made: list[tuple[str, int]] = []
-    plain = comparison._timed
+class Noted(Method):
+    """A method of the package that writes down with which seeds it is run."""
 
-    def noted(work: Work, run: object) -> dict[str, object]:
-        name = next((name for name, method in METHODS.items() if method.run is run), "itself")
-        made.append((name, work.scenario.seed))
-        return plain(work, run)  # type: ignore[arg-type]
+    def __init__(self, name: str, runs: list[tuple[str, int]]) -> None:
+        (self._method,) = load_methods(name).values()
+        self.about, self._name, self._runs = self._method.about, name, runs
 
-    monkeypatch.setattr(comparison, "_timed", noted)
-    return made
+    def run(self, work: Work) -> Outcome:
+        self._runs.append((self._name, work.scenario.seed))
+        return self._method.run(work)
 
 
-def test_a_deleted_result_alone_is_run_again(tmp_path: Path, runs: list[tuple[str, int]]) -> None:
-    out = tmp_path / "out"
-    first = compare_methods(IRIS, ["airmix", "raw"], seeds=2, out=out)
+def noted(runs: list[tuple[str, int]], *names: str) -> dict[str, Method]:
+    return {name: Noted(name, runs) for name in names}
+
+
+def test_a_deleted_result_alone_is_run_again(tmp_path: Path) -> None:
+    out, runs = tmp_path / "out", list[tuple[str, int]]()
+    methods = noted(runs, "airmix", "raw")
+    first = compare_methods(IRIS, methods, seeds=2, out=out)
     assert len(runs) == 4
     (out / "results" / "raw-seed1.json").unlink()
     (out / "results" / "airmix-seed0.json").write_text('{"accuracy": 0.')  # as a broken disk leaves it
     (out / "results" / "raw-seed0.json").write_text('{"accuracy": 0.5}')  # as somebody leaves it
     runs.clear()
-    again = compare_methods(IRIS, ["airmix", "raw"], seeds=2, out=out)
+    again = compare_methods(IRIS, methods, seeds=2, out=out)
     assert sorted(runs) == [("airmix", 0), ("raw", 0), ("raw", 1)]
     assert again.kept == 1
     for before, after in zip(first.rows, again.rows, strict=True):
-        assert before["accuracy"] == after["accuracy"]
+        assert before.accuracies == after.accuracies
 
 
-def test_more_methods_and_seeds_add_to_it(tmp_path: Path, runs: list[tuple[str, int]]) -> None:
-    compare_methods(IRIS, ["raw"], out=tmp_path / "out")
-    runs.clear()
-    compare_methods(IRIS, ["raw", "local-dp"], seeds=2, out=tmp_path / "out")
+def test_more_methods_and_seeds_add_to_it(tmp_path: Path) -> None:
+    runs = list[tuple[str, int]]()
+    compare_methods(IRIS, noted([], "raw"), out=tmp_path / "out")
+    compare_methods(IRIS, noted(runs, "raw", "local-dp"), seeds=2, out=tmp_path / "out")
     assert sorted(runs) == [("local-dp", 0), ("local-dp", 1), ("raw", 1)]
 
 
 def test_other_settings_need_force(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    compare_methods(IRIS, ["raw", "local-dp"], out=out)
+    compare_methods(IRIS, load_methods("raw", "local-dp"), out=out)
     other = IRIS.with_overrides("privacy.epsilon=1")
     with pytest.raises(RunFolderError, match=r"other settings.*--force"):
-        compare_methods(other, ["raw"], out=out)
+        compare_methods(other, load_methods("raw"), out=out)
     assert (out / "results" / "local-dp-seed0.json").exists()
-    compare_methods(other, ["raw"], out=out, force=True)
+    compare_methods(other, load_methods("raw"), out=out, force=True)
     assert not (out / "results" / "local-dp-seed0.json").exists()
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(RunFolderError, match="not made by airmix compare"):
-        compare_methods(IRIS, ["raw"], out=tmp_path, force=True)
+        compare_methods(IRIS, load_methods("raw"), out=tmp_path, force=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_method_that_cannot_keep_the_target_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_work: Work) -> Outcome:
+class Refusing(Method):
+    about = "cannot keep any target"
+
+    def run(self, work: Work) -> Outcome:
         raise PrivacyError("privacy.epsilon = 5: too much to ask")
 
-    monkeypatch.setitem(METHODS, "paper", type(METHODS["paper"])(about="", run=refuse))
-    found = compare_methods(IRIS, ["paper", "raw"], out=tmp_path / "a")
-    assert [row["method"] for row in found.rows] == ["raw"]
-    assert found.left_out == {"paper": "privacy.epsilon = 5: too much to ask"}
+
+def test_if_a_method_cannot_keep_the_target_the_others_still_run(tmp_path: Path) -> None:
+    methods = {"mine": Refusing(), **load_methods("raw")}
+    found = compare_methods(IRIS, methods, out=tmp_path / "a")
+    assert [row.name for row in found.rows] == ["raw"]
+    assert found.left_out == {"mine": "privacy.epsilon = 5: too much to ask"}
     with pytest.raises(PrivacyError, match="too much"):
-        compare_methods(IRIS, ["paper", "raw"], out=tmp_path / "b", may_fail=False)
+        compare_methods(IRIS, methods, out=tmp_path / "b", may_fail=False)
+
+
+class Careless(Method):
+    about = "gives an accuracy alone"
+
+    def run(self, work: Work) -> Outcome:
+        return 0.5  # type: ignore[return-value]
+
+
+def test_a_method_of_another_package_that_gives_no_outcome(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=r"method mine: gave 0\.5: must be an airmixml\.compare\.Outcome"):
+        compare_methods(IRIS, {"mine": Careless()}, out=tmp_path / "out", may_fail=False)
+
+
+def test_an_outcome_without_a_guarantee_or_with_percent_is_refused() -> None:
+    for accuracy in (0.5, 50.0):
+        with pytest.raises(ValueError, match="accuracy between 0 and 1 and at least one privacy statement"):
+            Outcome(accuracy=accuracy, privacy=())
 
 
 def test_files_hold_what_the_rows_say(tmp_path: Path) -> None:
-    found = compare_methods(IRIS, ["airmix", "raw"], left_out={"dp-sgd": "not there"}, seeds=2, out=tmp_path / "out")
+    found = compare_methods(
+        IRIS, load_methods("airmix", "raw"), left_out={"dp-sgd": "not there"}, seeds=2, out=tmp_path / "out"
+    )
     files = {path.name for path in write_comparison(found)}
     assert files == {f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg")}
     assert all((tmp_path / "out" / name).stat().st_size for name in files)
@@ -108,7 +133,7 @@ def test_values_of_a_key_with_analog_last(tmp_path: Path) -> None:
     assert list(scenarios) == ["2", "6", "0"]
     assert [each.workers.bits for each in scenarios.values()] == [2, 6, 0]
     found = vary_key(IRIS, key, scenarios, out=tmp_path / "out")
-    assert [row["shown"] for row in found.rows] == ["2", "6", "analog"]
+    assert [row.label for row in found.rows] == ["2", "6", "analog"]
     write_comparison(found)
     assert "| analog |" in (tmp_path / "out" / "compare.md").read_text()
     more = vary_key(IRIS, *read_values("workers.bits=2,3,0", IRIS), out=tmp_path / "out")
@@ -117,6 +142,6 @@ def test_values_of_a_key_with_analog_last(tmp_path: Path) -> None:
 
 def test_epsilon_follows_its_values(tmp_path: Path) -> None:
     found = vary_key(IRIS, *read_values("privacy.epsilon=0.5,2", IRIS), out=tmp_path / "out")
-    assert [row["privacy"][0]["epsilon"] for row in found.rows] == pytest.approx([0.5, 2.0], rel=1e-6)
-    energies = [row["energy_joules"] for row in found.rows]
+    assert [row.privacy[0].epsilon for row in found.rows] == pytest.approx([0.5, 2.0], rel=1e-6)
+    energies = [row.energy_joules or 0.0 for row in found.rows]
     assert energies[0] < energies[1]

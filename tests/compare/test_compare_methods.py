@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +13,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression
 
 from airmixml import Scenario
-from airmixml.compare import methods as compare_methods_module
+from airmixml.compare import METHODS, Outcome, Work, choose_methods, load_methods
 from airmixml.compare.baselines import dp_sgd
-from airmixml.compare.baselines.orthogonal import local_noise_deviation, plan_orthogonal
-from airmixml.compare.baselines.others import samples_scenario
-from airmixml.compare.methods import METHODS, choose_methods
-from airmixml.compare.work import Work
-from airmixml.errors import ScenarioError
+from airmixml.compare.baselines.separate import local_noise_deviation, plan_orthogonal
+from airmixml.compare.variants import samples_scenario
+from airmixml.errors import PluginError, ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.scenario import Speed
 from airmixml.units import dbm_to_watts
@@ -51,6 +50,10 @@ def work() -> Work:
     return Work(scenario=SMALL)
 
 
+def run(name: str, work: Work) -> Outcome:
+    return load_methods(name)[name].run(work)
+
+
 def exact_delta(mu: float, epsilon: float) -> float:
     return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
 
@@ -59,9 +62,9 @@ def exact_delta(mu: float, epsilon: float) -> float:
 def test_raw_is_what_scikit_learn_gets_from_the_samples(model: str) -> None:
     scenario = SMALL.with_overrides(f"learner.model={model}")
     work = Work(scenario=scenario)
-    outcome = METHODS["raw"].run(work)
-    data = work.dataset(samples_scenario(scenario).workers)
-    held = work.population(data).sample_index
+    outcome = run("raw", work)
+    data, people = work.load(samples_scenario(scenario).workers)
+    held = people.sample_index
     inputs, labels = data.train_inputs[held].astype(np.float64), data.train_labels[held]
     if model == "ridge":
         fitted = LinearRegression().fit(inputs, np.eye(10)[labels])
@@ -83,7 +86,7 @@ def test_local_noise_by_hand() -> None:
 
 
 def test_local_dp_is_private_by_itself_and_worse_than_mixing(work: Work) -> None:
-    local, ours = METHODS["local-dp"].run(work), METHODS["airmix"].run(work)
+    local, ours = run("local-dp", work), run("airmix", work)
     assert local.privacy[0].epsilon == pytest.approx(10.0, rel=1e-6)
     assert local.privacy[0].adversary == "anybody"
     assert local.accuracy < ours.accuracy - 0.2
@@ -93,7 +96,7 @@ def test_local_dp_is_private_by_itself_and_worse_than_mixing(work: Work) -> None
 
 def test_orthogonal_slots_use_the_power_limit() -> None:
     work = Work(scenario=SMALL)
-    people = work.population(work.dataset(SMALL.workers))
+    people = work.load(SMALL.workers)[1]
     signal = Signal(features=64, classes=10)
     gain = 10 ** (-3.2) / people.distance_metres**2
     limit_watts, noise_watts = dbm_to_watts(23.0), dbm_to_watts(-114.0)
@@ -107,7 +110,7 @@ def test_orthogonal_slots_use_the_power_limit() -> None:
 
 
 def test_over_the_air_methods_radiate_alike_and_federated_learns(work: Work) -> None:
-    ours, federated = METHODS["airmix"].run(work), METHODS["federated"].run(work)
+    ours, federated = run("airmix", work), run("federated", work)
     # The same mu^2 from all workers: the received energy is fixed by the target, whatever is sent.
     assert federated.energy_joules == pytest.approx(ours.energy_joules, rel=1e-6)
     assert federated.uplink_symbols == 100 * 65 * 10
@@ -117,7 +120,7 @@ def test_over_the_air_methods_radiate_alike_and_federated_learns(work: Work) -> 
 
 @pytest.mark.parametrize("name", ["mixup-features", "paper"])
 def test_other_scenarios_keep_target_and_adversary(work: Work, name: str) -> None:
-    outcome = METHODS[name].run(work)
+    outcome = run(name, work)
     own, other = outcome.privacy
     assert own.epsilon <= 10.0 * (1 + 1e-9)
     assert (own.adversary, own.adjacency, own.accountant) == ("server", "remove-one", "gdp")
@@ -128,12 +131,12 @@ def test_other_scenarios_keep_target_and_adversary(work: Work, name: str) -> Non
 
 def test_a_hidden_schedule_is_accounted_for(work: Work) -> None:
     hidden = replace(work, scenario=SMALL.with_overrides("privacy.adversary=release"))
-    own = METHODS["mixup-features"].run(hidden).privacy[0]
+    own = run("mixup-features", hidden).privacy[0]
     assert (own.adversary, own.accountant) == ("release", "pld")
     assert 9.0 < own.epsilon <= 10.0
 
 
-def test_dp_sgd_noise_by_opacus_own_reckoning() -> None:
+def test_dp_sgd_noise_against_the_accountant_of_opacus() -> None:
     accountants = pytest.importorskip("opacus.accountants")
     design = dp_sgd.calibrate_dp_sgd(SMALL.privacy, 6000)
     accountant = accountants.PRVAccountant()
@@ -143,27 +146,36 @@ def test_dp_sgd_noise_by_opacus_own_reckoning() -> None:
 
 def test_dp_sgd_learns(work: Work) -> None:
     pytest.importorskip("opacus")
-    outcome = METHODS["dp-sgd"].run(work)
+    outcome = run("dp-sgd", work)
     assert outcome.accuracy > 0.6
     assert outcome.privacy[0].adversary == "model"
     assert outcome.uplink_symbols is None
 
 
 def test_defaults_leave_out_what_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare_methods_module, "opacus_is_installed", lambda: False)
+    monkeypatch.setitem(sys.modules, "opacus", None)  # as if it were not installed
     chosen, left_out = choose_methods(None, Scenario.preset("private-mnist"), Speed())
     assert set(left_out) == {"paper", "federated-network", "dp-sgd"}
     assert left_out["dp-sgd"] == "needs Opacus: pip install airmixml[dp-sgd]"
-    assert set(chosen) | set(left_out) == set(METHODS)
+    assert set(chosen) | set(left_out) == set(METHODS.names)
     assert "paper" in choose_methods(None, SMALL, Speed())[0]
-    assert choose_methods("paper,raw", Scenario.preset("private-mnist"), Speed())[0] == ["paper", "raw"]
+    assert choose_methods("paper,raw", Scenario.preset("private-mnist"), Speed())[0].keys() == {"paper", "raw"}
     with pytest.raises(ScenarioError, match=r"--methods dp-sgd: needs Opacus"):
         choose_methods("raw,dp-sgd", SMALL, Speed())
+    with pytest.raises(PluginError, match=r"--methods = 'pap': must be one of airmix, .*, raw; did you mean paper\?"):
+        choose_methods("raw,pap", SMALL, Speed())
+
+
+@pytest.mark.parametrize("name", METHODS.own)
+def test_every_method_says_what_it_is(name: str) -> None:
+    method = load_methods(name)[name]
+    assert 10 < len(method.about) < 110
+    assert all(hasattr(method, attribute) for attribute in METHODS.needs)
 
 
 def test_federated_network_sends_its_parameters_every_round() -> None:
     iris = Work(scenario=Scenario.preset("private-iris").with_overrides("workers.count=600", "radio.scheduled=600"))
-    outcome = METHODS["federated-network"].run(iris)
+    outcome = run("federated-network", iris)
     parameters = (4 + 1) * 32 + (32 + 1) * 16 + (16 + 1) * 3
     assert outcome.uplink_symbols == 100 * parameters
     assert outcome.privacy[0].epsilon <= 5.0 * (1 + 1e-9)

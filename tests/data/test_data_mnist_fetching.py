@@ -19,7 +19,7 @@ from tiny_mnist import (
 )
 
 from airmixml.data import mnist_sources
-from airmixml.data.mnist import ALREADY_THERE, fetch_mnist
+from airmixml.data.mnist import ALREADY_THERE, fetch_mnist, mnist_state
 from airmixml.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -87,6 +87,25 @@ def test_a_bad_mirror_is_left_at_its_first_failure_for_the_next(
         assert len(asked_of_bad) == 1
         assert len(asked_of_good) == 4
     assert_holds_exactly_the_four_files(cache)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n" + gzip.compress(CONTENT[TRAIN_IMAGES])[:10],
+        b"HTTP/1.1 200 OK\r\nX-Slow: ",
+        b"",
+    ],
+    ids=["body", "header", "nothing"],
+)
+def test_a_mirror_that_drips_bytes_is_left_when_the_time_is_over(start: bytes) -> None:
+    """Every byte comes in time for the socket, so that no time-out of its own ends this."""
+    heard: list[int] = []
+    with tiny_mnist.dripping_server(start) as address:
+        files = mnist_sources.files_of_mirror(address, tiny_mnist.FILES, heard.append, seconds_per_file=0.5)
+        with pytest.raises(mnist_sources.SourceFailure, match=f"^{TRAIN_IMAGES} has not come within 0.5 s"):
+            next(files)
+    assert heard == []
 
 
 def test_what_a_mirror_sent_before_it_failed_is_kept(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
@@ -183,6 +202,20 @@ def test_a_broken_file_in_the_users_folder_is_never_replaced(tmp_path: Path) -> 
     with pytest.raises(DataError, match=f"{TRAIN_LABELS}: not the published .*; remove it"):
         fetch_mnist(tmp_path / "mine", replace_broken=False)
     assert (tmp_path / "mine" / TRAIN_LABELS).read_bytes() == b"broken"
+
+
+@pytest.mark.parametrize("replace_broken", [True, False])
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+def test_what_is_no_regular_file_is_named_and_left_alone(cache: Path, kind: str, replace_broken: bool) -> None:
+    """Opening a FIFO waits until somebody writes to it, and a device may never end."""
+    write_files(cache)
+    odd = cache / TRAIN_LABELS
+    odd.unlink()
+    {"fifo": lambda: os.mkfifo(odd), "folder": odd.mkdir, "device": lambda: odd.symlink_to("/dev/zero")}[kind]()
+    with pytest.raises(DataError, match=f"{TRAIN_LABELS}: not a regular file; remove it$"):
+        fetch_mnist(cache, replace_broken=replace_broken)
+    assert odd.exists()
+    assert mnist_state() == "broken"
 
 
 def test_another_folder_is_filled_from_the_cache(cache: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     write_files(tmp_path)
     (tmp_path / TRAIN_LABELS).unlink()
     (tmp_path / TRAIN_LABELS).mkdir()
-    with pytest.raises(DataError, match=f"{TRAIN_LABELS}: cannot be read"):
+    with pytest.raises(DataError, match=f"{TRAIN_LABELS}: not a regular file"):
         load_mnist(tmp_path)
 
 

@@ -12,12 +12,12 @@ from sklearn.linear_model import LinearRegression
 
 from airmixml import Scenario, ScenarioError, Speed, simulate
 from airmixml.data import DataSet
-from airmixml.edge import learn_from_stream, train
+from airmixml.edge import learn, train
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, moments_collector, solve
 from airmixml.radio import mixtures as mixtures_module
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
-from airmixml.scenario import Learner
+from airmixml.scenario import Learner, RunContext
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset
 
@@ -273,7 +273,9 @@ def test_a_stream_teaches_what_gathered_slots_do_in_blocks_of_any_size(name: str
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     gathered = train(simulate(scenario))
     for block_slots in (1, 37, 10**6):
-        sent, streamed = learn_from_stream(scenario, dataset=dataset, speed=Speed(block_slots=block_slots, threads=1))
+        context = RunContext(speed=Speed(block_slots=block_slots, threads=1))
+        learned = learn(scenario, dataset=dataset, context=context)
+        sent, streamed = learned.transmission, learned.trained
         assert isinstance(sent, Transmission)
         assert not hasattr(sent, "inputs")
         for one, other in zip(streamed.model.parameters(), gathered.model.parameters(), strict=True):
@@ -304,8 +306,8 @@ def test_more_slots_than_fit_into_memory_can_be_learnt_from_as_a_stream(monkeypa
     monkeypatch.setattr(mixtures_module, "physical_memory_bytes", lambda: 50_000)
     with pytest.raises(ScenarioError, match=r"radio\.slots = 2000: the mixtures need"):
         simulate(scenario)
-    _, learnt = learn_from_stream(scenario, dataset=load_dataset(scenario.workers, Streams(0)))
-    assert learnt.history.final_accuracy > 0.6
+    learned = learn(scenario, dataset=load_dataset(scenario.workers, Streams(0)))
+    assert learned.trained.history.final_accuracy > 0.6
 
 
 def test_accuracy_of_each_class_makes_up_that_of_all() -> None:

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 
 from airmixml.data import DataSet
 from airmixml.edge import train_model
-from airmixml.edge.loss import SMALLEST_PROBABILITY, brier_loss, loss_named, soft_cross_entropy, squared_loss
+from airmixml.edge.loss import LOSSES, SMALLEST_PROBABILITY, brier_loss, soft_cross_entropy, squared_loss
 from airmixml.scenario import Learner
 
 FLOOR = math.log(1e-7)
@@ -80,7 +80,7 @@ def test_squared_losses_against_numpy(scores: np.ndarray, labels: np.ndarray) ->
 def test_a_stack_has_one_loss_for_each_network(name: str) -> None:
     generator = torch.Generator().manual_seed(0)
     scores, labels = (torch.randn((5, 7, 3), generator=generator) for _ in range(2))
-    loss = loss_named(name)
+    loss = LOSSES[name]
     together = loss(scores, labels)
     assert together.tolist() == pytest.approx(
         [loss(*each).item() for each in zip(scores, labels, strict=True)], rel=1e-6
@@ -89,7 +89,7 @@ def test_a_stack_has_one_loss_for_each_network(name: str) -> None:
 
 
 def test_losses_by_name() -> None:
-    named = [loss_named(name) for name in ("cross-entropy", "squared", "brier")]
+    named = [LOSSES[name] for name in ("cross-entropy", "squared", "brier")]
     assert named == [soft_cross_entropy, squared_loss, brier_loss]
 
 

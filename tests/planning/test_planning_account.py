@@ -1,6 +1,7 @@
 """Accounts before a run: every accountant against every adversary."""
 
 import math
+import sys
 from typing import Any
 
 import mpmath
@@ -113,11 +114,10 @@ def test_ten_million_slots_take_no_longer() -> None:
 
 
 def test_without_the_library_its_accountants_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("rdp", "pld"):
-        monkeypatch.setattr(f"airmixml.privacy.{module}.is_missing", lambda: True)
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)  # as if it were not installed
     account = account_numbers(**MNIST, noise_multiplier=1.0)
     assert {each.accountant for each in account.statements} == {"paper-loose", "paper-tight", "gdp"}
-    assert account.refusals["server", "pld"] == "the library dp-accounting is not installed"
+    assert account.refusals["server", "pld"] == "the library dp-accounting is not installed; pip install dp-accounting"
 
 
 def test_the_ledger_is_that_of_the_drawn_schedule() -> None:

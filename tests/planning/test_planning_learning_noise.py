@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.edge import learn_from_stream
+from airmixml.edge import learn
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.radio.ratios import varying_share
@@ -119,7 +119,7 @@ def test_the_score_counts_noise_on_labels_and_inputs_and_falls_with_slots() -> N
 def test_the_learner_reckons_with_the_edge_that_the_plan_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run's own noise_edge, from the powers that were really used."""
     from airmixml.edge import training
-    from airmixml.planning.designs import SpendingBench
+    from airmixml.planning.design_scorer import DesignScorer
     from airmixml.radio.rehearsal import placed_distances
 
     scenario = Scenario.preset("private-iris").with_overrides("privacy.epsilon=2", "workers.label_weight=0.5")
@@ -127,8 +127,8 @@ def test_the_learner_reckons_with_the_edge_that_the_plan_predicts(monkeypatch: p
     solve = training.solve
     monkeypatch.setattr(training, "solve", lambda learner, moments: (seen.append(moments), solve(learner, moments))[1])
     dataset = load_dataset(scenario.workers, Streams(0))
-    learn_from_stream(scenario, dataset=dataset)
-    bench = SpendingBench(scenario, dataset.input_dim, dataset.label_dim, 1.0, placed_distances(scenario))
-    noise = bench.exact_noise(bench.own)
+    learn(scenario, dataset=dataset)
+    scorer = DesignScorer(scenario, dataset.input_dim, dataset.label_dim, 1.0, placed_distances(scenario))
+    noise = scorer.exact_noise(scorer.own)
     assert noise is not None
     assert noise.second_edge == pytest.approx(seen[0].noise_edge, rel=0.03, abs=0)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from airmixml import Scenario, simulate
-from airmixml.data.catalogue import DIGITS, IRIS
+from airmixml.data.embedded import DIGITS, IRIS
 from airmixml.planning.pictures import frontier
 from airmixml.planning.plan import InputMoments, Plan, make_plan
 from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
@@ -22,7 +22,7 @@ def test_power_energy_and_snr_are_those_of_a_run(iris_plan: Plan) -> None:
     report = simulate(Scenario.preset("paper-iris")).report.to_dict()
     assert iris_plan.power_dbm is not None
     assert iris_plan.energy_joules == pytest.approx(report["energy_joules"], rel=0.05, abs=0)
-    assert iris_plan.power_dbm["median"] == pytest.approx(report["power_dbm"]["median"], abs=0.3)
+    assert iris_plan.power_dbm.median == pytest.approx(report["power_dbm"]["median"], abs=0.3)
     assert iris_plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=0.3)
     assert iris_plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.3)
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario
-from airmixml.data.catalogue import DIGITS
-from airmixml.edge import learn_from_stream
-from airmixml.planning.designs import Spending, SpendingBench
+from airmixml.data.embedded import DIGITS
+from airmixml.edge import learn
+from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.pictures import draw_plan
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.planning.recommend import Recommendation, recommend
+from airmixml.planning.sending_plan import SendingPlan
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -40,8 +41,8 @@ def digits(*changes: str) -> Scenario:
 
 
 def recommended(scenario: Scenario, max_air_seconds: float | None = None) -> Recommendation:
-    bench = SpendingBench(scenario, 64, 10, 1.0, placed_distances(scenario))
-    found = recommend(bench, max_air_seconds=max_air_seconds)
+    scorer = DesignScorer(scenario, 64, 10, 1.0, placed_distances(scenario))
+    found = recommend(scorer, max_air_seconds=max_air_seconds)
     assert found is not None
     return found
 
@@ -53,7 +54,7 @@ def against_server() -> Recommendation:
 
 def accuracy(scenario: Scenario) -> float:
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
-    return learn_from_stream(scenario, dataset=dataset)[1].history.test_accuracy[-1]
+    return learn(scenario, dataset=dataset).trained.history.test_accuracy[-1]
 
 
 @pytest.mark.parametrize(
@@ -68,10 +69,11 @@ def test_the_overrides_run_keep_the_target_and_beat_a_bad_design(changes: tuple[
     scenario = digits(*changes)
     found = recommended(scenario)
     changed = scenario.with_overrides(*found.overrides)
-    assert Spending.of(changed) == found.best.spending
+    assert SendingPlan.of(changed) == found.best.sending
     assert changed.mixing.power == "dp"  # the preset says "max"
     dataset = load_dataset(changed.workers, Streams(0))
-    transmission, trained = learn_from_stream(changed, dataset=dataset)
+    learned = learn(changed, dataset=dataset)
+    transmission, trained = learned.transmission, learned.trained
     assert transmission.report.privacy.epsilon <= scenario.privacy.epsilon
     assert transmission.report.air_seconds == pytest.approx(found.best.air_seconds, rel=1e-9, abs=0)
     assert transmission.report.energy_joules == pytest.approx(found.best.energy_joules, rel=0.1, abs=0)
@@ -86,7 +88,7 @@ def test_the_weight_that_is_recommended_is_among_the_best(against_server: Recomm
     others = [accuracy(changed.with_overrides(f"workers.label_weight={weight}")) for weight in (0.1, 0.3, 1.0)]
     assert accuracy(changed) > max(others) - 0.015
     assert accuracy(changed) > others[0] + 0.2
-    by_weight = {option.spending.label_weight: option.learning_noise_db for option in found.by_weight}
+    by_weight = {option.sending.label_weight: option.learning_noise_db for option in found.by_weight}
     assert min(by_weight.values()) == pytest.approx(found.best.learning_noise_db, abs=0.1)
     assert by_weight[0.1] > by_weight[0.3] > found.best.learning_noise_db
 
@@ -103,19 +105,19 @@ def test_time_on_the_air_is_kept() -> None:
     assert free.best.air_seconds <= free.max_air_seconds == 3600.0
     assert short.best.air_seconds <= 2e-3
     # Moments take 3.4 ms: not even one slot fits, so samples are sent.
-    assert free.best.spending.sends == "moments"
-    assert short.best.spending.sends == "samples"
+    assert free.best.sending.sends == "moments"
+    assert short.best.sending.sends == "samples"
     assert short.best.learning_noise_db > free.best.learning_noise_db
-    bench = SpendingBench(scenario, 64, 10, 1.0, placed_distances(scenario))
-    assert recommend(bench, max_air_seconds=1e-9) is None
+    scorer = DesignScorer(scenario, 64, 10, 1.0, placed_distances(scenario))
+    assert recommend(scorer, max_air_seconds=1e-9) is None
 
 
 def test_an_encoder_without_a_bound_leaves_moments_out_and_says_so() -> None:
     scenario = Scenario.preset("digits").with_overrides("learner.model=ridge", "radio.slots=500")
-    bench = SpendingBench(scenario, 64, 10, 64 * DIGITS.scaled_deviation**2, placed_distances(scenario))
-    found = recommend(bench)
+    scorer = DesignScorer(scenario, 64, 10, 64 * DIGITS.scaled_deviation**2, placed_distances(scenario))
+    found = recommend(scorer)
     assert found is not None
-    assert found.best.spending.sends == "samples"
+    assert found.best.sending.sends == "samples"
     assert found.note.startswith("moments were not considered: workers.sends = 'moments': needs an encoder")
     assert scenario.with_overrides(*found.overrides).mixing.power == "dp"
 
@@ -149,7 +151,7 @@ def test_presets_are_planned(name: str) -> None:
     plan = make_plan(scenario, *dims, InputMoments(mean=0.4, deviation=0.27))
     assert plan.energy_joules > 0.0
     assert plan.recommended is not None
-    best = plan.recommended.best.spending
+    best = plan.recommended.best.sending
     assert (best.sends, best.scheduled, best.slots) == ("moments", scenario.workers.count, 1)
     assert 0.4 <= best.label_weight <= 1.0
     scenario.with_overrides(*plan.recommended.overrides)

@@ -10,10 +10,14 @@ from airmixml.privacy import Adversary, Design, GaussianSlots, calibrate_power, 
 
 
 def hidden(
-    exponents: tuple[float, ...], counts: tuple[int, ...], sampled: int, population: int, adjacency: str = "replace-one"
+    squared_shifts: tuple[float, ...],
+    counts: tuple[int, ...],
+    sampled: int,
+    population: int,
+    adjacency: str = "replace-one",
 ) -> GaussianSlots:
     return GaussianSlots(
-        exponents=exponents,
+        squared_shifts=squared_shifts,
         counts=counts,
         adjacency=adjacency,
         sampling="without-replacement",
@@ -32,7 +36,9 @@ def worse_versions(mechanism: GaussianSlots, factor: float) -> dict[str, Gaussia
             mechanism, population=max(mechanism.sampled, math.floor(mechanism.population / factor))
         ),
         "one kind more": replace(
-            mechanism, exponents=(*mechanism.exponents, 0.1), counts=(*mechanism.counts, math.ceil(10 * factor))
+            mechanism,
+            squared_shifts=(*mechanism.squared_shifts, 0.1),
+            counts=(*mechanism.counts, math.ceil(10 * factor)),
         ),
     }
 

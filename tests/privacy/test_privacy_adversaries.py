@@ -34,8 +34,8 @@ NEAR = Eavesdropper(gain=0.02, own_noise_watts=8.0)
 
 
 def kinds(mechanism: GaussianSlots) -> list[tuple[float, int]]:
-    """Return (exponent, count) of each kind of slot that occurs, strongest first."""
-    pairs = zip(mechanism.exponents, mechanism.counts, strict=True)
+    """Return (squared_shift, count) of each kind of slot that occurs, strongest first."""
+    pairs = zip(mechanism.squared_shifts, mechanism.counts, strict=True)
     return sorted(((s, count) for s, count in pairs if count), reverse=True)
 
 
@@ -52,14 +52,14 @@ def test_a_removal_that_moves_further_than_a_replacement_counts_as_that_far() ->
     sensitivity = Sensitivity(removal=20.0, replacement=10.0)
     removed = Release().mechanism(replace(DESIGN, sensitivity=sensitivity), "remove-one")
     replaced = Release().mechanism(replace(DESIGN, sensitivity=sensitivity), "replace-one")
-    assert max(removed.exponents) == pytest.approx(20.0 * 0.4 / 2.0)
-    assert max(replaced.exponents) == pytest.approx(10.0 * 0.4 / 2.0)
+    assert max(removed.squared_shifts) == pytest.approx(20.0 * 0.4 / 2.0)
+    assert max(replaced.squared_shifts) == pytest.approx(10.0 * 0.4 / 2.0)
 
 
 def test_a_poisson_schedule_leaves_the_seat_of_a_removed_worker_empty() -> None:
     mechanism = Release().mechanism(replace(DESIGN, sampling="poisson"), "remove-one")
     assert (mechanism.sampling, mechanism.sampling_rate) == ("poisson", 0.04)
-    assert max(mechanism.exponents) == pytest.approx(6.0 * 0.4 / 2.0)
+    assert max(mechanism.squared_shifts) == pytest.approx(6.0 * 0.4 / 2.0)
 
 
 @pytest.mark.parametrize(("adjacency", "move"), [("replace-one", 10.0), ("remove-one", 6.0)])
@@ -81,7 +81,7 @@ def test_the_server_sees_the_worst_worker_s_own_slots_after_a_run() -> None:
 def test_colluders_raise_the_rate_of_the_others_and_nothing_else(colluders: int) -> None:
     alone, helped = (Release(colluders=k).mechanism(DESIGN, "replace-one") for k in (0, colluders))
     assert helped.sampling_rate == 4 / (100 - colluders)
-    assert (helped.exponents, helped.counts) == (alone.exponents, alone.counts)
+    assert (helped.squared_shifts, helped.counts) == (alone.squared_shifts, alone.counts)
 
 
 @pytest.mark.parametrize("colluders", [96, 99])
@@ -151,25 +151,27 @@ def test_the_eavesdropper_hears_what_is_sent_and_with_phases_of_its_own() -> Non
 
 def test_four_antennas_are_four_times_the_gain_and_the_exponent() -> None:
     one, four = (replace(NEAR, gain=gain).mechanism(DESIGN, "remove-one") for gain in (0.02, 0.08))
-    assert four.exponents == pytest.approx([4.0 * value for value in one.exponents], rel=1e-14)
+    assert four.squared_shifts == pytest.approx([4.0 * value for value in one.squared_shifts], rel=1e-14)
 
 
-def test_twice_the_noise_of_its_own_is_half_the_exponent_and_the_server_s_noise_is_nothing_to_it() -> None:
+def test_twice_the_noise_of_its_own_is_half_the_squared_shift_and_the_server_s_noise_is_nothing_to_it() -> None:
     noisy = replace(NEAR, own_noise_watts=16.0).mechanism(DESIGN, "replace-one")
-    assert noisy.exponents == pytest.approx([0.5 * v for v in NEAR.mechanism(DESIGN, "replace-one").exponents])
+    assert noisy.squared_shifts == pytest.approx(
+        [0.5 * v for v in NEAR.mechanism(DESIGN, "replace-one").squared_shifts]
+    )
     assert NEAR.mechanism(replace(DESIGN, noise_watts=1.0), "replace-one") == NEAR.mechanism(DESIGN, "replace-one")
 
 
 def test_nobody_sends_more_than_the_power_limit() -> None:
     limited = replace(DESIGN, max_power_watts=15.0)
     assert limited.sent_watts == (10.0, 15.0, 15.0)
-    assert max(NEAR.mechanism(limited, "replace-one").exponents) == pytest.approx(24.0 * 0.02 * 15.0 / 4.0)
+    assert max(NEAR.mechanism(limited, "replace-one").squared_shifts) == pytest.approx(24.0 * 0.02 * 15.0 / 4.0)
 
 
 def test_without_a_weakest_channel_only_the_power_limit_bounds_what_is_sent() -> None:
     floorless = replace(DESIGN, weakest_gain=0.0, max_power_watts=15.0)
     assert floorless.sent_watts == (15.0, 15.0, 15.0)
-    with pytest.raises(PrivacyError, match=r"exponents up to inf: must be finite"):
+    with pytest.raises(PrivacyError, match=r"squared_shifts up to inf: must be finite"):
         NEAR.mechanism(replace(DESIGN, weakest_gain=0.0), "replace-one")
 
 
@@ -184,25 +186,25 @@ def test_after_a_run_a_told_schedule_leaves_the_eavesdropper_the_worst_worker_s_
     assert NEAR.mechanism(told, "replace-one").total == pytest.approx(10.0 * 0.02 * 50.0 / 4.0)
 
 
-def heard_beside_a_worker(phase: float, exponent: float) -> tuple[np.ndarray, np.ndarray, float]:
+def heard_beside_a_worker(phase: float, squared_shift: float) -> tuple[np.ndarray, np.ndarray, float]:
     """One of two workers sends 1 or, its neighbour, 0; the other holds 1 and is heard with another phase."""
-    reach = 8.0 / math.sqrt(exponent)
+    reach = 8.0 / math.sqrt(squared_shift)
     points = np.linspace(-1.0 - reach, 1.0 + reach, 40_001)
     normal = {
-        centre: np.exp(-exponent * (points - centre) ** 2 / 2.0) * math.sqrt(exponent / (2.0 * math.pi))
+        centre: np.exp(-squared_shift * (points - centre) ** 2 / 2.0) * math.sqrt(squared_shift / (2.0 * math.pi))
         for centre in (0.0, 1.0, phase)
     }
     return (normal[1.0] + normal[phase]) / 2.0, (normal[0.0] + normal[phase]) / 2.0, float(points[1] - points[0])
 
 
 @pytest.mark.parametrize("phase", [-1.0, 1.0])
-@pytest.mark.parametrize("exponent", [0.5, 4.0, 16.0])
-def test_what_the_eavesdropper_is_certified_to_learn_covers_opposite_phases(phase: float, exponent: float) -> None:
+@pytest.mark.parametrize("squared_shift", [0.5, 4.0, 16.0])
+def test_what_the_eavesdropper_is_certified_to_learn_covers_opposite_phases(phase: float, squared_shift: float) -> None:
     delta = 1e-3
     design = Design(
         workers=2,
         scheduled=1,
-        received_watts=(exponent,),
+        received_watts=(squared_shift,),
         counts=(1,),
         sensitivity=Sensitivity(removal=1.0, replacement=1.0),
         noise_watts=2.0,
@@ -210,22 +212,24 @@ def test_what_the_eavesdropper_is_certified_to_learn_covers_opposite_phases(phas
     )
     mechanism = Eavesdropper(gain=1.0, own_noise_watts=2.0).mechanism(design, "replace-one")
     epsilon = certified_epsilon("pld", mechanism, delta)
-    first, second, cell = heard_beside_a_worker(phase, exponent)
+    first, second, cell = heard_beside_a_worker(phase, squared_shift)
     assert np.maximum(first - math.exp(epsilon) * second, 0.0).sum() * cell <= delta
     assert np.maximum(second - math.exp(epsilon) * first, 0.0).sum() * cell <= delta
 
 
 @given(
-    exponents=st.lists(st.floats(0, 100), min_size=1, max_size=6),
+    squared_shifts=st.lists(st.floats(0, 100), min_size=1, max_size=6),
     counts=st.lists(st.integers(0, 5), min_size=6, max_size=6),
     asked=st.integers(0, 40),
 )
 @settings(max_examples=100, deadline=None)
-def test_the_worst_slots_are_the_largest_in_a_plain_list(exponents: list[float], counts: list[int], asked: int) -> None:
+def test_the_worst_slots_are_the_largest_in_a_plain_list(
+    squared_shifts: list[float], counts: list[int], asked: int
+) -> None:
     mechanism = GaussianSlots(
-        exponents=tuple(exponents), counts=tuple(counts[: len(exponents)]), adjacency="replace-one"
+        squared_shifts=tuple(squared_shifts), counts=tuple(counts[: len(squared_shifts)]), adjacency="replace-one"
     )
-    listed = sorted((s for s, n in zip(exponents, counts, strict=False) for _ in range(n)), reverse=True)
+    listed = sorted((s for s, n in zip(squared_shifts, counts, strict=False) for _ in range(n)), reverse=True)
     assert mechanism.worst(asked) == pytest.approx(math.fsum(listed[:asked]), rel=1e-12, abs=1e-12)
     kept = mechanism.strongest(asked)
     assert sorted((s for s, n in kinds(kept) for _ in range(n)), reverse=True) == listed[:asked]
@@ -242,7 +246,7 @@ def test_a_statement_says_what_its_epsilon_was_made_with(adversary: Adversary, a
     watts = max(DESIGN.received_watts if adversary.name != "eavesdropper" else (0.02 * v for v in DESIGN.sent_watts))
     if mechanism.sampling != "none":
         strongest = statement.sensitivity * watts / (statement.noise_watts_per_symbol / 2.0)
-        assert max(mechanism.exponents) == pytest.approx(strongest, rel=1e-12)
+        assert max(mechanism.squared_shifts) == pytest.approx(strongest, rel=1e-12)
     assert statement.epsilon == certified_epsilon("pld", mechanism, 1e-3)
     assert (statement.adversary, statement.colluders, statement.adjacency) == (
         adversary.name,

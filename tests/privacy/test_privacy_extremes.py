@@ -10,10 +10,10 @@ from airmixml.privacy import GaussianSlots, certified_epsilon
 
 
 def hidden_slots(
-    exponent: float, count: int, sampled: int, population: int, adjacency: str = "replace-one"
+    squared_shift: float, count: int, sampled: int, population: int, adjacency: str = "replace-one"
 ) -> GaussianSlots:
     return GaussianSlots(
-        exponents=(exponent,),
+        squared_shifts=(squared_shift,),
         counts=(count,),
         adjacency=adjacency,
         sampling="without-replacement",
@@ -22,17 +22,17 @@ def hidden_slots(
     )
 
 
-def unamplified(exponent: float, count: int, delta: float) -> float:
+def unamplified(squared_shift: float, count: int, delta: float) -> float:
     """Epsilon of the slots were every worker in all of them and the schedule known."""
-    return float(gaussian_epsilon_with_many_digits(exponent * count, delta))
+    return float(gaussian_epsilon_with_many_digits(squared_shift * count, delta))
 
 
-def of_one_slot(exponent: float, rate: float, delta: float) -> float:
+def of_one_slot(squared_shift: float, rate: float, delta: float) -> float:
     """Epsilon of a single slot where all others hold 0: (1 - r) N(0) + r N(mu) against N(0), exactly."""
     if delta >= rate:
         return 0.0
     with mpmath.workdps(60):
-        inner = gaussian_epsilon_with_many_digits(exponent, delta / rate)
+        inner = gaussian_epsilon_with_many_digits(squared_shift, delta / rate)
         return float(mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(inner)))
 
 
@@ -54,44 +54,45 @@ EXTREMES = [
 ]
 
 
-@pytest.mark.parametrize(("exponent", "count", "sampled", "population", "delta"), EXTREMES)
+@pytest.mark.parametrize(("squared_shift", "count", "sampled", "population", "delta"), EXTREMES)
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
 def test_pld_lies_between_one_slot_and_no_sampling_even_at_the_extremes(
-    exponent: float, count: int, sampled: int, population: int, delta: float, adjacency: str
+    squared_shift: float, count: int, sampled: int, population: int, delta: float, adjacency: str
 ) -> None:
-    mechanism = hidden_slots(exponent, count, sampled, population, adjacency)
+    mechanism = hidden_slots(squared_shift, count, sampled, population, adjacency)
     epsilon = certified_epsilon("pld", mechanism, delta)
     assert math.isfinite(epsilon)
-    assert epsilon >= of_one_slot(exponent, sampled / population, delta) * (1 - 1e-9)
-    assert epsilon <= unamplified(exponent, count, delta / 2) * (1 + 3e-4) + 1e-9
+    assert epsilon >= of_one_slot(squared_shift, sampled / population, delta) * (1 - 1e-9)
+    assert epsilon <= unamplified(squared_shift, count, delta / 2) * (1 + 3e-4) + 1e-9
 
 
-@pytest.mark.parametrize(("exponent", "count", "sampled", "population", "delta"), EXTREMES)
+@pytest.mark.parametrize(("squared_shift", "count", "sampled", "population", "delta"), EXTREMES)
 @pytest.mark.parametrize("accountant", ["paper-loose", "paper-tight", "rdp"])
 def test_the_renyi_bounds_stay_finite_and_above_one_slot_at_the_extremes(
-    exponent: float, count: int, sampled: int, population: int, delta: float, accountant: str
+    squared_shift: float, count: int, sampled: int, population: int, delta: float, accountant: str
 ) -> None:
-    mechanism = hidden_slots(exponent, count, sampled, population)
+    mechanism = hidden_slots(squared_shift, count, sampled, population)
     epsilon = certified_epsilon(accountant, mechanism, delta)
-    order_two = count * (exponent + math.log(4.0)) + math.log(1.0 / delta)
-    assert of_one_slot(exponent, sampled / population, delta) <= epsilon <= order_two * (1 + 1e-12)
+    order_two = count * (squared_shift + math.log(4.0)) + math.log(1.0 / delta)
+    assert of_one_slot(squared_shift, sampled / population, delta) <= epsilon <= order_two * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(
-    ("exponent", "count", "sampled", "population"), [(1e-6, 10**5, 1, 100), (1e-6, 10**4, 1, 4), (1e-4, 10**4, 1, 4)]
+    ("squared_shift", "count", "sampled", "population"),
+    [(1e-6, 10**5, 1, 100), (1e-6, 10**4, 1, 4), (1e-4, 10**4, 1, 4)],
 )
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
 def test_pld_of_many_weak_slots_is_close_to_their_gaussian_limit(
-    exponent: float, count: int, sampled: int, population: int, adjacency: str
+    squared_shift: float, count: int, sampled: int, population: int, adjacency: str
 ) -> None:
     """mu^2 = r^2 T (e^s - 1): Bu, Dong, Long and Su 2020, Thm. 5."""
-    limit = (sampled / population) ** 2 * count * math.expm1(exponent)
+    limit = (sampled / population) ** 2 * count * math.expm1(squared_shift)
     expected = float(gaussian_epsilon_with_many_digits(limit, 1e-5))
-    epsilon = certified_epsilon("pld", hidden_slots(exponent, count, sampled, population, adjacency), 1e-5)
+    epsilon = certified_epsilon("pld", hidden_slots(squared_shift, count, sampled, population, adjacency), 1e-5)
     assert epsilon == pytest.approx(expected, rel=5e-3, abs=0)
 
 
-def delta_where_draws_stand_out(exponent: float, count: int, rate: float, epsilon: float) -> float:
+def delta_where_draws_stand_out(squared_shift: float, count: int, rate: float, epsilon: float) -> float:
     """delta of a removed worker whose draws are all seen, others holding 0.
 
     A slot in which it was drawn loses y + ln r, one in which it was not ln(1 - r), where y is N(s/2, s).
@@ -99,7 +100,7 @@ def delta_where_draws_stand_out(exponent: float, count: int, rate: float, epsilo
     drawn = np.arange(1, count + 1)
     probability = binom.pmf(drawn, count, rate)
     drawn, probability = drawn[probability > 0.0], probability[probability > 0.0]
-    mu = np.sqrt(exponent * drawn)
+    mu = np.sqrt(squared_shift * drawn)
     unsampled = epsilon - drawn * math.log(rate) - (count - drawn) * math.log1p(-rate)
     first = norm.cdf(mu / 2.0 - unsampled / mu)
     second = np.exp(unsampled + norm.logcdf(-mu / 2.0 - unsampled / mu))
@@ -107,7 +108,7 @@ def delta_where_draws_stand_out(exponent: float, count: int, rate: float, epsilo
 
 
 @pytest.mark.parametrize(
-    ("exponent", "count", "sampled", "population", "delta", "tight"),
+    ("squared_shift", "count", "sampled", "population", "delta", "tight"),
     [
         (400.0, 50, 1, 2, 1e-2, True),
         (1e3, 10, 1, 10, 1e-4, True),
@@ -118,9 +119,9 @@ def delta_where_draws_stand_out(exponent: float, count: int, rate: float, epsilo
     ],
 )
 def test_pld_keeps_delta_where_signals_are_so_strong_that_draws_stand_out(
-    exponent: float, count: int, sampled: int, population: int, delta: float, tight: bool
+    squared_shift: float, count: int, sampled: int, population: int, delta: float, tight: bool
 ) -> None:
     """Losses in the millions are not discretised but bounded by how often a worker is drawn, which is less tight."""
-    epsilon = certified_epsilon("pld", hidden_slots(exponent, count, sampled, population, "remove-one"), delta)
-    exact = delta_where_draws_stand_out(exponent, count, sampled / population, epsilon)
+    epsilon = certified_epsilon("pld", hidden_slots(squared_shift, count, sampled, population, "remove-one"), delta)
+    exact = delta_where_draws_stand_out(squared_shift, count, sampled / population, epsilon)
     assert (0.95 if tight else 0.2) * delta <= exact <= delta

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy import (
-    paper_sensitivity,
+    Sensitivity,
     power_scale_for_privacy,
-    slot_privacy_exponent,
     slot_privacy_loss,
+    slot_squared_shift,
     smallest_certifiable_epsilon,
     total_privacy_loss,
 )
@@ -19,10 +19,10 @@ from airmixml.privacy import (
 NOISE_WATTS = 10 ** (-14.4)
 
 
-def corollary_1(exponent: float, rate: float, slots: int, delta: float) -> mpmath.mpf:
+def corollary_1(squared_shift: float, rate: float, slots: int, delta: float) -> mpmath.mpf:
     """Corollary 1 typed from the paper, with 60 digits."""
     with mpmath.workdps(60):
-        x, r = mpmath.mpf(exponent), mpmath.mpf(rate)
+        x, r = mpmath.mpf(squared_shift), mpmath.mpf(rate)
         smaller = min(4 * (mpmath.exp(x) - 1), 2 * mpmath.exp(x))
         return slots * mpmath.log(1 + r**2 * smaller) + mpmath.log(1 / mpmath.mpf(delta))
 
@@ -68,11 +68,11 @@ def test_proposition_2_against_many_digits(epsilon: float, delta: float, slots: 
     assert beta == pytest.approx(by_hand, rel=1e-8, abs=0)  # beta is of the order of 1e-15
 
 
-@pytest.mark.parametrize("exponent", [0.0, 1e-300, 1e-12, 0.3, math.log(2), 0.7, 5.0, 700.0, 1e5])
+@pytest.mark.parametrize("squared_shift", [0.0, 1e-300, 1e-12, 0.3, math.log(2), 0.7, 5.0, 700.0, 1e5])
 @pytest.mark.parametrize("rate", [1e-7, 64 / 60_000, 1.0])
-def test_corollary_1_against_many_digits(exponent: float, rate: float) -> None:
-    ours = total_privacy_loss(1000 * float(slot_privacy_loss(exponent, rate)), 0.01)
-    assert ours == pytest.approx(float(corollary_1(exponent, rate, 1000, 0.01)), rel=1e-12)
+def test_corollary_1_against_many_digits(squared_shift: float, rate: float) -> None:
+    ours = total_privacy_loss(1000 * float(slot_privacy_loss(squared_shift, rate)), 0.01)
+    assert ours == pytest.approx(float(corollary_1(squared_shift, rate, 1000, 0.01)), rel=1e-12)
 
 
 @given(
@@ -99,8 +99,8 @@ def test_the_power_scale_meets_the_bound_and_a_larger_one_does_not(
     )
 
     def epsilon_at(factor: float) -> float:
-        exponent = slot_privacy_exponent(share, factor * beta, NOISE_WATTS, 794.0)
-        return total_privacy_loss(slots * float(slot_privacy_loss(exponent, rate)), delta)
+        squared_shift = slot_squared_shift(share, factor * beta, NOISE_WATTS, 794.0)
+        return total_privacy_loss(slots * float(slot_privacy_loss(squared_shift, rate)), delta)
 
     assert epsilon_at(1.0) == pytest.approx(epsilon, rel=1e-6)
     assert epsilon_at(1.0) <= epsilon
@@ -146,6 +146,6 @@ def test_the_sensitivity_covers_every_removal_and_replacement(
 ) -> None:
     first = np.concatenate([sample, np.eye(3)[labels[0]]])
     second = np.concatenate([other, np.eye(3)[labels[1]]])
-    bound = paper_sensitivity(6, 3)
+    bound = Sensitivity.paper(6, 3).removal
     assert np.sum(first**2) <= bound
     assert np.sum((first - second) ** 2) <= bound

@@ -6,8 +6,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from slots_for_tests import hidden, worse_versions
 
-from airmixml.privacy import Adversary, Design, Eavesdropper, GaussianSlots, Release, Sensitivity, Server, state_privacy
-from airmixml.privacy.accountants import certified_epsilon
+from airmixml.privacy import (
+    Adversary,
+    Design,
+    Eavesdropper,
+    GaussianSlots,
+    Release,
+    Sensitivity,
+    Server,
+    certified_epsilon,
+    state_privacy,
+)
 
 
 def assert_grows(accountant: str, mechanism: GaussianSlots, factor: float, delta: float) -> None:
@@ -47,7 +56,7 @@ def test_what_is_known_to_have_been_sent_tells_more_the_more_it_is(
     kinds: list[tuple[float, int]], factor: float, delta: float, accountant: str
 ) -> None:
     mechanism = GaussianSlots(
-        exponents=tuple(s for s, _ in kinds), counts=tuple(count for _, count in kinds), adjacency="remove-one"
+        squared_shifts=tuple(s for s, _ in kinds), counts=tuple(count for _, count in kinds), adjacency="remove-one"
     )
     base = certified_epsilon(accountant, mechanism, delta)
     for name in ("more power", "more slots", "one kind more"):
@@ -57,39 +66,39 @@ def test_what_is_known_to_have_been_sent_tells_more_the_more_it_is(
 
 @pytest.mark.parametrize("accountant", ["rdp", "paper-tight"])
 @pytest.mark.parametrize(
-    ("exponents", "counts", "sampled", "population", "delta", "factor"),
+    ("squared_shifts", "counts", "sampled", "population", "delta", "factor"),
     [((1.0,), (100,), 2, 100, 1e-5, 1.02), ((0.3, 2.0), (200, 30), 1, 10, 1e-3, 2.0)],
 )
 def test_the_renyi_bounds_grow_with_all_that_tells_more(
     accountant: str,
-    exponents: tuple[float, ...],
+    squared_shifts: tuple[float, ...],
     counts: tuple[int, ...],
     sampled: int,
     population: int,
     delta: float,
     factor: float,
 ) -> None:
-    assert_grows(accountant, hidden(exponents, counts, sampled, population), factor, delta)
+    assert_grows(accountant, hidden(squared_shifts, counts, sampled, population), factor, delta)
 
 
 @given(
-    exponents=st.lists(st.floats(-8, 3).map(lambda log: 10.0**log) | st.just(0.0), min_size=1, max_size=40),
+    squared_shifts=st.lists(st.floats(-8, 3).map(lambda log: 10.0**log) | st.just(0.0), min_size=1, max_size=40),
     counts=st.lists(st.integers(0, 6), min_size=40, max_size=40),
     most=st.integers(2, 12),
 )
 @settings(max_examples=150, deadline=None)
 def test_coarsening_keeps_every_slot_and_makes_none_of_them_weaker(
-    exponents: list[float], counts: list[int], most: int
+    squared_shifts: list[float], counts: list[int], most: int
 ) -> None:
-    counts = counts[: len(exponents)]
+    counts = counts[: len(squared_shifts)]
     assume(sum(counts) > 0)
-    fine = hidden(tuple(exponents), tuple(counts), 1, 10)
+    fine = hidden(tuple(squared_shifts), tuple(counts), 1, 10)
     coarse = fine.coarsened(most)
-    before, after = (np.sort(np.repeat(slots.exponents, slots.counts)) for slots in (fine, coarse))
+    before, after = (np.sort(np.repeat(slots.squared_shifts, slots.counts)) for slots in (fine, coarse))
     assert len(after) == len(before)
     assert np.all(after >= before)
     assert after[-1] == before[-1]
-    used = [s for s, count in zip(coarse.exponents, coarse.counts, strict=True) if count]
+    used = [s for s, count in zip(coarse.squared_shifts, coarse.counts, strict=True) if count]
     assert len(used) <= most
     assert certified_epsilon("paper-loose", coarse, 1e-3) >= certified_epsilon("paper-loose", fine, 1e-3) * (1 - 1e-12)
 

@@ -45,7 +45,7 @@ def measured_delta(losses: Array, epsilon: float) -> tuple[float, float]:
 @cache
 def certified(adjacency: str) -> float:
     mechanism = GaussianSlots(
-        exponents=(EXPONENT,),
+        squared_shifts=(EXPONENT,),
         counts=(SLOTS,),
         adjacency=adjacency,
         sampling="without-replacement",
@@ -101,7 +101,7 @@ def test_a_tenth_less_epsilon_is_not_kept() -> None:
     assert measured > DELTA + ERRORS * error
 
 
-def losses_of_a_changed_label(workers: int, slots: int, exponent: float, runs: int) -> Array:
+def losses_of_a_changed_label(workers: int, slots: int, squared_shift: float, runs: int) -> Array:
     """One of the workers sends; all others have the third of three one-hot labels, as far from the first as the second.
 
     With the third label at the origin, unit noise and a and b the other two, outputs matter only by u = <y, a> and
@@ -112,23 +112,23 @@ def losses_of_a_changed_label(workers: int, slots: int, exponent: float, runs: i
     for _ in range(slots):
         along, across = rng.standard_normal((2, runs))
         drawn = rng.random(runs) < rate
-        u = exponent * drawn + math.sqrt(exponent) * along
-        v = exponent / 2 * drawn + math.sqrt(exponent) * (along / 2 + math.sqrt(0.75) * across)
-        total += np.log1p(rate * np.expm1(u - exponent / 2)) - np.log1p(rate * np.expm1(v - exponent / 2))
+        u = squared_shift * drawn + math.sqrt(squared_shift) * along
+        v = squared_shift / 2 * drawn + math.sqrt(squared_shift) * (along / 2 + math.sqrt(0.75) * across)
+        total += np.log1p(rate * np.expm1(u - squared_shift / 2)) - np.log1p(rate * np.expm1(v - squared_shift / 2))
     return total
 
 
 def test_a_changed_label_keeps_the_epsilon_of_a_replacement_and_not_that_of_a_removal() -> None:
     delta = 0.1
     mechanism = GaussianSlots(
-        exponents=(5.0,),
+        squared_shifts=(5.0,),
         counts=(400,),
         adjacency="replace-one",
         sampling="without-replacement",
         sampled=1,
         population=200,
     )
-    total = losses_of_a_changed_label(workers=200, slots=400, exponent=5.0, runs=20_000)
+    total = losses_of_a_changed_label(workers=200, slots=400, squared_shift=5.0, runs=20_000)
     measured, error = measured_delta(total, certified_epsilon("pld", mechanism, delta))
     assert 0.7 * delta < measured <= delta + ERRORS * error
     removal = certified_epsilon("pld", replace(mechanism, adjacency="remove-one"), delta)

@@ -20,9 +20,11 @@ from airmixml.privacy import (
 )
 
 
-def hidden(exponent: float, count: int, sampled: int, population: int, adjacency: str = "replace-one") -> GaussianSlots:
+def hidden(
+    squared_shift: float, count: int, sampled: int, population: int, adjacency: str = "replace-one"
+) -> GaussianSlots:
     return GaussianSlots(
-        exponents=(exponent,),
+        squared_shifts=(squared_shift,),
         counts=(count,),
         adjacency=adjacency,
         sampling="without-replacement",
@@ -31,12 +33,12 @@ def hidden(exponent: float, count: int, sampled: int, population: int, adjacency
     )
 
 
-def round_of_two_slots(values: tuple[float, ...], exponent: float) -> tuple[np.ndarray, float]:
+def round_of_two_slots(values: tuple[float, ...], squared_shift: float) -> tuple[np.ndarray, float]:
     """Two slots of one worker each, none of whom sends in both; a density over both outputs, and its cell."""
-    reach = 8.0 / math.sqrt(exponent)
+    reach = 8.0 / math.sqrt(squared_shift)
     points = np.linspace(-1.0 - reach, 1.0 + reach, 601)
-    scale = math.sqrt(exponent / (2.0 * math.pi))
-    single = {value: scale * np.exp(-exponent * (points - value) ** 2 / 2.0) for value in set(values)}
+    scale = math.sqrt(squared_shift / (2.0 * math.pi))
+    single = {value: scale * np.exp(-squared_shift * (points - value) ** 2 / 2.0) for value in set(values)}
     pairs = list(itertools.permutations(values, 2))
     return sum(np.outer(single[a], single[b]) for a, b in pairs) / len(pairs), float(points[1] - points[0]) ** 2
 
@@ -69,7 +71,9 @@ def test_pld_does_not_jump_where_losses_reach_the_least_exponential() -> None:
 
 def test_pld_of_a_known_schedule_does_not_warn() -> None:
     for total in range(1150, 1250, 10):
-        certified_epsilon("pld", GaussianSlots(exponents=(float(total),), counts=(1,), adjacency="replace-one"), 1e-3)
+        certified_epsilon(
+            "pld", GaussianSlots(squared_shifts=(float(total),), counts=(1,), adjacency="replace-one"), 1e-3
+        )
 
 
 @pytest.mark.parametrize("accountant", ["paper-loose", "pld", "gdp"])
@@ -87,6 +91,6 @@ def test_a_design_that_sends_nothing_has_no_power_to_scale(accountant: str) -> N
 
 
 def test_pld_of_a_known_schedule_of_many_kinds_is_exact() -> None:
-    exponents = tuple(0.01 * 1.3**k for k in range(12))
-    many = GaussianSlots(exponents=exponents, counts=(1,) * 12, adjacency="replace-one")
+    squared_shifts = tuple(0.01 * 1.3**k for k in range(12))
+    many = GaussianSlots(squared_shifts=squared_shifts, counts=(1,) * 12, adjacency="replace-one")
     assert certified_epsilon("pld", many, 1e-5) == pytest.approx(certified_epsilon("gdp", many, 1e-5), rel=1e-4)

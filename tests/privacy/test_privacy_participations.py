@@ -79,7 +79,7 @@ def test_rounds_are_the_shortest_that_keep_the_limit(slots: int, limit: int) -> 
 
 @pytest.mark.parametrize(("limit", "length", "rounds"), [(4, 250, 4), (7, 143, 7), (300, 4, 250), (1000, 1, 1000)])
 def test_a_hard_limit_bounds_the_server_and_makes_the_release_see_rounds(limit: int, length: int, rounds: int) -> None:
-    """A round of that many slots is a sample of 4 x length in 1000; each exponent is watts x move / 1."""
+    """A round of that many slots is a sample of 4 x length in 1000; each squared_shift is watts x move / 1."""
     capped = replace(PLAN, max_participations=limit)
     # A worker is in Binomial(rounds, 4 length / 1000) of them; a loose limit costs nothing.
     likely = rounds if length > 100 else int(stats.binom.isf(1e-12, rounds, 4 * length / 1000))

@@ -10,51 +10,51 @@ from airmixml.privacy.loose_bound import slot_privacy_loss, total_privacy_loss
 from airmixml.privacy.tight_bound import log_even_moment, subsampled_renyi_loss, tight_epsilon
 
 
-def moment_with_many_digits(exponent: float, order: int) -> mpmath.mpf:
+def moment_with_many_digits(squared_shift: float, order: int) -> mpmath.mpf:
     """C_t(x) as an alternating sum, with digits enough for any cancellation."""
     with mpmath.workdps(2500):
-        s = mpmath.mpf(exponent)
+        s = mpmath.mpf(squared_shift)
         return sum((-1) ** i * mpmath.binomial(order, i) * mpmath.exp(i * (i - 1) * s / 2) for i in range(order + 1))
 
 
-def proposition_1(exponent: float, rate: float, order: int) -> mpmath.mpf:
+def proposition_1(squared_shift: float, rate: float, order: int) -> mpmath.mpf:
     """epsilon'_t typed from the paper, with C_t corrected."""
     with mpmath.workdps(60):
-        s, r = mpmath.mpf(exponent), mpmath.mpf(rate)
+        s, r = mpmath.mpf(squared_shift), mpmath.mpf(rate)
         smaller = min(4 * (mpmath.exp(s) - 1), 2 * mpmath.exp(s))
         inside = 1 + r**2 * mpmath.binomial(order, 2) * smaller
         for j in range(3, order + 1):
-            low = moment_with_many_digits(exponent, 2 * (j // 2))
-            high = moment_with_many_digits(exponent, 2 * ((j + 1) // 2))
+            low = moment_with_many_digits(squared_shift, 2 * (j // 2))
+            high = moment_with_many_digits(squared_shift, 2 * ((j + 1) // 2))
             inside += 4 * r**j * mpmath.binomial(order, j) * mpmath.sqrt(low * high)
         return mpmath.log(inside) / (order - 1)
 
 
-@pytest.mark.parametrize("exponent", [1e-6, 1e-3, 0.1, 0.49, 0.51, 1.0, 3.0, 40.0, 1e5])
+@pytest.mark.parametrize("squared_shift", [1e-6, 1e-3, 0.1, 0.49, 0.51, 1.0, 3.0, 40.0, 1e5])
 @pytest.mark.parametrize("order", [2, 4, 8, 64, 512])
-def test_even_moments_against_many_digits(exponent: float, order: int) -> None:
+def test_even_moments_against_many_digits(squared_shift: float, order: int) -> None:
     with mpmath.workdps(60):
-        expected = float(mpmath.log(moment_with_many_digits(exponent, order)))
-    assert log_even_moment(exponent, order) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        expected = float(mpmath.log(moment_with_many_digits(squared_shift, order)))
+    assert log_even_moment(squared_shift, order) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("exponent", [1e-4, 0.05, 0.7, 3.166, 30.0])
+@pytest.mark.parametrize("squared_shift", [1e-4, 0.05, 0.7, 3.166, 30.0])
 @pytest.mark.parametrize("rate", [1e-7, 64 / 60_000, 0.05, 1.0])
 @pytest.mark.parametrize("order", [2, 3, 4, 17])
-def test_proposition_1_against_many_digits(exponent: float, rate: float, order: int) -> None:
-    ours = subsampled_renyi_loss(exponent, rate, [order])[0]
-    assert ours == pytest.approx(float(proposition_1(exponent, rate, order)), rel=1e-8, abs=1e-18)
+def test_proposition_1_against_many_digits(squared_shift: float, rate: float, order: int) -> None:
+    ours = subsampled_renyi_loss(squared_shift, rate, [order])[0]
+    assert ours == pytest.approx(float(proposition_1(squared_shift, rate, order)), rel=1e-8, abs=1e-18)
 
 
 def test_order_two_alone_is_corollary_1() -> None:
-    for exponent in (1e-3, 0.5, 3.166):
-        tight, order = tight_epsilon([exponent], [1000], sampling_rate=0.004, delta=0.01, orders=[2])
-        loose = total_privacy_loss(1000 * float(slot_privacy_loss(exponent, 0.004)), 0.01)
+    for squared_shift in (1e-3, 0.5, 3.166):
+        tight, order = tight_epsilon([squared_shift], [1000], sampling_rate=0.004, delta=0.01, orders=[2])
+        loose = total_privacy_loss(1000 * float(slot_privacy_loss(squared_shift, 0.004)), 0.01)
         assert (tight, order) == (pytest.approx(loose, rel=1e-12), 2)
 
 
 @given(
-    exponent=st.floats(1e-4, 50),
+    squared_shift=st.floats(1e-4, 50),
     rate=st.floats(1e-6, 1),
     slots=st.integers(1, 10**6),
     log_delta=st.floats(-8, -0.5),
@@ -62,7 +62,7 @@ def test_order_two_alone_is_corollary_1() -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_epsilon_is_monotone_and_never_above_the_loose_bound(
-    exponent: float, rate: float, slots: int, log_delta: float, factor: float
+    squared_shift: float, rate: float, slots: int, log_delta: float, factor: float
 ) -> None:
     orders = [2, 3, 4, 8, 16, 32, 64]
 
@@ -70,12 +70,12 @@ def test_epsilon_is_monotone_and_never_above_the_loose_bound(
         return tight_epsilon([s], [count], sampling_rate=r, delta=delta, orders=orders)[0]
 
     delta = 10.0**log_delta
-    base = epsilon(exponent, rate, slots, delta)
-    assert base <= total_privacy_loss(slots * float(slot_privacy_loss(exponent, rate)), delta) * (1 + 1e-12)
-    assert epsilon(exponent * factor, rate, slots, delta) >= base
-    assert epsilon(exponent, min(1.0, rate * factor), slots, delta) >= base * (1 - 1e-12)
-    assert epsilon(exponent, rate, slots + 1, delta) >= base
-    assert epsilon(exponent, rate, slots, delta / factor) >= base
+    base = epsilon(squared_shift, rate, slots, delta)
+    assert base <= total_privacy_loss(slots * float(slot_privacy_loss(squared_shift, rate)), delta) * (1 + 1e-12)
+    assert epsilon(squared_shift * factor, rate, slots, delta) >= base
+    assert epsilon(squared_shift, min(1.0, rate * factor), slots, delta) >= base * (1 - 1e-12)
+    assert epsilon(squared_shift, rate, slots + 1, delta) >= base
+    assert epsilon(squared_shift, rate, slots, delta / factor) >= base
 
 
 def test_slots_of_several_kinds_add_up() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from airmixml.radio.assignment import assign_max_min, assign_randomly, assign_ratios
+from airmixml.radio.ratios import assign_max_min, assign_randomly, assign_ratios
 
 
 @given(scheduled=st.integers(1, 6), seed=st.integers(0, 10**6), alpha=st.sampled_from([0.01, 1.0, 100.0]))

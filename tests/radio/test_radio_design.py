@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from airmixml import PrivacyError
 from airmixml.privacy import Eavesdropper, Sensitivity, gaussian_epsilon
-from airmixml.radio.assignment import assign_max_min
 from airmixml.radio.draws import AirSetting, draw_chapter
 from airmixml.radio.mixtures import simulate
 from airmixml.radio.privacy_target import (
@@ -23,6 +22,7 @@ from airmixml.radio.privacy_target import (
     sensitivity_of,
     weakest_gain,
 )
+from airmixml.radio.ratios import assign_max_min
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
@@ -176,8 +176,8 @@ def test_an_eavesdropper_is_described_by_the_scenario() -> None:
     assert adversary.own_noise_watts == pytest.approx(1e-15, rel=1e-12, abs=0)
     # Sending P = w / floor, heard as P gain, with squared moves of up to 4 * 7, over half its noise.
     design = planned_design(scenario, sensitivity_of(scenario, 4, 3), received_watts=1e-16)
-    exponent = 4 * 7 * (1e-16 * 125_000 / 10**-3.2) * (4 * 10**-3.2 / 400) / (1e-15 / 2)
-    assert adversary.mechanism(design, "replace-one").exponents == pytest.approx((exponent,), rel=1e-9, abs=0)
+    squared_shift = 4 * 7 * (1e-16 * 125_000 / 10**-3.2) * (4 * 10**-3.2 / 400) / (1e-15 / 2)
+    assert adversary.mechanism(design, "replace-one").squared_shifts == pytest.approx((squared_shift,), rel=1e-9, abs=0)
 
 
 def mixture(samples: NDArray[Any], ratios: NDArray[Any], channels: NDArray[Any]) -> NDArray[Any]:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.radio.quantiser import quantise, shorten
+from airmixml.radio.senders import quantise, shorten
 
 
 def generator(seed: int = 0) -> torch.Generator:

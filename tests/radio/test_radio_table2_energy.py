@@ -1,13 +1,11 @@
 """Table II of the paper, Iris: total energy from the stated settings, beside the printed values."""
 
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from airmixml import Scenario
+from airmixml import Scenario, simulate
 from airmixml.radio.rehearsal import rehearse_family
 
 SEEDS = 12
@@ -26,57 +24,59 @@ PRINTED = {
 EPSILONS = (5.0, 10.0, 100.0, 1e5)
 
 
-# What differs in power alone is rehearsed on the same draws.
-CHANGES = {
-    **{epsilon: f"privacy.epsilon={epsilon}" for epsilon in (*EPSILONS, 1e4)},
-    "max": "mixing.power=max",
-}
+POWERS = (*(f"privacy.epsilon={epsilon}" for epsilon in (*EPSILONS, 1e4)), "mixing.power=max")
 
 
-@pytest.fixture(scope="module")
-def energy() -> Callable[[int, float, float | str], tuple[float, float]]:
-    """Microjoules of all workers by |N_t|, alpha and row: mean over seeds, and its standard error."""
-
-    @cache
-    def column(scheduled: int, alpha: float) -> NDArray[np.float64]:
-        base = Scenario.preset("paper-iris").with_overrides(f"radio.scheduled={scheduled}", f"mixing.alpha={alpha}")
-        family = [base.with_overrides(change) for change in CHANGES.values()]
-        return np.array(
-            [
-                [1e6 * tally.energy_joules for tally in rehearse_family([each.with_seed(s) for each in family], 4, 3)]
-                for s in range(SEEDS)
-            ]
-        )
-
-    def of(scheduled: int, alpha: float, row: float | str) -> tuple[float, float]:
-        energies = column(scheduled, alpha)[:, list(CHANGES).index(row)]
-        return float(np.mean(energies)), float(np.std(energies) / np.sqrt(SEEDS))
-
-    return of
+@cache
+def family(scheduled: int, alpha: float) -> tuple[Scenario, ...]:
+    """All rows of a column: they differ in power alone, so that everything else is drawn once for all of them."""
+    base = Scenario.preset("paper-iris").with_overrides(f"radio.scheduled={scheduled}", f"mixing.alpha={alpha}")
+    return tuple(base.with_overrides(power) for power in POWERS)
 
 
-Energy = Callable[[int, float, float | str], tuple[float, float]]
+@cache
+def energies_microjoules(scheduled: int, alpha: float) -> dict[str, list[float]]:
+    """Energy of every seed by row."""
+    tallies = [
+        rehearse_family([each.with_seed(seed) for each in family(scheduled, alpha)], 4, 3) for seed in range(SEEDS)
+    ]
+    return {power: [1e6 * each[row].energy_joules for each in tallies] for row, power in enumerate(POWERS)}
+
+
+def mean_energy_microjoules(scheduled: int, alpha: float, power: str) -> tuple[float, float]:
+    """Mean over seeds and its standard error."""
+    energies = energies_microjoules(scheduled, alpha)[power]
+    return float(np.mean(energies)), float(np.std(energies) / np.sqrt(SEEDS))
+
+
+def test_a_rehearsal_spends_what_a_simulation_does() -> None:
+    for power, scenario in zip(POWERS, family(4, 10), strict=True):
+        simulated = 1e6 * simulate(scenario).report.energy_joules
+        assert energies_microjoules(4, 10)[power][0] == pytest.approx(simulated, rel=1e-9)
 
 
 @pytest.mark.parametrize(("scheduled", "alpha"), PRINTED)
-def test_privacy_rows(energy: Energy, scheduled: int, alpha: float) -> None:
+def test_privacy_rows(scheduled: int, alpha: float) -> None:
     for epsilon, printed in zip(EPSILONS, PRINTED[scheduled, alpha], strict=False):
-        mean, error = energy(scheduled, alpha, epsilon)
+        energy, error = mean_energy_microjoules(scheduled, alpha, f"privacy.epsilon={epsilon}")
         assert error < 0.015 * printed
-        assert mean == pytest.approx(printed, rel=TOLERANCE)
+        assert energy == pytest.approx(printed, rel=TOLERANCE)
 
 
 @pytest.mark.parametrize(("scheduled", "alpha"), [(4, 1), (8, 1), (8, 10), (8, 1e5)])
-def test_maximum_power_row(energy: Energy, scheduled: int, alpha: float) -> None:
-    assert energy(scheduled, alpha, "max")[0] == pytest.approx(PRINTED[scheduled, alpha][-1], rel=TOLERANCE)
+def test_maximum_power_row(scheduled: int, alpha: float) -> None:
+    energy, _ = mean_energy_microjoules(scheduled, alpha, "mixing.power=max")
+    assert energy == pytest.approx(PRINTED[scheduled, alpha][-1], rel=TOLERANCE)
 
 
-def test_two_columns_of_the_maximum_power_row_are_swapped_in_print(energy: Energy) -> None:
-    assert energy(4, 10, "max")[0] == pytest.approx(PRINTED[4, 1e5][-1], rel=TOLERANCE)
-    assert energy(4, 1e5, "max")[0] == pytest.approx(PRINTED[4, 10][-1], rel=TOLERANCE)
+def test_two_columns_of_the_maximum_power_row_are_swapped_in_print() -> None:
+    ten, _ = mean_energy_microjoules(4, 10, "mixing.power=max")
+    hundred_thousand, _ = mean_energy_microjoules(4, 1e5, "mixing.power=max")
+    assert ten == pytest.approx(PRINTED[4, 1e5][-1], rel=TOLERANCE)
+    assert hundred_thousand == pytest.approx(PRINTED[4, 10][-1], rel=TOLERANCE)
 
 
-def test_the_row_of_ten_thousand_is_not_what_its_epsilon_gives(energy: Energy) -> None:
-    mean, _ = energy(4, 1e5, 1e4)
-    assert mean == pytest.approx(1.6, rel=0.05)
-    assert mean < 0.25 * PRINTED[4, 1e5][3]
+def test_the_row_of_ten_thousand_is_not_what_its_epsilon_gives() -> None:
+    energy, _ = mean_energy_microjoules(4, 1e5, f"privacy.epsilon={1e4}")
+    assert energy == pytest.approx(1.6, rel=0.05)
+    assert energy < 0.25 * PRINTED[4, 1e5][3]

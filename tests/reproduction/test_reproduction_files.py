@@ -9,7 +9,7 @@ import resource
 import shutil
 import subprocess
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ import pytest
 from PIL import Image
 
 import airmixml.radio.mixtures as mixtures_module
-import airmixml.reproduction.request as request_module
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate
 from airmixml.reproduction import Reproduction, Request, reproduce
 
@@ -34,45 +33,35 @@ TINY = {
         *SIZE, "learner.filters=[2]", "workers.count=200", "workers.train_samples=200"
     ),
 }
+
+
+def tiny(*targets: str, bases: Mapping[str, Scenario] = TINY, **options: Any) -> Request:
+    """Let every cell vary a scenario that takes milliseconds."""
+    return Request(targets=targets, bases=bases, **options)
+
+
 TABLES = ("table1-iris", "table1-mnist", "table2-iris", "table2-mnist", "fig3", "fig4")
 CELLS = {"table1-iris": 36, "table1-mnist": 60, "table2-iris": 38, "table2-mnist": 60, "fig3": 12, "fig4": 20}
 FIG2 = {f"fig2{suffix}" for suffix in (".md", ".csv", ".tex", ".png", ".svg")}
-PART = Request(targets=("table1", "fig2"), dataset="iris", seeds=2)
+PART = tiny("table1", "fig2", dataset="iris", seeds=2)
 VERDICTS = {"agrees", "trend agrees", "undecided", "does not follow from the stated settings"}
-SMALL_VERSION = "A small version, with too few slots, epochs and seeds: it says nothing about the paper."
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tiny_bases() -> Iterator[None]:
-    """Let every cell vary a scenario that takes milliseconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request_module, "_base", lambda dataset, _quick: TINY[dataset])
-        yield
+SMALL_VERSION = "A small version with too few slots, epochs and seeds: it says nothing about the paper."
 
 
 @pytest.fixture(scope="module")
-def whole(tiny_bases: None, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """Everything once, with two seeds."""
     folder = tmp_path_factory.mktemp("whole")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return reproduce(Request(targets=("all",), seeds=2), folder), folder
+        return reproduce(tiny("all", seeds=2), folder), folder
 
 
 @pytest.fixture(scope="module")
-def part(tiny_bases: None, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+def part(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """Table I of Iris and Fig. 2 alone, in a folder of their own."""
     folder = tmp_path_factory.mktemp("part")
     return reproduce(PART, folder), folder
-
-
-@pytest.fixture
-def no_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the pictures, which take most of the time."""
-    from airmixml.reproduction import pictures, writing
-
-    monkeypatch.setattr(pictures, "draw_ratios_figure", lambda *_arguments: [])
-    monkeypatch.setattr(writing, "_DRAWINGS", dict.fromkeys(writing._DRAWINGS, lambda *_arguments: []))
 
 
 def report_of(folder: Path) -> dict[str, Any]:
@@ -288,12 +277,10 @@ def test_another_folder_and_another_request_give_the_same_bytes(whole: Whole, pa
         assert (whole[1] / name).read_bytes() == (part[1] / name).read_bytes(), name
 
 
-def test_the_same_request_again_runs_nothing_and_writes_the_same(
-    part: Whole, tmp_path: Path, no_drawings: None
-) -> None:
+def test_the_same_request_again_runs_nothing_and_writes_the_same(part: Whole, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     shutil.copytree(part[1] / "batches", folder / "batches")
-    again = reproduce(PART, folder)
+    again = reproduce(PART, folder, draw=False)
     assert again.kept_batches == again.batches == part[0].batches == 4  # two seeds, as printed and read otherwise
     names = {path.name for path in part[1].iterdir() if path.is_file()}
     assert names == SAME | {"report.json", "report.md", "claims.md", "claims.csv", "claims.tex"}
@@ -301,21 +288,21 @@ def test_the_same_request_again_runs_nothing_and_writes_the_same(
         assert (folder / name).read_bytes() == (part[1] / name).read_bytes(), name
 
 
-def test_claims_and_report_are_those_of_the_last_request(tmp_path: Path, no_drawings: None) -> None:
+def test_claims_and_report_are_those_of_the_last_request(tmp_path: Path) -> None:
     claims = {f"claims.{suffix}" for suffix in ("md", "csv", "tex")}
     table = {f"table2-iris.{suffix}" for suffix in ("md", "csv", "tex")}
     report = {"report.md", "report.json", "batches"}
-    reproduce(Request(targets=("table2",), dataset="iris", seeds=1, as_printed=True), tmp_path)
+    reproduce(tiny("table2", dataset="iris", seeds=1, as_printed=True), tmp_path, draw=False)
     assert {path.name for path in tmp_path.iterdir()} == claims | table | report
-    reproduce(Request(targets=("fig2",)), tmp_path)
+    reproduce(Request(targets=("fig2",)), tmp_path, draw=False)
     numbers = {f"fig2.{suffix}" for suffix in ("md", "csv", "tex")}
     assert {path.name for path in tmp_path.iterdir()} == table | report | numbers
     assert report_of(tmp_path)["claims"] == []
 
 
-def test_a_small_version_says_that_it_is_one(part: Whole, tmp_path: Path, no_drawings: None) -> None:
+def test_a_small_version_says_that_it_is_one(part: Whole, tmp_path: Path) -> None:
     assert SMALL_VERSION not in (part[1] / "report.md").read_text(encoding="utf-8")
-    reproduce(Request(targets=("fig2",), quick=True), tmp_path)
+    reproduce(Request(targets=("fig2",), quick=True), tmp_path, draw=False)
     assert f"\n**{SMALL_VERSION}**\n" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
@@ -335,7 +322,7 @@ def fails_for(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[Scenario], bool
 
 
 def test_a_failing_cell_is_shown_as_failed_among_the_others(
-    part: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    part: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The column of 8 workers, alpha = 1 fails; that of alpha = 10 loses its second seed."""
     with monkeypatch.context() as patch:
@@ -371,17 +358,14 @@ def test_a_failing_cell_is_shown_as_failed_among_the_others(
     assert [row["measured_mean"] == "" for row in rows] == [row["column"] == "8 workers, alpha = 1" for row in rows]
 
     # What was refused would be refused again: it is kept as it is, and nothing is run.
-    request.getfixturevalue("no_drawings")
     report = (tmp_path / "report.json").read_bytes()
-    again = reproduce(PART, tmp_path)
+    again = reproduce(PART, tmp_path, draw=False)
     assert again.kept_batches == again.batches == 4
     assert again.failures == reproduction.failures
     assert (tmp_path / "report.json").read_bytes() == report
 
 
-def test_what_broke_is_tried_again(
-    part: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_drawings: None
-) -> None:
+def test_what_broke_is_tried_again(part: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And ends where it would have ended without it."""
 
     def broken(scenarios: Sequence[Scenario], **_options: Any) -> Any:
@@ -392,22 +376,20 @@ def test_what_broke_is_tried_again(
     simulate_family = mixtures_module.simulate_family
     with monkeypatch.context() as patch:
         patch.setattr(mixtures_module, "simulate_family", broken)
-        reproduction = reproduce(PART, tmp_path)
+        reproduction = reproduce(PART, tmp_path, draw=False)
     assert len(reproduction.failures) == 36
     assert all(failure.endswith(": seed 1: RuntimeError: out of luck") for failure in reproduction.failures)
-    again = reproduce(PART, tmp_path)
+    again = reproduce(PART, tmp_path, draw=False)
     assert (again.failures, again.kept_batches, again.batches) == ([], 2, 4)
     assert (tmp_path / "report.json").read_bytes() == (part[1] / "report.json").read_bytes()
 
 
 @pytest.mark.parametrize("table", ["table1", "table2"])
-def test_a_row_that_cannot_be_certified_leaves_the_other_rows_alone(
-    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_drawings: None
-) -> None:
+def test_a_row_that_cannot_be_certified_leaves_the_other_rows_alone(table: str, tmp_path: Path) -> None:
     """With delta = 0.005 epsilon must be above ln 200 = 5.3, so only the row of epsilon = 5 is lost."""
-    base = TINY["iris"].with_overrides("privacy.delta=0.005")
-    monkeypatch.setattr(request_module, "_base", lambda _dataset, _quick: base)
-    reproduction = reproduce(Request(targets=(table,), dataset="iris", seeds=1, as_printed=True), tmp_path)
+    bases = {"iris": TINY["iris"].with_overrides("privacy.delta=0.005")}
+    request = tiny(table, dataset="iris", seeds=1, as_printed=True, bases=bases)
+    reproduction = reproduce(request, tmp_path, draw=False)
     failed = {result.cell.row for result in reproduction.results if result.measured is None}
     assert failed == {"epsilon = 5"}
 
@@ -418,7 +400,7 @@ def test_a_figure_of_which_nothing_came_is_written_without_warnings(
     fails_for(monkeypatch, lambda _scenario: True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        reproduction = reproduce(Request(targets=("fig3",), seeds=1), tmp_path)
+        reproduction = reproduce(tiny("fig3", seeds=1), tmp_path)
     assert len(reproduction.failures) == 12
     assert (tmp_path / "fig3.png").is_file()
 
@@ -445,17 +427,16 @@ def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int
 def test_a_disk_that_fills_up_at_any_time(
     tmp_path: Path,
     disk_full_after: Callable[[int], AbstractContextManager[None]],
-    no_drawings: None,
     writes_before: int,
 ) -> None:
     """Two seeds make two batches; then come claims and a table of three files each, and the report."""
-    request = Request(targets=("table2",), dataset="iris", seeds=2, as_printed=True)
+    request = tiny("table2", dataset="iris", seeds=2, as_printed=True)
     refused = pytest.raises(RunFolderError, match=r"cannot be written \(No space left on device\)")
     with disk_full_after(writes_before), refused:
-        reproduce(request, tmp_path / "here")
+        reproduce(request, tmp_path / "here", draw=False)
     assert not list(tmp_path.rglob("*.tmp"))
     assert not (tmp_path / "here" / "report.json").exists()
-    again = reproduce(request, tmp_path / "here")  # there is room again: the same call goes through
+    again = reproduce(request, tmp_path / "here", draw=False)  # there is room again: the same call goes through
     assert again.kept_batches == min(writes_before, 2)
     assert all(path.is_file() for path in again.files)
     assert len(report_of(tmp_path / "here")["cells"]) == 30

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
+from airmixml.output.numbers import power_of_ten
 from airmixml.reproduction import Request
-from airmixml.reproduction.cells import Cell, power_of_ten
-from airmixml.reproduction.figure_cells import fig3_cells, fig4_cells
+from airmixml.reproduction.cells import Cell, fig3_cells, fig4_cells, load_printed, table_cells
 from airmixml.reproduction.mixing_ratios import draw_mixing_ratios
-from airmixml.reproduction.printed_tables import load_printed, table_cells
 
 HALVES = [(table, dataset) for table in ("table1", "table2") for dataset in ("iris", "mnist")]
 

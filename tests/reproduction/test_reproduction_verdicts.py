@@ -10,12 +10,9 @@ from dataclasses import replace
 import pytest
 
 from airmixml import Scenario
-from airmixml.reproduction.cells import Cell
-from airmixml.reproduction.figure_cells import fig3_cells, fig4_cells
-from airmixml.reproduction.intervals import mean_interval
+from airmixml.reproduction.cells import Cell, fig3_cells, fig4_cells, table_cells
 from airmixml.reproduction.paper_claims import Claim, check_claims
-from airmixml.reproduction.printed_tables import table_cells
-from airmixml.reproduction.results import CellResult, Summary, judge, summarise
+from airmixml.reproduction.results import CellResult, Summary, judge, mean_interval, summarise
 from airmixml.sweeps import SweepResult
 
 AGREES, TREND, NOT_FOLLOWING = "agrees", "trend agrees", "does not follow from the stated settings"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.streams import SLOTS_PER_CHAPTER, StreamName, Streams
 
 # Published results follow from these numbers.
 NUMBERS = {
@@ -22,6 +22,11 @@ NUMBERS = {
     "assignment": 6,
     "noise": 7,
     "training": 8,
+    "encoder": 9,
+    "canary": 10,
+    "audit": 11,
+    "eavesdropper": 12,
+    "eavesdropper-noise": 13,
 }
 NAMES = st.sampled_from(sorted(NUMBERS))
 SEEDS = st.integers(0, 2**63 - 1)
@@ -35,7 +40,7 @@ def draws(seed: int, name: Any, chapter: int = 0) -> list[int]:
 @given(seed=SEEDS, name=NAMES, chapter=st.integers(0, 40))
 def test_a_stream_is_the_child_of_a_child_of_the_seed(seed: int, name: str, chapter: int) -> None:
     """Numpy's own way to make independent streams: spawn one child per stream, and of that one per chapter."""
-    of_stream = np.random.SeedSequence(seed).spawn(9)[NUMBERS[name]]
+    of_stream = np.random.SeedSequence(seed).spawn(len(NUMBERS))[NUMBERS[name]]
     of_chapter = of_stream.spawn(chapter + 1)[chapter]
     expected = np.random.Generator(np.random.PCG64DXSM(of_chapter)).integers(2**63, size=4)
     assert draws(seed, name, chapter) == expected.tolist()
@@ -72,6 +77,10 @@ def test_streams_are_uncorrelated() -> None:
     )
     correlations = np.corrcoef(columns) - np.eye(len(columns))
     assert np.abs(correlations).max() < 5 / np.sqrt(20_000)  # five standard deviations; the seed is fixed
+
+
+def test_every_stream_is_pinned_here() -> None:
+    assert set(NUMBERS) == set(get_args(StreamName))
 
 
 def test_an_unknown_stream_fails() -> None:

@@ -125,7 +125,7 @@ def test_every_key_refuses_wrong_types_and_ranges(refused: Any) -> None:
         ("privacy.epsilon", -5, "privacy.epsilon = -5: must be a number above 0 and of at most 1e+15"),
         ("privacy.delta", 1, "privacy.delta = 1: must be a number of at least 1e-300 and below 1"),
         ("radio.rician_k", -1, "radio.rician_k = -1: must be a number of at least 0"),
-        ("mixing.power", "full", 'mixing.power = \'full\': must be one of "max", "dp", "fixed"'),
+        ("mixing.power", "fix", 'mixing.power = \'fix\': must be one of "max", "dp", "fixed"; did you mean "fixed"?'),
         ("name", "a/b", "name = 'a/b': must be non-empty printable text on one line without / \\ : * ? \" < > |"),
         ("learner.filters", [32, 0], "learner.filters[1] = 0: must be a whole number of at least 1 and at most 100000"),
     ],
@@ -193,7 +193,7 @@ def test_keys_that_contradict_each_other_are_refused(refused: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "start"),
     [
-        (("workers.features=3",), "workers.features = 3: needs an encoder"),
+        (("workers.features=3",), 'workers.features = 3: must be 0 for workers.encoder = "scale"'),
         (("workers.centre=own",), "workers.centre = 'own': needs an encoder"),
         (("workers.norm=unit",), "workers.norm = 'unit': needs an encoder"),
         (("workers.constant=0.5",), "workers.constant = 0.5: needs an encoder"),

@@ -17,16 +17,15 @@ from airmixml.data.embedded import load_digits
 from airmixml.data.public_images import public_images
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
-from airmixml.workers import encode, encoded_dim, load_dataset
-from airmixml.workers.encoders import finish_encoding
-from airmixml.workers.image_features import (
+from airmixml.workers import encode, encoded_dim, finish_encoding, load_dataset
+from airmixml.workers.encoders.convolution import random_filters
+from airmixml.workers.encoders.gradients import draw_signs, rectified_mixtures, walsh_hadamard
+from airmixml.workers.encoders.image_features import (
     compass_edges,
     convolution_features,
     gradient_histograms,
-    random_filters,
     straighten,
 )
-from airmixml.workers.random_mixing import draw_signs, rectified_mixtures, walsh_hadamard
 
 FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients")
 

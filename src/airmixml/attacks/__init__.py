@@ -13,15 +13,23 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.attacks.attack_settings import attack, choose_parts
-    from airmixml.attacks.cases import Case, read_cases
+    from airmixml.attacks.attack_cases import attack
+    from airmixml.attacks.cases import Case, choose_parts, read_cases
+    from airmixml.attacks.findings import PlainFindings
     from airmixml.attacks.listener import attack_as_eavesdropper, attack_released
     from airmixml.attacks.recognition import recognise
     from airmixml.attacks.reconstruction import reconstruct
+    from airmixml.attacks.results import AttackResult
     from airmixml.attacks.server_view import watch
+    from airmixml.attacks.target import Attack, Outcome, Target
 
 __all__ = [
+    "Attack",
+    "AttackResult",
     "Case",
+    "Outcome",
+    "PlainFindings",
+    "Target",
     "attack",
     "attack_as_eavesdropper",
     "attack_released",
@@ -35,11 +43,14 @@ __all__ = [
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.attacks.attack_settings": ("attack", "choose_parts"),
-        "airmixml.attacks.cases": ("Case", "read_cases"),
+        "airmixml.attacks.attack_cases": ("attack",),
+        "airmixml.attacks.cases": ("Case", "choose_parts", "read_cases"),
+        "airmixml.attacks.findings": ("PlainFindings",),
         "airmixml.attacks.listener": ("attack_as_eavesdropper", "attack_released"),
         "airmixml.attacks.recognition": ("recognise",),
         "airmixml.attacks.reconstruction": ("reconstruct",),
+        "airmixml.attacks.results": ("AttackResult",),
         "airmixml.attacks.server_view": ("watch",),
+        "airmixml.attacks.target": ("Attack", "Outcome", "Target"),
     },
 )

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from airmixml.doors import ATTACKS
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
-from airmixml.wording import shown, shown_name
+from airmixml.scenario.varied import parse_varied
+from airmixml.wording import nearest, shown, shown_name
 
 _MAXIMUM: Final = "max"
 _DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
@@ -25,6 +27,18 @@ class Case:
 
     label: str
     scenario: Scenario
+
+
+def choose_parts(asked: str | None) -> tuple[str, ...]:
+    """Return the attacks named with commas between them, in the order of the registry; all by default."""
+    names = ATTACKS.names if asked is None else [name.strip() for name in asked.split(",")]
+    for name in names:
+        if name not in ATTACKS:
+            raise ScenarioError(
+                f"--attacks {shown(name)}: must be some of {', '.join(ATTACKS.names)}; did you mean "
+                f"{nearest(name.lower(), ATTACKS.names)}?"
+            )
+    return tuple(name for name in ATTACKS.names if name in names)
 
 
 def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list[Case]:
@@ -48,16 +62,13 @@ def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list
 
 
 def _varied(scenario: Scenario, asked: str) -> list[Case]:
-    key, equals, listed = asked.partition("=")
-    key, values = key.strip(), [value.strip() for value in listed.split(",")]
-    if not equals or not all(values):
-        raise ScenarioError(f"--vary {shown_name(asked)}: must be KEY=V1,V2,..., such as privacy.epsilon=max,1e5,10")
+    key, values = parse_varied(asked, "privacy.epsilon=max,1e5,10")
     if key in ("name", "seed", *(f"workers.{name}" for name in _DATA_KEYS)):
         raise ScenarioError(
             f"--vary {key}: must leave the data as they are; attack other data with a command of its own"
         )
     cases = []
-    for value in dict.fromkeys(values):
+    for value in values:
         if (key, value) == ("privacy.epsilon", _MAXIMUM):
             cases.append(Case(label="maximum power", scenario=scenario.with_overrides("mixing.power=max")))
             continue

@@ -1,44 +1,82 @@
-"""What is claimed of an attacked setting, to stand beside what was found."""
+"""What is claimed of a setting, to stand beside what was found: by every accountant, and the least of it."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, Final
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from airmixml.attacks.parts import Part, PartStore
-from airmixml.attacks.verdict import ADVERSARIES
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
-from airmixml.privacy import state_privacy
-from airmixml.radio.centring import with_centring
+from airmixml.privacy import Design, state_privacy
+from airmixml.privacy.evaluation import refusal
 from airmixml.radio.privacy_target import adversary_named, slots_target
 from airmixml.radio.rehearsal import rehearse
 from airmixml.scenario import Scenario
 from airmixml.workers import encoded_dim
 
-_CLAIMS: Final = "claims"
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One accountant's epsilon, or why it has none.
+
+    Attributes:
+        accountant: its name.
+        epsilon: what it claims; None where it refuses.
+        why: of the claim or of the refusal, in words.
+    """
+
+    accountant: str
+    epsilon: float | None
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
 
 
-def claims_of_case(store: PartStore, number: int, scenario: Scenario, dataset: DataSet) -> dict[str, Any]:
-    """Return the least epsilon that is certified against each adversary, for the schedule that was drawn."""
-    known = store.load(number, _CLAIMS)
-    if known is not None:
-        return known.figures
-    tally = rehearse(scenario, encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim)
-    claims: dict[str, Any] = {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency}
-    for name in ADVERSARIES:
-        epsilons = []
-        told = name == "server" or tally.design.power_tells_schedule
-        for accountant in ("gdp",) if told else ("gdp", "pld"):
-            with suppress(PrivacyError):
-                stated = state_privacy(
-                    tally.design,
-                    adversary_named(name, scenario),
-                    accountant,
-                    adjacency=scenario.privacy.adjacency,
-                    delta=slots_target(scenario)[1],
-                )
-                epsilons.append(with_centring(stated, tally.centring).epsilon)
-        claims[name] = min(epsilons, default=None)
-    store.save(number, _CLAIMS, Part(figures=claims, arrays={}))
+def claims_of(
+    scenario: Scenario, design: Design, adversary: str, accountants: Iterable[str], *, adjacency: str, delta: float
+) -> list[Claim]:
+    """Return what each accountant claims of the slots of a design, without a mean that was estimated before them."""
+    whom, claims = adversary_named(adversary, scenario), []
+    for name in accountants:
+        epsilon = None
+        try:
+            why = refusal(design, whom, name, adjacency)
+            if not why:
+                stated = state_privacy(design, whom, name, adjacency=adjacency, delta=delta)
+                finite = math.isfinite(stated.epsilon)
+                epsilon, why = (stated.epsilon, stated.why) if finite else (None, "no finite epsilon holds")
+        except PrivacyError as problem:
+            why = str(problem)
+        claims.append(Claim(accountant=name, epsilon=epsilon, why=why))
     return claims
+
+
+def sharpest_of(claims: Iterable[Claim]) -> Claim | None:
+    """Return the claim with the least epsilon; None where no accountant claims anything."""
+    stated = [claim for claim in claims if claim.epsilon is not None]
+    return min(stated, key=lambda claim: claim.epsilon or 0.0, default=None)
+
+
+def least_epsilons(scenario: Scenario, dataset: DataSet, adversaries: Iterable[str]) -> dict[str, float | None]:
+    """Return the least epsilon that the exact accountants certify against each adversary; None for none.
+
+    It is for the schedule that was drawn, and together with the slot that estimates a mean.
+    """
+    tally = rehearse(scenario, encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim)
+    adjacency, delta = scenario.privacy.adjacency, slots_target(scenario)[1]
+    against: dict[str, float | None] = {}
+    for name in adversaries:
+        told = name == "server" or tally.design.power_tells_schedule
+        accountants = ("gdp",) if told else ("gdp", "pld")
+        least = sharpest_of(claims_of(scenario, tally.design, name, accountants, adjacency=adjacency, delta=delta))
+        against[name] = None
+        if least is not None and least.epsilon is not None:
+            with suppress(PrivacyError):  # what an eavesdropper learns of that slot is not accounted for
+                mean = 0.0 if tally.centring is None else tally.centring.epsilon(name, adjacency)
+                against[name] = least.epsilon + mean
+    return against

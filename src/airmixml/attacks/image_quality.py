@@ -1,16 +1,25 @@
-"""How like the original a recovered sample is: PSNR, and SSIM where it is an image."""
+"""How like the original a recovered sample is: PSNR, SSIM of images, and PSNR at the best scale and offset.
+
+The last is for estimates of unknown scale, and stands beside what samples that nobody holds would get.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from airmixml.attacks.whitening import unit_length
 
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
 _IMAGES_AT_ONCE: Final = 4096
 _WINDOW: Final = 7
+_NUMBERS_AT_ONCE: Final = 1 << 24
+_LARGEST_PSNR_DB: Final = 150.0
 
 
 def peak_signal_to_noise_db(originals: NDArray[np.float32], recovered: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -45,3 +54,86 @@ def structural_similarity(
         inner = by_pixel.reshape(-1, height, width)[:, margin : height - margin, margin : width - margin]
         found[some] = inner.mean(axis=(1, 2))
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """How good estimates are, each beside the private sample that it fits best.
+
+    Attributes:
+        estimates: how many there are.
+        median_psnr_db: of the fits to private samples.
+        median_public_psnr_db: of the fits of the same estimates to decoys that nobody holds: what likeness alone gives.
+        recovered_samples: different private samples that an estimate fits so much better than a constant does.
+        gain_db: how much that is.
+    """
+
+    estimates: int
+    median_psnr_db: float
+    median_public_psnr_db: float
+    recovered_samples: int
+    gain_db: float
+
+
+def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Return -10 log10 of the mean squared error of a e + b beside x in [0, 1], best a >= 0 and b; rows.
+
+    The least error is var(x) (1 - rho^2). A constant, which knows nothing, gets -10 log10 var(x). Two numbers are
+    fitted, so samples of a handful of numbers fit well by themselves: compare with samples that nobody holds.
+
+    Args:
+        estimates: e; rows x d.
+        samples: x; rows x d.
+    """
+    ours, theirs = estimates.double(), samples.double()
+    ours = ours - ours.mean(dim=1, keepdim=True)
+    theirs = theirs - theirs.mean(dim=1, keepdim=True)
+    factor = ((ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(1e-300)).clamp_min(0.0)
+    error = (theirs - factor[:, None] * ours).square().mean(dim=1)
+    return -10.0 * torch.log10(error.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
+
+
+def _spread_db(samples: torch.Tensor) -> torch.Tensor:
+    """Return -10 log10 var(x) of each sample, what the best constant gets; rows."""
+    variance = samples.double().var(dim=1, unbiased=False)
+    return -10.0 * torch.log10(variance.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
+
+
+def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Return the row of ``samples`` that each estimate fits with the least error; estimates."""
+    ours = unit_length(estimates - estimates.mean(dim=1, keepdim=True))
+    theirs = samples - samples.mean(dim=1, keepdim=True)
+    energy = theirs.square().sum(dim=1)
+    at_once = max(1, _NUMBERS_AT_ONCE // len(samples))
+    found = [
+        (energy - (ours[first : first + at_once] @ theirs.T).clamp_min(0.0).square()).argmin(dim=1)
+        for first in range(0, len(ours), at_once)
+    ]
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64, device=samples.device)
+
+
+def judge_recovery(
+    estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, gain_db: float = 10.0
+) -> Recovery:
+    """Compare estimates with the samples that workers hold, and with samples that nobody holds.
+
+    Args:
+        estimates: estimates x d, real.
+        private: samples x d, in [0, 1].
+        public: samples x d, in [0, 1]; as many as there are private ones make the two medians comparable.
+        gain_db: how much smaller than the spread of its own numbers the error of a recovered sample is.
+    """
+    if not len(estimates):
+        return Recovery(
+            estimates=0, median_psnr_db=0.0, median_public_psnr_db=0.0, recovered_samples=0, gain_db=gain_db
+        )
+    closest = closest_samples(estimates, private)
+    psnr_db = fitted_psnr_db(estimates, private[closest])
+    public_psnr_db = fitted_psnr_db(estimates, public[closest_samples(estimates, public)])
+    return Recovery(
+        estimates=len(estimates),
+        median_psnr_db=float(psnr_db.median()),
+        median_public_psnr_db=float(public_psnr_db.median()),
+        recovered_samples=len(torch.unique(closest[psnr_db >= gain_db + _spread_db(private[closest])])),
+        gain_db=gain_db,
+    )

@@ -2,15 +2,13 @@
 
 The first two are about one worker, and a small epsilon keeps them near what could be guessed without any mixture. The
 last is about all workers together. Differential privacy of one worker does not hide it, and is not meant to: learning
-about the population is what the mixtures are sent for. Whoever counts the shares of the classes as a secret of the
-workers together needs another protection.
+about the population is what the mixtures are sent for. Class shares that must stay secret need another protection.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +33,10 @@ class LabelInference:
     baseline: float
     p_value: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PropertyInference:
-    """Shares of the classes among all workers, as somebody infers them who knows no schedule.
+    """Shares of the classes among all workers, inferred without a schedule.
 
     Attributes:
         shares: estimate; classes.
@@ -63,16 +57,6 @@ class PropertyInference:
         """Standard errors of the shares; classes."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures."""
-        return {
-            "shares": self.shares.tolist(),
-            "standard_errors": self.standard_errors.tolist(),
-            "true_shares": self.true_shares.tolist(),
-            "distance": self.distance,
-            "prior_distance": self.prior_distance,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class PopulationTest:
@@ -88,45 +72,25 @@ class PopulationTest:
     separation: float
     advantage: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures."""
-        return dict(vars(self))
 
+def infer_labels(estimates: NDArray[np.floating], labels: NDArray[np.int64]) -> LabelInference:
+    """Infer each label as the class of the largest estimate.
 
-def infer_worker_labels(estimates: NDArray[np.floating], labels: NDArray[np.int64]) -> LabelInference:
-    """Infer the label of each worker as the class of the largest estimate.
-
-    For whoever knows schedule and ratios and has solved the slots for what each worker sent.
+    An adversary who knows schedule and ratios has an estimate of each worker's label. One who has only the mixtures
+    takes the label part of a slot for that of the worker with the largest share. A worker who dominates several slots
+    then counts several times, so slots are less independent than the p-value assumes where workers are few.
 
     Args:
-        estimates: of each worker's one-hot label, from least squares or otherwise; workers x classes.
-        labels: the true ones; workers.
+        estimates: of one-hot labels, in any positive scale; rows x classes.
+        labels: the true ones, -1 where nobody sent, which does not count; rows.
     """
-    return _judge(estimates, labels)
-
-
-def infer_slot_labels(received_labels: NDArray[np.floating], dominating_labels: NDArray[np.int64]) -> LabelInference:
-    """Infer the label of the worker that dominates each slot as the class received most strongly.
-
-    For whoever has nothing but the mixtures. A worker who dominates several slots counts several times, so the slots
-    are less independent than the p-value takes them to be where slots are many and workers few.
-
-    Args:
-        received_labels: label part of the mixtures, in any positive scale; slots x classes.
-        dominating_labels: label of the worker with the largest share, -1 where nobody sent; slots.
-    """
-    sent = dominating_labels >= 0
-    return _judge(received_labels[sent], dominating_labels[sent])
-
-
-def _judge(estimates: NDArray[np.floating], labels: NDArray[np.int64]) -> LabelInference:
-    if estimates.ndim != 2 or len(estimates) != len(labels) or not len(labels):
+    if estimates.ndim != 2 or len(estimates) != len(labels) or not np.any(labels >= 0):
         raise ScenarioError(
             f"estimates of shape {estimates.shape} for {len(labels)} labels: must be one row of classes for each label"
         )
-    count = len(labels)
-    right = int(np.sum(estimates.argmax(axis=1) == labels))
-    baseline = float(np.bincount(labels).max() / count)
+    named, truth = estimates.argmax(axis=1)[labels >= 0], labels[labels >= 0]
+    count, right = len(truth), int(np.sum(named == truth))
+    baseline = float(np.bincount(truth).max() / count)
     return LabelInference(
         inferred=count,
         accuracy=right / count,

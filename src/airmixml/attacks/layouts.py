@@ -71,15 +71,8 @@ class Samples:
         return found[:, :inputs], found[:, inputs:]
 
 
-class Moments:
+class Moments(Samples):
     """(svec(x x^T), w x l^T), all of it."""
-
-    def __init__(self, signal: Signal) -> None:
-        self._signal = signal
-
-    def received(self, block: MixtureBlock) -> torch.Tensor:
-        """Return the mixtures as they are; slots x numbers."""
-        return torch.cat([block.inputs, self._signal.label_weight * block.labels], dim=1)
 
     def numbers_of(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the products of samples; samples x numbers."""

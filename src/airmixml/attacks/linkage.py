@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,50 +20,35 @@ from scipy.stats import binom, rankdata
 from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 from airmixml.errors import ScenarioError
 
-MEASURES: Final = ("correlation", "distance")
 FALSE_POSITIVES: Final = 0.01
 _NUMBERS_AT_ONCE: Final = 1 << 24
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class Linkage:
     """How well private candidates are told from public ones, and slots from each other.
 
     Attributes:
-        private_scores: likeness of each private candidate to its nearest mixture; private candidates.
-        public_scores: the same of the decoys; public candidates.
-        nearest_private: private candidate most like each mixture; slots.
         auc: probability that a private candidate scores above a decoy; 1/2 is chance.
         auc_chance_deviation: standard deviation of that under chance, for candidates that are not alike.
         hit_rate: private candidates that score above all but 1 % of the decoys; 0.01 is chance.
+        false_positive_rate: that 1 %.
         reidentified: share of the slots whose nearest private candidate is that of the dominating worker.
         reidentified_chance: the same for a guess among the private candidates.
         reidentified_p_value: of so many, were every candidate that dominates a slot named once, and by guessing.
+        private_candidates: how many there are.
+        public_candidates: how many decoys there are.
     """
 
-    private_scores: NDArray[np.float64]
-    public_scores: NDArray[np.float64]
-    nearest_private: NDArray[np.int64]
     auc: float
     auc_chance_deviation: float
     hit_rate: float
+    false_positive_rate: float
     reidentified: float
     reidentified_chance: float
     reidentified_p_value: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures without the scores."""
-        return {
-            "auc": self.auc,
-            "auc_chance_deviation": self.auc_chance_deviation,
-            "hit_rate": self.hit_rate,
-            "false_positive_rate": FALSE_POSITIVES,
-            "reidentified": self.reidentified,
-            "reidentified_chance": self.reidentified_chance,
-            "reidentified_p_value": self.reidentified_p_value,
-            "private_candidates": len(self.private_scores),
-            "public_candidates": len(self.public_scores),
-        }
+    private_candidates: int
+    public_candidates: int
 
 
 def link_candidates(
@@ -72,53 +57,58 @@ def link_candidates(
     public: torch.Tensor,
     *,
     dominating: NDArray[np.int64] | None = None,
-    measure: str = "correlation",
     whitening: torch.Tensor | None = None,
 ) -> Linkage:
-    """Score every candidate by its likeness to the most similar mixture.
+    """Score every candidate by its likeness to the most similar mixture, and judge the scores.
 
     Args:
         mixtures: what the attacker has received; slots x d, real or complex.
         private: samples that workers hold, each once; candidates x d, on the mixtures' device.
         public: samples that nobody holds; candidates x d.
         dominating: number of the private candidate with the largest share of each slot, -1 where nobody sent; slots.
-        measure: "correlation" of whitened vectors, at the best scale and phase, for whoever knows neither; or
-            "distance", minus the squared distance as it stands, for mixtures of known scale (real ones only), which
-            says more of samples with few numbers.
-        whitening: of the correlation; by default that of the mixtures, which takes many of them; d x directions.
+        whitening: d x directions; by default that of the mixtures, which takes many of them.
     """
-    _check(mixtures, private, public, measure)
-    candidates = torch.cat([private, public]).to(mixtures.real.dtype)
-    best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
-    nearest = np.empty(len(mixtures), dtype=np.int64)
-    if measure == "correlation":
-        whitening = whitening_of(mixtures) if whitening is None else whitening
-        candidates = unit_length(candidates @ whitening)
-    at_once = max(1, _NUMBERS_AT_ONCE // len(candidates))
-    for first in range(0, len(mixtures), at_once):
-        some = mixtures[first : first + at_once]
-        if whitening is None:
-            likeness = -torch.cdist(some, candidates).square()
-        else:
-            likeness = correlations(some, whitening, candidates)
-        best = torch.maximum(best, likeness.amax(dim=0))
-        nearest[first : first + at_once] = likeness[:, : len(private)].argmax(dim=1).cpu().numpy()
-    scores = best.double().cpu().numpy()
-    private_scores, public_scores = scores[: len(private)], scores[len(private) :]
+    private_scores, public_scores, nearest = score_candidates(mixtures, private, public, whitening)
     members, decoys = len(private), len(public)
     known = np.full(len(mixtures), -1) if dominating is None else np.asarray(dominating)
     sent = known >= 0
     return Linkage(
-        private_scores=private_scores,
-        public_scores=public_scores,
-        nearest_private=nearest,
         auc=area_under_curve(private_scores, public_scores),
         auc_chance_deviation=float(np.sqrt((members + decoys + 1) / (12.0 * members * decoys))),
         hit_rate=hit_rate(private_scores, public_scores, FALSE_POSITIVES),
+        false_positive_rate=FALSE_POSITIVES,
         reidentified=float(np.mean(nearest[sent] == known[sent])) if sent.any() else 0.0,
         reidentified_chance=1.0 / members,
         reidentified_p_value=_by_guessing(nearest[sent], known[sent], members),
+        private_candidates=members,
+        public_candidates=decoys,
     )
+
+
+def score_candidates(
+    mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor, whitening: torch.Tensor | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return the likeness of every private and public candidate to its nearest mixture, and the nearest private one.
+
+    Likeness is the correlation of whitened vectors at the best scale and phase, for the attacker knows neither. The
+    nearest private candidate is that of each mixture; slots. Arguments as of ``link_candidates``.
+    """
+    if not len(mixtures) or not len(private) or not len(public):
+        raise ScenarioError(
+            f"{len(mixtures)} mixtures, {len(private)} private and {len(public)} public candidates: must be at least "
+            "one of each"
+        )
+    whitening = whitening_of(mixtures) if whitening is None else whitening
+    candidates = unit_length(torch.cat([private, public]).to(mixtures.real.dtype) @ whitening)
+    best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
+    nearest = np.empty(len(mixtures), dtype=np.int64)
+    at_once = max(1, _NUMBERS_AT_ONCE // len(candidates))
+    for first in range(0, len(mixtures), at_once):
+        likeness = correlations(mixtures[first : first + at_once], whitening, candidates)
+        best = torch.maximum(best, likeness.amax(dim=0))
+        nearest[first : first + at_once] = likeness[:, : len(private)].argmax(dim=1).cpu().numpy()
+    scores = best.double().cpu().numpy()
+    return scores[: len(private)], scores[len(private) :], nearest
 
 
 def _by_guessing(named: NDArray[np.int64], dominating: NDArray[np.int64], members: int) -> float:
@@ -126,18 +116,6 @@ def _by_guessing(named: NDArray[np.int64], dominating: NDArray[np.int64], member
     different = len(np.unique(dominating))
     share = float(np.mean(named == dominating)) if different else 0.0
     return float(binom.sf(math.floor(share * different) - 1, different, 1.0 / members))
-
-
-def _check(mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor, measure: str) -> None:
-    if measure not in MEASURES:
-        raise ScenarioError(f"measure = {measure!r}: must be {' or '.join(MEASURES)}")
-    if measure == "distance" and mixtures.is_complex():
-        raise ScenarioError('measure = "distance": needs real mixtures; use "correlation" for complex ones')
-    if not len(mixtures) or not len(private) or not len(public):
-        raise ScenarioError(
-            f"{len(mixtures)} mixtures, {len(private)} private and {len(public)} public candidates: must be at least "
-            "one of each"
-        )
 
 
 def correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:

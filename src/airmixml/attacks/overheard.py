@@ -85,7 +85,6 @@ class Overheard:
         listener: who received it.
         received: y / sigma, so that the noise is CN(0, 1); slots x symbols, complex.
         loudest_worker: whom it heard loudest, or -1 where nobody sent; slots.
-        loudest_share: that worker's part of all the power that it heard; slots.
         input_symbols: how many of the symbols carry the input; the rest carry the label.
 
     Where moments are sent, every slot counts as many as there are classes: the products of inputs and label are, class
@@ -95,7 +94,6 @@ class Overheard:
     listener: Listener
     received: torch.Tensor
     loudest_worker: NDArray[np.int64]
-    loudest_share: NDArray[np.float64]
     input_symbols: int
 
     @property
@@ -117,7 +115,7 @@ def places_of(scenario: Scenario, population: Population) -> NDArray[np.float64]
     if not np.array_equal(distance_metres, population.distance_metres):
         raise ScenarioError(
             "population: its workers do not stand where the scenario's seed places them, so it is not known where an "
-            "eavesdropper hears them from; pass places_metres"
+            "eavesdropper hears them from; deploy it with that seed"
         )
     return places_metres
 
@@ -128,7 +126,6 @@ def overhear(
     population: Population,
     *,
     most_slots: int = MOST_SLOTS,
-    places_metres: NDArray[np.float64] | None = None,
     speed: Speed | None = None,
 ) -> Overheard:
     """Return what the scenario's eavesdropper receives in the first slots of the run, at most ``most_slots``.
@@ -138,17 +135,15 @@ def overhear(
         dataset: what the workers hold, as they send it (``Transmission.dataset``).
         population: who holds which sample.
         most_slots: memory follows it.
-        places_metres: where the workers stand, if not where the scenario's seed places them; workers x 2.
         speed: device and threads.
     """
     if most_slots < 1:
         raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
-    places_metres = places_of(scenario, population) if places_metres is None else places_metres
-    listener = Listener.of(scenario, places_metres)
+    listener = Listener.of(scenario, places_of(scenario, population))
     classes = dataset.label_dim if scenario.workers.sends == "moments" else 1
     slots = min(max(1, most_slots // classes), scenario.radio.slots) * classes
     labels = dataset.train_labels[population.sample_index]
-    received, workers, shares = [], [], []
+    received, workers = [], []
     for heard, draws, slot_watts in overhear_chapters(
         scenario, dataset, population, listener, chapters=chapter_count(slots // classes), speed=speed
     ):
@@ -157,17 +152,13 @@ def overhear(
             heard_watts = _by_class(slot_watts, labels[scheduled], classes)
             scheduled = scheduled.repeat(classes, axis=0)
         loudest = heard_watts.argmax(axis=1)[:, None]
-        total_watts = heard_watts.sum(axis=1)
-        largest_watts = np.take_along_axis(heard_watts, loudest, axis=1)[:, 0]
         worker = np.take_along_axis(scheduled, loudest, axis=1)[:, 0]
         received.append(heard)
-        workers.append(np.where(total_watts > 0.0, worker, -1))
-        shares.append(np.divide(largest_watts, total_watts, out=np.zeros(len(worker)), where=total_watts > 0.0))
+        workers.append(np.where(heard_watts.sum(axis=1) > 0.0, worker, -1))
     return Overheard(
         listener=listener,
         received=torch.cat(received)[:slots],
         loudest_worker=np.concatenate(workers)[:slots],
-        loudest_share=np.concatenate(shares)[:slots],
         input_symbols=dataset.input_dim,
     )
 

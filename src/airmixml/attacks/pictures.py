@@ -1,28 +1,36 @@
-"""The picture of an attack: originals above, and below them what each adversary makes of them."""
+"""The picture of an attack: originals above, and below them what each adversary recovers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.attacks.parts import LISTENERS, Part
-from airmixml.attacks.reconstruction import RECONSTRUCTIONS
-from airmixml.attacks.tables import epsilon_text
+from airmixml.attacks.listener_findings import ListenerFindings
+from airmixml.attacks.recognition import ServerFindings
+from airmixml.attacks.results import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
 from airmixml.output.figures import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS: Final = {"hidden": "#3f8a57", "leaks": "#c98a1b", "exposed": "#c8452c", "": "#444444"}
+_COLOURS: Final = {
+    "hidden": "#3f8a57",
+    "not found": "#a08c00",
+    "leaks": "#d9771a",
+    "exposed": "#c8452c",
+    "": "#444444",
+}
 _GAP: Final = 2
 _SERVER_IMAGES: Final = 10
 _LISTENER_IMAGES: Final = 5
 _WIDTHS: Final = (_SERVER_IMAGES, _LISTENER_IMAGES, _LISTENER_IMAGES)
+_HEADS: Final = ("the server, who knows the schedule", "an adversary who sees only the mixtures", "an eavesdropper")
+_HELD: Final = "what the workers hold"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,92 +58,82 @@ class _Row:
     cells: tuple[_Cell | None, _Cell | None, _Cell | None]
 
 
-def draw_attack(metrics: dict[str, Any], found: list[dict[str, Part]], folder: Path) -> None:
+def draw_attack(result: AttackResult, folder: Path) -> None:
     """Draw ``attack.png`` and ``attack.svg``."""
-    parts = [part for by_name in found for part in by_name.values()]
-    shape = next((part.figures["image_shape"] for part in parts), None)
-    cases = metrics["cases"]
-    rows = _rows_of_methods(cases[0], found[0]) if len(cases) == 1 else _rows_of_cases(cases, found)
-    figure = _draw(rows, None if shape is None else (shape[0], shape[1]), _title(metrics))
+    every = [each.findings for case in result.cases for each in case.found.values()]
+    shape = next((each.image_shape for each in every if isinstance(each, ServerFindings | ListenerFindings)), None)
+    rows = _rows_of_methods(result.cases[0]) if len(result.cases) == 1 else _rows_of_cases(result.cases)
+    figure = _draw(rows, shape, _title(result.cases))
     for suffix in (".png", ".svg"):
         save_figure(figure, folder / f"attack{suffix}")
 
 
-def _title(metrics: dict[str, Any]) -> str:
-    first = metrics["cases"][0]
-    slots = "1 slot" if first["slots"] == 1 else f"{first['slots']:,} slots"
-    if len(metrics["cases"]) > 1:
-        return f"What an adversary learns of {first['workers']:,} workers"
-    name = first["name"].replace("$", r"\$")  # not the beginning of a formula
-    return f"{name}: {first['workers']:,} workers, {first['scheduled']:,} at a time in {slots}"
+def _title(cases: list[CaseResult]) -> str:
+    scenario = cases[0].scenario
+    workers, radio = scenario.workers, scenario.radio
+    if len(cases) > 1:
+        return f"What an adversary learns about {workers.count:,} workers"
+    slots = "1 slot" if radio.slots == 1 else f"{radio.slots:,} slots"
+    name = scenario.name.replace("$", r"\$")  # not the beginning of a formula
+    return f"{name}: {workers.count:,} workers, {radio.scheduled:,} at a time in {slots}"
 
 
-def _rows_of_cases(cases: list[dict[str, Any]], found: list[dict[str, Part]]) -> list[_Row]:
+def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:
     """Return the originals, then one line for each setting with the best that each adversary can do."""
-    rows = []
-    with_server = next((by_name for by_name in found if any(name in by_name for name in RECONSTRUCTIONS)), None)
-    if with_server is not None:
-        part = next(with_server[name] for name in RECONSTRUCTIONS if name in with_server)
-        rows.append(
-            _Row(name="originals", cells=(_originals(part, _SERVER_IMAGES, "what the workers hold"), None, None))
-        )
-    for case, by_name in zip(cases, found, strict=True):
-        server = case["server"]
-        cell = None if server is None else _server_cell(case, by_name[server["best"]], server["best"])
-        rows.append(_Row(name=case["label"], cells=(cell, *_listener_cells(case, by_name))))
+    rows: list[_Row] = []
+    for case in cases:
+        best = max(_methods(case), key=lambda found: found.findings.strength, default=None)
+        if best is not None and not any(row.cells[0] for row in rows):
+            rows.insert(0, _Row(name="originals", cells=(_originals(best, _SERVER_IMAGES, _HELD), None, None)))
+        server = None if best is None else _cell(case, best, _SERVER_IMAGES)
+        rows.append(_Row(name=case.label, cells=(server, *_listeners(case))))
     return rows
 
 
-def _rows_of_methods(case: dict[str, Any], by_name: dict[str, Part]) -> list[_Row]:
+def _methods(case: CaseResult) -> list[Found]:
+    """Return the server's reconstructions that have something to show."""
+    return [] if case.server is None else [found for found in case.server.found if "examples" in found.arrays]
+
+
+def _rows_of_methods(case: CaseResult) -> list[_Row]:
     """Return the originals, then one line for each way in which the server can solve for them."""
-    methods = [name for name in RECONSTRUCTIONS if name in by_name]
-    heard = _listener_cells(case, by_name)
-    samples = [
-        _originals(by_name[name], _LISTENER_IMAGES, "samples in the clearest slots") if name in by_name else None
+    methods = _methods(case)
+    heard = _listeners(case)
+    release, eavesdropper = (
+        _originals(case.found[name], _LISTENER_IMAGES, "samples in the clearest slots") if name in case.found else None
         for name in LISTENERS
-    ]
-    first = _originals(by_name[methods[0]], _SERVER_IMAGES, "what the workers hold") if methods else None
-    rows = [_Row(name="originals", cells=(first, samples[0], samples[1]))]
-    for number, name in enumerate(methods):
+    )
+    first = _originals(methods[0], _SERVER_IMAGES, _HELD) if methods else None
+    rows = [_Row(name="originals", cells=(first, release, eavesdropper))]
+    for number, found in enumerate(methods):
         beside = heard if number == 0 else (None, None)
-        rows.append(_Row(name=name, cells=(_server_cell(case, by_name[name], name), *beside)))
+        rows.append(_Row(name=found.attack, cells=(_cell(case, found, _SERVER_IMAGES), *beside)))
     return rows if methods else [*rows, _Row(name="received", cells=(None, *heard))]
 
 
-def _originals(part: Part, most: int, text: str) -> _Cell:
-    samples = part.arrays["originals"][:most]
+def _originals(found: Found, most: int, text: str) -> _Cell:
+    samples = found.arrays["originals"][:most]
     return _Cell(samples=samples, truth=samples, text=text)
 
 
-def _server_cell(case: dict[str, Any], part: Part, method: str) -> _Cell:
-    figures, claimed = part.figures, epsilon_text(case["claimed"]["server"])
-    ssim = "" if figures["ssim"] is None else f", SSIM {figures['ssim']['median']:.2f}"
-    return _Cell(
-        samples=part.arrays["examples"][:_SERVER_IMAGES],
-        truth=part.arrays["originals"][:_SERVER_IMAGES],
-        text=f"ε {claimed} · {method} reads {100 * figures['recognised_share']:.0f} % "
-        f"(guessing {100 * figures['guessing']:.0f} %), PSNR {figures['psnr_db']['median']:.1f} dB{ssim}",
-        grade=case["server"]["grade"],
-    )
-
-
-def _listener_cells(case: dict[str, Any], by_name: dict[str, Part]) -> tuple[_Cell | None, _Cell | None]:
+def _listeners(case: CaseResult) -> tuple[_Cell | None, _Cell | None]:
     release, eavesdropper = (
-        _listener_cell(case, by_name[name], name) if name in by_name else None for name in LISTENERS
+        _cell(case, case.found[name], _LISTENER_IMAGES) if name in case.found else None for name in LISTENERS
     )
     return release, eavesdropper
 
 
-def _listener_cell(case: dict[str, Any], part: Part, name: str) -> _Cell:
-    figures, claimed = case[name], epsilon_text(case["claimed"][name])
-    clearest, beside = figures["clearest_slots"], figures["beside"]
-    seen = "class sums · " if case["scenario"]["workers"]["sends"] == "moments" else ""
-    nearby = f", neighbour {beside['identified']} of {beside['looked_at']}" if beside and beside["looked_at"] else ""
+def _cell(case: CaseResult, found: Found, most: int) -> _Cell:
+    """Return examples of what was found, with the claimed epsilon and what was found in words."""
+    group, claimed = case.group_of(found.attack), epsilon_text(case.claimed[found.adversary])
+    server = isinstance(found.findings, ServerFindings)
+    sums = "" if server or case.scenario.workers.sends != "moments" else "class sums · "
+    told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
     return _Cell(
-        samples=part.arrays["examples"][:_LISTENER_IMAGES],
-        truth=part.arrays["originals"][:_LISTENER_IMAGES],
-        text=f"{seen}ε {claimed} · names {clearest['identified']} of {clearest['looked_at']} workers{nearby}",
-        grade=case[name]["grade"],
+        samples=found.arrays["examples"][:most],
+        truth=found.arrays["originals"][:most],
+        text=f"{sums}ε {claimed} · {'our attacks found nobody' if group.grade == 'not found' else told}",
+        grade=group.grade,
     )
 
 
@@ -143,14 +141,13 @@ def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> 
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    shown = [place for place in range(3) if any(row.cells[place] is not None for row in rows)]
+    shown = [place for place in range(3) if any(row.cells[place] is not None for row in rows)] or [0]
     widths = [_WIDTHS[place] for place in shown]
     tall = 1.0 if image_shape is not None else 1.9
     # Room between the adversaries, so that nobody takes their samples for one row.
     layout = ConstrainedLayoutEngine(wspace=0.09, w_pad=0.12, hspace=0.02)
     figure = Figure(figsize=(1.8 + 0.72 * sum(widths), 1.0 + tall * len(rows)), layout=layout)
     axes = figure.subplots(len(rows), len(shown), width_ratios=widths, squeeze=False)
-    heads = ("the server, who knows who sent", "whoever gets the mixtures", "an eavesdropper near a worker")
     for line, row in enumerate(rows):
         for column, place in enumerate(shown):
             axis, cell = axes[line, column], row.cells[place]
@@ -159,7 +156,7 @@ def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> 
             for side in axis.spines.values():
                 side.set_visible(False)
             if line == 0:
-                axis.set_title(heads[place], fontsize=10, fontweight="bold", pad=8)
+                axis.set_title(_HEADS[place], fontsize=10, fontweight="bold", pad=8)
             if column == 0:
                 axis.set_ylabel(row.name, rotation=0, ha="right", va="center", fontsize=9.5, labelpad=6)
             _draw_cell(axis, cell, _WIDTHS[place], image_shape)

@@ -16,7 +16,7 @@ from airmixml.data import DataSet
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset
+from airmixml.workers import load_dataset, sends_inputs_unchanged
 
 _RIDGE: Final = 1e-3
 _HIDDEN_UNITS: Final = 256
@@ -57,7 +57,7 @@ class Decoder:
     @classmethod
     def learn(cls, workers: Workers, encoded: NDArray[np.float32], held: NDArray[np.float32]) -> Self:
         """Learn from public samples, encoded (samples x features) and as they are held (samples x inputs)."""
-        if workers.encoder == "scale":
+        if sends_inputs_unchanged(workers):
             return cls(weights=None, offset=np.zeros(held.shape[1], dtype=np.float32))
         from sklearn.linear_model import Ridge
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -15,12 +14,11 @@ from airmixml.attacks.mixing_matrix import MixingMatrix
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
-from airmixml.progress import Progress, silent
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.mixtures import Transmission, transmit_family
 from airmixml.radio.scheduling import seats_of
 from airmixml.radio.transmission import MixtureBlock
-from airmixml.scenario import Scenario, Speed
+from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, encoded_dim, load_dataset
@@ -64,27 +62,17 @@ class ServerView:
         return self.transmission.population.sample_index
 
 
-def watch(
-    scenario: Scenario,
-    *,
-    dataset: DataSet | None = None,
-    speed: Speed | None = None,
-    data_dir: Path | None = None,
-    progress: Progress = silent,
-) -> ServerView:
+def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
     """Run all slots of the scenario and return what the server then holds.
 
     Args:
         scenario: what to run.
-        dataset: the data to use instead of the one that the scenario names.
-        speed: device, block size and threads.
-        data_dir: folder to look for MNIST in.
-        progress: told how many slots are done.
+        context: device, block size, threads, data folder and progress.
     """
-    speed = speed or Speed()
+    context = context or RunContext()
+    speed, data_dir, progress = context.speed, context.data_dir, context.progress
     device = find_device(speed.device)
-    if dataset is None:
-        dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
     # A constant is appended only once a private mean is known, so its place counts already here.
     held_dim = dataset.held_dim or dataset.input_dim
     signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)

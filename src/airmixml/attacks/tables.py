@@ -1,4 +1,4 @@
-"""The findings as Markdown and CSV, and the words of their cells."""
+"""The findings as Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -6,77 +6,17 @@ import csv
 import io
 from typing import Any, Final
 
-from airmixml.attacks.parts import LISTENERS
-from airmixml.attacks.verdict import ADVERSARIES
+from airmixml.attacks.listener_findings import ListenerFindings
+from airmixml.attacks.recognition import ServerFindings
+from airmixml.attacks.results import AttackResult, CaseResult, Found, epsilon_text
+from airmixml.doors import ATTACKS
+from airmixml.output.tables import TextTable
 
-NONE: Final = "–"
-SERVER_COLUMNS: Final = ("PSNR", "SSIM", "copied", "read", "label")
-LISTENER_COLUMNS: Final = ("AUC", "hits", "clearest", "unmixed", "beside", "classes")
-
-
-def epsilon_text(epsilon: float | None) -> str:
-    """Return an epsilon of few digits; powers of ten where it protects nobody anyway."""
-    if epsilon is None:
-        return "none"
-    return f"{epsilon:.1e}" if epsilon >= 1e4 else f"{epsilon:.3g}"
-
-
-def server_cells(figures: dict[str, Any]) -> tuple[str, ...]:
-    """Return the texts of one reconstruction, in the order of ``SERVER_COLUMNS``."""
-    ssim = figures["ssim"]
-    return (
-        f"{figures['psnr_db']['median']:.1f} dB",
-        NONE if ssim is None else f"{ssim['median']:.2f}",
-        f"{100 * figures['copied_share']:.1f} %",
-        f"{100 * figures['recognised_share']:.1f} %",
-        f"{100 * figures['labels']['accuracy']:.1f} %",
-    )
-
-
-def listener_cells(figures: dict[str, Any]) -> tuple[str, ...]:
-    """Return the texts of one attack without a schedule, in the order of ``LISTENER_COLUMNS``."""
-    linkage, clearest, unmixing, beside, shares = (
-        figures[name] for name in ("linkage", "clearest_slots", "unmixing", "beside", "shares")
-    )
-    return (
-        f"{linkage['auc']:.2f}",
-        f"{100 * linkage['hit_rate']:.1f} %",
-        f"{clearest['identified']} of {clearest['looked_at']}",
-        f"{unmixing['identified']:,} of {unmixing['estimates']:,}",
-        NONE if beside is None else f"{beside['identified']} of {beside['looked_at']}",
-        NONE if shares is None else f"{100 * shares['distance']:.1f} %",
-    )
-
-
-def attack_markdown(metrics: dict[str, Any]) -> str:
-    """Return verdicts and tables of all cases."""
-    cases = metrics["cases"]
-    lines = ["# What an adversary learns", ""]
-    lines += [f"- **{case['label']}**: {case['verdict']}" for case in cases]
-    lines += ["", "![originals and what was recovered](attack.png)", "", "## The server, who knows the schedule", ""]
-    lines += _table(
-        ("setting", "epsilon claimed", "method", *SERVER_COLUMNS),
-        [
-            (case["label"], epsilon_text(case["claimed"]["server"]), name, *server_cells(figures))
-            for case in cases
-            if case["server"] is not None
-            for name, figures in case["server"]["methods"].items()
-        ],
-    )
-    lines += ["", _SERVER_NOTE.format(guessing=_guessing(cases)), ""]
-    for name, title in zip(LISTENERS, ("Whoever gets the mixtures, without schedule", "An eavesdropper"), strict=True):
-        rows = [
-            (case["label"], epsilon_text(case["claimed"][name]), *listener_cells(case[name]))
-            for case in cases
-            if case[name] is not None
-        ]
-        if rows:
-            lines += [f"## {title}", "", *_table(("setting", "epsilon claimed", *LISTENER_COLUMNS), rows), ""]
-    lines += [_LISTENER_NOTE, ""]
-    left_out = [f"- {case['label']}, {name}: {why}" for case in cases for name, why in case["left_out"].items()]
-    return "\n".join([*lines, *(["Left out:", "", *left_out, ""] if left_out else [])])
-
-
+_TITLES: Final[dict[tuple[str, type], str]] = {
+    ("server", ServerFindings): "The server, who knows the schedule",
+    ("release", ListenerFindings): "The release: mixtures without a schedule",
+    ("eavesdropper", ListenerFindings): "An eavesdropper near a worker",
+}
 _SERVER_NOTE: Final = (
     "PSNR and SSIM are of the median worker. *copied*: the error is a tenth of that of the public mean, or less; "
     "*read*: a classifier trained on public samples reads the right class from the recovered sample; *label*: the "
@@ -93,30 +33,58 @@ _LISTENER_NOTE: Final = (
 )
 
 
-def _guessing(cases: list[dict[str, Any]]) -> str:
-    rates = {
-        f"{100 * figures['guessing']:.1f} %"
-        for case in cases
-        if case["server"] is not None
-        for figures in case["server"]["methods"].values()
-    }
-    return " or ".join(sorted(rates)) or "none"
+def tables_of(result: AttackResult) -> list[TextTable]:
+    """Return one table for each adversary and kind of findings, with a row for each setting and attack."""
+    found: dict[tuple[str, type], list[tuple[CaseResult, Found]]] = {}
+    for case in result.cases:
+        for group in case.groups:
+            kind = (group.adversary, type(group.best.findings))
+            found.setdefault(kind, []).extend((case, each) for each in group.found)
+    return [_table(*kind, rows) for kind, rows in found.items()]
 
 
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    escaped = [tuple(cell.replace("|", "\\|") for cell in row) for row in (columns, *rows)]
-    head, *body = (f"| {' | '.join(row)} |" for row in escaped)
-    return [head, f"|{'---|' * len(columns)}", *body]
+def _table(adversary: str, kind: type, rows: list[tuple[CaseResult, Found]]) -> TextTable:
+    names = dict.fromkeys(each.attack for _, each in rows)
+    other = "; ".join(f"{name}: {ATTACKS.load(name).about}" for name in names if (adversary, kind) not in _TITLES)
+    method = kind is ServerFindings or len(names) > 1
+    cells = dict.fromkeys(column for _, each in rows for column in each.findings.cells())
+    return TextTable(
+        title=_TITLES.get((adversary, kind), f"{adversary}, {other}"),
+        note=_note(kind, rows),
+        columns=("setting", "epsilon claimed", *(("method",) if method else ()), *cells),
+        rows=tuple(
+            (
+                case.label,
+                epsilon_text(case.claimed[adversary]),
+                *((each.attack,) if method else ()),
+                *(each.findings.cells().get(column, "") for column in cells),
+            )
+            for case, each in rows
+        ),
+    )
 
 
-def attack_csv(metrics: dict[str, Any]) -> str:
+def _note(kind: type, rows: list[tuple[CaseResult, Found]]) -> str:
+    if kind is ListenerFindings:
+        return _LISTENER_NOTE
+    rates = {f"{100 * each.findings.guessing:.1f} %" for _, each in rows if isinstance(each.findings, ServerFindings)}
+    return _SERVER_NOTE.format(guessing=" or ".join(sorted(rates))) if rates else ""
+
+
+def attack_markdown(result: AttackResult) -> str:
+    """Return verdicts and tables of all cases."""
+    lines = ["# What an adversary learns", ""]
+    lines += [f"- **{case.label}**: {case.verdict}" for case in result.cases]
+    lines += ["", "![originals and what was recovered](attack.png)", ""]
+    lines += [table.to_markdown() for table in tables_of(result)]
+    left_out = [f"- {case.label}, {name}: {why}" for case in result.cases for name, why in case.left_out.items()]
+    return "\n".join([*lines, *(["Left out:", "", *left_out, ""] if left_out else [])])
+
+
+def attack_csv(result: AttackResult) -> str:
     """Return all numbers, one line per setting and attack, for other programs."""
     text = io.StringIO()
-    rows = [
-        _flat(case, adversary, attack, figures)
-        for case in metrics["cases"]
-        for adversary, attack, figures in _each(case)
-    ]
+    rows = [_flat(case, each) for case in result.cases for each in case.found.values()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
     writer.writeheader()
@@ -124,20 +92,15 @@ def attack_csv(metrics: dict[str, Any]) -> str:
     return text.getvalue()
 
 
-def _each(case: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    server = case["server"]
-    found = [] if server is None else [("server", name, figures) for name, figures in server["methods"].items()]
-    return [*found, *((name, name, case[name]) for name in LISTENERS if case[name] is not None)]
-
-
-def _flat(case: dict[str, Any], adversary: str, attack: str, figures: dict[str, Any]) -> dict[str, Any]:
-    assert adversary in ADVERSARIES
+def _flat(case: CaseResult, found: Found) -> dict[str, Any]:
     flat: dict[str, Any] = {
-        "setting": case["label"],
-        "adversary": adversary,
-        "attack": attack,
-        "epsilon_claimed": case["claimed"][adversary],
+        "setting": case.label,
+        "adversary": found.adversary,
+        "attack": found.attack,
+        "epsilon_claimed": case.claimed[found.adversary],
     }
+    # The server's methods share one grade, which is in the JSON.
+    figures = found.to_dict() if isinstance(found.findings, ServerFindings) else case.graded(found.attack)
     for name, value in figures.items():
         inner = value if isinstance(value, dict) else {"": value}
         for key, number in inner.items():

@@ -20,7 +20,6 @@ from scipy.sparse.csgraph import connected_components
 from airmixml.attacks.overheard import align_phase
 from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
 
-MOST_SLOTS: Final = 20_000
 FALSE_LINKS: Final = 0.01
 _NUMBERS_AT_ONCE: Final = 1 << 24
 _PAIRS_LOOKED_AT: Final = 1 << 18
@@ -37,56 +36,32 @@ class Unmixed:
     Attributes:
         estimates: what the slots of each group share, in an unknown scale; groups x d, real.
         group_sizes: slots in each group; groups.
-        slots: which slots were looked at; slots looked at.
-        group_of_slot: group of each of those, -1 for those that were like no other.
+        group_of_slot: group of each slot, -1 for those that were like no other; slots.
         threshold: correlation from which two slots were joined.
     """
 
     estimates: torch.Tensor
     group_sizes: NDArray[np.int64]
-    slots: NDArray[np.int64]
     group_of_slot: NDArray[np.int64]
     threshold: float
 
 
-def purest_slots(mixtures: torch.Tensor, most_slots: int) -> NDArray[np.int64]:
-    """Return the slots that lie farthest from the line that their mean spans, at most so many, in order.
-
-    A mixture of many is like the mean in some scale; one sample alone is not. Of mixtures with phases of their own,
-    which have next to no mean, these are the loudest.
-
-    Args:
-        mixtures: slots x d, real or complex.
-        most_slots: how many.
-    """
-    if len(mixtures) <= most_slots:
-        return np.arange(len(mixtures))
-    mean = unit_length(mixtures.mean(dim=0, keepdim=True))[0]
-    along = mixtures @ mean.conj()
-    away = torch.linalg.vector_norm(mixtures - along[:, None] * mean, dim=1)
-    return np.sort(away.topk(most_slots).indices.cpu().numpy())
-
-
-def unmix(mixtures: torch.Tensor, *, most_slots: int = MOST_SLOTS, seed: int = 0) -> Unmixed:
-    """Group slots that share a dominating sample and solve each group for it.
+def unmix(mixtures: torch.Tensor, *, seed: int = 0) -> Unmixed:
+    """Group slots that share a dominating sample and solve each group for it; time grows with the square of the slots.
 
     Args:
         mixtures: what the attacker has received; slots x d, real or complex.
-        most_slots: how many to look at, the purest; time grows with the square of it.
         seed: which pairs of slots the likeness of unrelated ones is taken from.
     """
-    slots = purest_slots(mixtures, most_slots)
-    chosen = mixtures[torch.from_numpy(slots).to(mixtures.device)]
-    whitening = whitening_of(chosen)
-    parts = [part @ whitening for part in in_parts(chosen)]
+    whitening = whitening_of(mixtures)
+    parts = [part @ whitening for part in in_parts(mixtures)]
     whitened = unit_length(torch.complex(*parts) if len(parts) == 2 else parts[0])
     threshold = joining_threshold(whitened, seed)
     group_of_slot = _grow(whitened, *_join(whitened, threshold))
-    estimates = _solve_groups(chosen, whitened, group_of_slot)
+    estimates = _solve_groups(mixtures, whitened, group_of_slot)
     return Unmixed(
         estimates=estimates,
         group_sizes=np.bincount(group_of_slot[group_of_slot >= 0], minlength=len(estimates)),
-        slots=slots,
         group_of_slot=group_of_slot,
         threshold=threshold,
     )
@@ -248,15 +223,15 @@ def _shared_directions(
     return shared, weights, grouped
 
 
-def _solve_groups(chosen: torch.Tensor, whitened: torch.Tensor, group_of_slot: NDArray[np.int64]) -> torch.Tensor:
+def _solve_groups(mixtures: torch.Tensor, whitened: torch.Tensor, group_of_slot: NDArray[np.int64]) -> torch.Tensor:
     """Return the real vector that the slots of each group share; groups x d.
 
     The weights come from whitened slots, where what others sent is smallest, and add up the slots as received.
     """
     shared, weights, grouped = _shared_directions(whitened, group_of_slot)
-    group = torch.from_numpy(group_of_slot[grouped]).to(chosen.device)
-    received = chosen[torch.from_numpy(grouped).to(chosen.device)]
-    added = chosen.new_zeros((len(shared), chosen.shape[1])).index_add_(0, group, weights[:, None] * received)
+    group = torch.from_numpy(group_of_slot[grouped]).to(mixtures.device)
+    received = mixtures[torch.from_numpy(grouped).to(mixtures.device)]
+    added = mixtures.new_zeros((len(shared), mixtures.shape[1])).index_add_(0, group, weights[:, None] * received)
     if added.is_complex():
         return align_phase(added)
     return torch.where(added.sum(dim=1, keepdim=True) < 0.0, -added, added)

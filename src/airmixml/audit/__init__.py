@@ -1,21 +1,36 @@
 """Audits: attacks whose success bounds epsilon from below, held against what is claimed."""
 
-from airmixml.audit.accountant_claims import Claim
-from airmixml.audit.auditor import Auditor
-from airmixml.audit.faults import FAULTS, SOUND, Fault, fault_named
-from airmixml.audit.findings import Audit, LowerBound
-from airmixml.audit.trials import Keeper, MemoryKeeper, Trials
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airmixml.lazy import import_late
+
+if TYPE_CHECKING:
+    from airmixml.audit.audit_scenario import audit
+    from airmixml.audit.auditor import Auditor
+    from airmixml.audit.faults import FAULTS, Fault, fault_named
+    from airmixml.audit.findings import Audit, AuditResult
+    from airmixml.audit.settings import AuditSettings
 
 __all__ = [
     "FAULTS",
-    "SOUND",
     "Audit",
+    "AuditResult",
+    "AuditSettings",
     "Auditor",
-    "Claim",
     "Fault",
-    "Keeper",
-    "LowerBound",
-    "MemoryKeeper",
-    "Trials",
+    "audit",
     "fault_named",
 ]
+
+__getattr__ = import_late(
+    __name__,
+    {
+        "airmixml.audit.audit_scenario": ("audit",),
+        "airmixml.audit.auditor": ("Auditor",),
+        "airmixml.audit.faults": ("FAULTS", "Fault", "fault_named"),
+        "airmixml.audit.findings": ("Audit", "AuditResult"),
+        "airmixml.audit.settings": ("AuditSettings",),
+    },
+)

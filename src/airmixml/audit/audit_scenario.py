@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.audit import SOUND, Audit, Auditor, Fault
+from airmixml.audit.auditor import Auditor
+from airmixml.audit.findings import AuditResult
 from airmixml.audit.picture import draw_audit
-from airmixml.audit.words import audit_table, verdict_of
-from airmixml.errors import ScenarioError
-from airmixml.privacy import ADJACENCIES
+from airmixml.audit.settings import AuditSettings
+from airmixml.audit.words import audit_markdown, verdict_of
 from airmixml.progress import Progress, silent
-from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.runs.experiment import identity_of
-from airmixml.scenario import Scenario, Speed
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
-AUDITED: Final = ("release", "server")
-CONFIDENCE_OF: Final = "all lower bounds on all audited adversaries together"
 _KEPT: Final = "trials.npz"
 _SECONDS_BETWEEN_SAVES: Final = 2.0
 
@@ -62,130 +58,66 @@ class FileKeeper:
 
 def audit(
     scenario: Scenario,
+    settings: AuditSettings | None = None,
     *,
-    adversaries: Sequence[str] = AUDITED,
-    adjacency: str = "",
-    trials: int = 10_000,
-    canaries: int = 1000,
-    confidence: float = 0.95,
-    fault: Fault = SOUND,
     out: Path | str | None = None,
     force: bool = False,
     speed: Speed | None = None,
     data_dir: Path | None = None,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> AuditResult:
     """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
 
     Args:
         scenario: what to audit.
-        adversaries: as whom to attack, "release" and "server".
-        adjacency: which neighbours; empty for the scenario's own.
-        trials: of which half have the canary.
-        canaries: workers that are canaries in one real run; 0 for no such run.
-        confidence: with which all lower bounds on all these adversaries hold together.
-        fault: what is broken on purpose; claims are those of the sound mechanism.
+        settings: adversaries, neighbours, trials, canaries, confidence and fault.
         out: folder to make (default: a free name below ``runs``).
         force: replace ``out`` where it exists.
         speed: threads and block size.
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
     """
-    adjacency = adjacency or scenario.privacy.adjacency
-    _check(scenario, adversaries, adjacency, trials, canaries, confidence, fault)
-    started = time.perf_counter()
+    settings = settings or AuditSettings()
+    settings.check(scenario)
+    fault, started = settings.fault, time.perf_counter()
+    asked = [settings.trials, settings.canaries, settings.confidence, fault.name]
     identity = {
         **identity_of(scenario),
-        "audit": [list(adversaries), adjacency, trials, canaries, confidence, fault.name],
+        "audit": [list(settings.adversaries), settings.neighbours(scenario), *asked],
     }
     name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
         keeper = FileKeeper(folder.work)
-        auditor = Auditor(
-            scenario,
-            dataset,
-            adjacency=adjacency,
-            trials=trials,
-            canaries=canaries,
-            confidence=confidence,
-            adversaries=len(adversaries),
+        auditor = Auditor(scenario, dataset, settings, context=context, keeper=keeper)
+        audits = [auditor.audit(adversary) for adversary in settings.adversaries]
+        result = AuditResult(
+            scenario=scenario,
             fault=fault,
-            speed=speed,
-            keeper=keeper,
-            progress=progress,
+            audits=audits,
+            verdict=verdict_of(audits, fault),
+            resumed_blocks=keeper.resumed_blocks,
+            seconds=time.perf_counter() - started,
+            run_dir=folder.final,
         )
-        audits = [auditor.audit(adversary) for adversary in adversaries]
-        result = _result(scenario, audits, fault)
-        result["resumed_blocks"] = keeper.resumed_blocks
-        result["seconds"] = time.perf_counter() - started
-        _write(scenario, audits, result, folder, replace=force)
+        _write(result, folder.work)
+        folder.publish(replace=force, leave_out=(_KEPT,))
     return result
 
 
-def _check(
-    scenario: Scenario,
-    adversaries: Sequence[str],
-    adjacency: str,
-    trials: int,
-    canaries: int,
-    confidence: float,
-    fault: Fault,
-) -> None:
-    """Refuse in one line what cannot be audited."""
-    if not adversaries or any(adversary not in AUDITED for adversary in adversaries):
-        raise ScenarioError(f"adversary = {', '.join(adversaries)!r}: must be release, server or both")
-    if adjacency not in ADJACENCIES:
-        raise ScenarioError(f"adjacency = {adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
-    if not 100 <= trials <= 10**8:
-        raise ScenarioError(f"trials = {trials}: must be at least 100, half of them with the canary, and at most 10^8")
-    if not 0 <= canaries <= 10**6:
-        raise ScenarioError(f"canaries = {canaries}: must be at least 0 (no run with many canaries) and at most 10^6")
-    if not 0.5 <= confidence < 1.0:
-        raise ScenarioError(f"confidence = {confidence:g}: must be at least 0.5 and below 1, such as 0.95")
-    if fault.schedule_revealed and "release" not in adversaries:
-        raise ScenarioError(
-            f"fault = {fault.name!r}: the server knows the schedule anyway; audit the release (--adversary release)"
-        )
-    check_privacy_target(scenario)
-
-
-def _result(scenario: Scenario, audits: list[Audit], fault: Fault) -> dict[str, Any]:
-    own = next((each for each in audits if each.adversary == scenario.privacy.adversary), audits[0])
-    found = own.to_dict()
-    return {
-        "name": scenario.name,
-        "seed": scenario.seed,
-        "verdict": verdict_of(audits, fault),
-        **{
-            key: found[key]
-            for key in ("epsilon_lower", "epsilon_claimed", "confidence", "delta", "adversary", "adjacency")
-        },
-        "confidence_of": CONFIDENCE_OF,
-        "caught": any(each.caught for each in audits),
-        "noise_check": own.noise_check.to_dict(),
-        "fault": fault.name or None,
-        "audits": [each.to_dict() for each in audits],
-    }
-
-
-def _write(
-    scenario: Scenario, audits: list[Audit], result: dict[str, Any], folder: RunFolder, *, replace: bool
-) -> None:
-    """Write what makes the folder whole and give it its name."""
-    result["run_dir"] = str(folder.final)
-    scores: dict[str, NDArray[Any]] = {
-        f"{each.adversary}_{world}": values
-        for each in audits
-        for world, values in (("with_canary", each.trials.scores_in), ("without", each.trials.scores_out))
-    }
-    for each in audits:
+def _write(result: AuditResult, folder: Path) -> None:
+    """Write what makes the folder whole."""
+    scores: dict[str, NDArray[Any]] = {}
+    for each in result.audits:
+        scores[f"{each.adversary}_with_canary"] = each.trials.scores_in
+        scores[f"{each.adversary}_without"] = each.trials.scores_out
+    for each in result.audits:
         if each.one_run is not None:
             scores[f"{each.adversary}_one_run"] = each.one_run.scores
             scores[f"{each.adversary}_one_run_coins"] = each.one_run.coins
-    write_arrays(folder.work / "scores.npz", scores)
-    write_text(folder.work / "audit.md", audit_table(result))
-    draw_audit(scenario.name, audits, result["verdict"], folder.work / "audit.png")
-    write_text(folder.work / SCENARIO, scenario.to_toml())
-    write_text(folder.work / METRICS, json.dumps(result, indent=2, allow_nan=False) + "\n")
-    folder.publish(replace=replace, leave_out=(_KEPT,))
+    write_arrays(folder / "scores.npz", scores)
+    write_text(folder / "audit.md", audit_markdown(result))
+    draw_audit(result, folder / "audit.png")
+    write_text(folder / SCENARIO, result.scenario.to_toml())
+    write_text(folder / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import torch
 
-from airmixml.audit.accountant_claims import claims_of
-from airmixml.audit.canaries import data_of, draw_pairs, sent_of, worst_samples
+from airmixml.attacks.claimed_epsilons import Claim, claims_of
+from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
 from airmixml.audit.evidence import bounds_of, why_far_below
-from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.findings import Audit
 from airmixml.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.audit.known_schedule import known_schedule_trials, slots_of_worker
 from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, noise_of_a_run, runs_needed
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.audit.trials import Keeper, MemoryKeeper, Trials
+from airmixml.audit.settings import AuditSettings, check_hidden, why_nothing_is_hidden
+from airmixml.audit.trials import Bench, Keeper, MemoryKeeper, Trials
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
+from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
-from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.privacy_target import slots_target
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.senders import make_sender
 from airmixml.radio.tally import Tally
-from airmixml.scenario import Scenario, Speed
+from airmixml.scenario import RunContext, Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import encoded_dim
 
@@ -55,83 +56,69 @@ class Auditor:
         self,
         scenario: Scenario,
         dataset: DataSet,
+        settings: AuditSettings,
         *,
-        adjacency: str = "",
-        trials: int = 10_000,
-        canaries: int = 1000,
-        confidence: float = 0.95,
-        adversaries: int = 1,
-        fault: Fault = SOUND,
-        speed: Speed | None = None,
+        context: RunContext | None = None,
         keeper: Keeper | None = None,
-        progress: Progress = silent,
     ) -> None:
         """Prepare an audit.
 
         Args:
             scenario: what to audit.
             dataset: its data, encoded.
-            adjacency: which neighbours; empty for the scenario's own.
-            trials: of which half have the canary.
-            canaries: workers that are canaries in one real run; 0 for no such run.
-            confidence: with which all lower bounds on all adversaries hold together.
-            adversaries: how many are audited: what the confidence leaves is split over them.
-            fault: what is broken on purpose; claims are those of the sound mechanism.
-            speed: threads and block size.
+            settings: trials, canaries, confidence, and the fault that is injected; what the confidence leaves is split
+                over the adversaries.
+            context: threads, block size and progress.
             keeper: keeps finished blocks of trials.
-            progress: told how far each stage is.
         """
-        self.scenario, self.dataset = scenario, dataset
-        self.adjacency = adjacency or scenario.privacy.adjacency
-        self.delta = slots_target(scenario)[1]
-        self._trials, self._canaries, self._confidence = trials // 2, canaries, confidence
-        left = 1.0 - confidence
+        self.scenario, self.dataset, self._settings = scenario, dataset, settings
+        self._context, self._keeper = context or RunContext(), keeper or MemoryKeeper()
+        self._progress = self._context.progress
+        self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
+        left = 1.0 - settings.confidence
         self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / CHECKS)
-        self._failure = (left - CHECKS * self._noise_failure) / adversaries
+        self._failure = (left - CHECKS * self._noise_failure) / len(settings.adversaries)
         self._noise_check: NoiseCheck | None = None
-        self._fault, self._speed = fault, speed or Speed()
-        self._keeper, self._progress = keeper or MemoryKeeper(), progress
-        # A mean that is estimated on air is subtracted later, and the constant appended after that.
         self._features = encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim)
-        self._setting = AirSetting.of(scenario, self._features, dataset.label_dim, placed_distances(scenario))
-        self._tally: Tally | None = None
+        self._bench = Bench(
+            setting=AirSetting.of(scenario, self._features, dataset.label_dim, placed_distances(scenario)),
+            classes=dataset.label_dim,
+            adjacency=self.adjacency,
+            trials=settings.trials // 2,
+            fault=settings.fault,
+            keeper=self._keeper,
+            progress=self._progress,
+            threads=self._context.speed.threads,
+        )
 
-    @property
+    @cached_property
     def tally(self) -> Tally:
         """What the schedule of the scenario's seed decides."""
-        if self._tally is None:
-            classes = self.dataset.label_dim
-            self._tally = rehearse(self.scenario, self._features, classes, progress=self._progress)
-            if not self._tally.largest_power_watts:
-                raise ScenarioError(NOBODY_SENT)
-        return self._tally
+        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=self._progress)
+        if not tally.largest_power_watts:
+            raise ScenarioError(NOBODY_SENT)
+        return tally
 
     def audit(self, adversary: str) -> Audit:
         """Attack as that adversary: "release" or "server"."""
-        why_told = self._why_nothing_is_hidden() if adversary == "release" else "the server knows the schedule"
-        if why_told and adversary == "release" and self._fault.schedule_revealed:
-            raise ScenarioError(
-                f"fault = {self._fault.name!r}: nothing is hidden that could be revealed, since {why_told}; choose "
-                "another fault"
-            )
-        told = bool(why_told)
-        with using_threads(self._speed.threads):
-            trials = self._known() if told else self._hidden()
-            one_run, left_out = self._one_run(told=told)
+        fault, why_told = self._settings.fault, "the server knows the schedule"
+        if adversary == "release":
+            why_told = why_nothing_is_hidden(self.scenario, self.tally.design)
+            if fault.schedule_revealed:
+                check_hidden(fault, self.scenario, self.tally.design)
+        with using_threads(self._context.speed.threads):
+            trials = self._known() if why_told else hidden_schedule_trials(self._bench)
+            one_run, left_out = self._one_run(told=bool(why_told))
             noise = self._noise()
-        design = self.tally.design
-        claims = claims_of(self.scenario, design, adversary, self.adjacency, self.delta)
-        other_claims = []
-        if one_run is not None and one_run.adjacency != self.adjacency:
-            other_claims = claims_of(self.scenario, design, adversary, one_run.adjacency, self.delta)
+        other = one_run is not None and one_run.adjacency != self.adjacency
         audit = Audit(
             adversary=adversary,
             adjacency=self.adjacency,
             delta=self.delta,
-            confidence=self._confidence,
+            confidence=self._settings.confidence,
             failure=self._failure,
-            claims=claims,
-            other_claims=other_claims,
+            claims=self._claims(adversary, self.adjacency),
+            other_claims=self._claims(adversary, one_run.adjacency) if one_run is not None and other else [],
             bounds=bounds_of(
                 trials,
                 one_run,
@@ -148,68 +135,48 @@ class Auditor:
         )
         return replace(audit, notes=self._notes(audit, why_told))
 
-    def _why_nothing_is_hidden(self) -> str:
-        """Return why no credit is claimed for a hidden schedule; empty where it is."""
-        scenario, design = self.scenario, self.tally.design
-        if design.power_tells_schedule:
-            return "received power may tell who was scheduled"
-        if design.ratios_tell_ranks and scenario.privacy.colluders:
-            return "the ratios of colluding workers tell of the others' channels"
-        everybody = design.everybody_sends and design.sampling == "without-replacement"
-        return "everybody sends in every slot" if everybody and scenario.mixing.policy == "equalmix" else ""
+    def _claims(self, adversary: str, adjacency: str) -> list[Claim]:
+        """Return what each accountant claims.
+
+        Against the server it is about the schedule that was drawn. The release's trials have other schedules too, so
+        what is claimed against it is about a random one.
+        """
+        design = self.tally.design
+        if adversary == "release" and not design.power_tells_schedule:
+            design = replace(design, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
+        return claims_of(self.scenario, design, adversary, ACCOUNTANTS.names, adjacency=adjacency, delta=self.delta)
 
     def _known(self) -> Trials:
         worst = int(self.tally.ledger.received_watts.argmax())
-        return known_schedule_trials(
-            self._setting,
-            self.dataset.label_dim,
-            slots_of_worker(self._setting, worst, threads=self._speed.threads),
-            adjacency=self.adjacency,
-            trials=self._trials,
-            fault=self._fault,
-            keeper=self._keeper,
-            progress=self._progress,
-        )
-
-    def _hidden(self) -> Trials:
-        return hidden_schedule_trials(
-            self._setting,
-            self.dataset.label_dim,
-            adjacency=self.adjacency,
-            trials=self._trials,
-            fault=self._fault,
-            keeper=self._keeper,
-            progress=self._progress,
-            threads=self._speed.threads,
-        )
+        own = slots_of_worker(self._bench.setting, worst, threads=self._context.speed.threads)
+        return known_schedule_trials(self._bench, own)
 
     def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
         """Return the run with many canaries, or why there is none."""
-        scenario = self.scenario
-        canaries, why = canaries_that_fit(self._canaries, scenario.workers.count, self._setting.signal.symbols)
+        scenario, fault, symbols = self.scenario, self._settings.fault, self._bench.setting.signal.symbols
+        canaries, why = canaries_that_fit(self._settings.canaries, scenario.workers.count, symbols)
         if not canaries:
             return None, why
         hidden_fixed = not told and scenario.radio.schedule == "fixed"
         # Where a removed worker's seat goes to somebody else, a coin cannot remove it from this run.
         adjacency = "replace-one" if hidden_fixed else self.adjacency
-        told = told or self._fault.schedule_revealed
+        told = told or fault.schedule_revealed
         name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
         kept = self._keeper.load(name)
         if kept:
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
-        meter = NoiseMeter(self._setting.signal.symbols, dbm_to_watts(scenario.radio.noise_dbm))
+        meter = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm))
         run = run_with_canaries(
             scenario,
             self.dataset,
             canaries,
             adjacency=adjacency,
             told=told,
-            fault=self._fault,
-            speed=self._speed,
-            progress=self._progress,
+            fault=fault,
+            context=self._context,
             meter=meter,
         )
-        if self._noise_check is None and runs_needed(scenario, self._setting.signal.symbols) == 1:
+        if self._noise_check is None and runs_needed(scenario, symbols) == 1:
             self._keep(meter.finish(self._noise_failure))
         self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
@@ -219,14 +186,8 @@ class Auditor:
         if self._noise_check is None and (kept := self._keeper.load(_NOISE)):
             self._noise_check = NoiseCheck.from_numbers(kept[0])
         if self._noise_check is None:
-            meter = noise_of_a_run(
-                self.scenario,
-                self.dataset,
-                self._setting.signal.symbols,
-                fault=self._fault,
-                speed=self._speed,
-                progress=self._progress,
-            )
+            symbols = self._bench.setting.signal.symbols
+            meter = noise_of_a_run(self.scenario, self.dataset, symbols, self._settings.fault, self._context)
             self._keep(meter.finish(self._noise_failure))
         assert self._noise_check is not None
         return self._noise_check
@@ -245,8 +206,12 @@ class Auditor:
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
         notes += why_far_below(audit)
         sampling = "none" if why_told else self.tally.design.sampling
-        claimed, moved = self.tally.design.sensitivity.squared_move(self.adjacency, sampling), self._reached(sampling)
-        if claimed > _NOT_REACHED * moved and not self._fault.name:
+        removal, replacement = self._worst_moves
+        claimed, moved = (
+            each.squared_move(self.adjacency, sampling)
+            for each in (self.tally.design.sensitivity, Sensitivity(removal=removal, replacement=replacement))
+        )
+        if claimed > _NOT_REACHED * moved and not self._settings.fault.name:
             notes.append(f"the sensitivity {claimed:g} that is claimed with is never reached: {moved:.4g} is")
         if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in audit.bounds):
             notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
@@ -258,25 +223,21 @@ class Auditor:
 
     def _missed_by_pairs(self, adjacency: str) -> str:
         """Return in words how far the canaries of the one run fall short of the worst ones; empty where they do not."""
-        classes, device = self.dataset.label_dim, torch.device("cpu")
-        pairs = draw_pairs(self.scenario, self._features, classes, _PAIRS_LOOKED_AT)
-        first, second = (
-            sent_of(make_sender(self.scenario, data_of(inputs, labels, classes), device), _PAIRS_LOOKED_AT)
-            for inputs, labels in ((pairs.first, pairs.first_labels), (pairs.second, pairs.second_labels))
+        pairs = draw_pairs(self.scenario, self._features, self.dataset.label_dim, _PAIRS_LOOKED_AT)
+        first, second = np.split(
+            sent_of(make_sender(self.scenario, pairs, torch.device("cpu")), 2 * _PAIRS_LOOKED_AT), 2
         )
         moves = first if adjacency == "remove-one" else first - second
         moved = float(np.mean(np.sum(moves**2, axis=1)))
-        canary, other, _ = sent_of(
-            make_sender(self.scenario, worst_samples(self.scenario, self._features, classes), device), 3
-        )
-        worst = math.fsum((canary if adjacency == "remove-one" else canary - other) ** 2)
+        removal, replacement = self._worst_moves
+        worst = removal if adjacency == "remove-one" else replacement
         if moved >= _WELL_REACHED * worst:
             return ""
         return f"canaries of the one run move by {moved:.3g} squared, the worst ones by {worst:.3g}"
 
-    def _reached(self, sampling: str) -> float:
-        """Return the largest squared move of canaries as they are really sent."""
+    @cached_property
+    def _worst_moves(self) -> tuple[float, float]:
+        """Largest squared moves of canaries as they are really sent: of a removal, and of a replacement."""
         canaries = worst_samples(self.scenario, self._features, self.dataset.label_dim)
         canary, other, _ = sent_of(make_sender(self.scenario, canaries, torch.device("cpu")), 3)
-        removal, replacement = (math.fsum(move**2) for move in (canary, canary - other))
-        return Sensitivity(removal=removal, replacement=replacement).squared_move(self.adjacency, sampling)
+        return math.fsum(canary**2), math.fsum((canary - other) ** 2)

@@ -8,7 +8,6 @@ computed: that some picture has exactly these features is more than can be said.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,27 +16,10 @@ from numpy.typing import NDArray
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers import Signal, declared_bounds, finish_encoding
+from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 
 if TYPE_CHECKING:
     from airmixml.radio.senders import Sender
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CanaryPairs:
-    """Canaries of a one-run audit, each with two samples to choose from.
-
-    Attributes:
-        first: pairs x features.
-        first_labels: pairs.
-        second: pairs x features.
-        second_labels: pairs.
-    """
-
-    first: NDArray[np.float32]
-    first_labels: NDArray[np.int64]
-    second: NDArray[np.float32]
-    second_labels: NDArray[np.int64]
 
 
 def data_of(inputs: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
@@ -88,8 +70,8 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     return data_of(inputs, labels, classes)
 
 
-def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> CanaryPairs:
-    """Draw pairs of encoded samples whose differences point in nearly orthogonal directions.
+def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> DataSet:
+    """Draw pairs of encoded samples whose differences point in nearly orthogonal directions: all first, all second.
 
     Numbers that are never negative: a random half of them against the other half (all ones there, where inputs are
     only scaled), squared distance d_X + 2 or 2 C^2 + 2. A scaled one that is removed moves by d_X / 2 + 1 alone where
@@ -108,10 +90,9 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> C
     else:
         half = rng.random((pairs, body)) < 0.5
         first, second = half.astype(np.float64), (~half).astype(np.float64)
-    encoded = [
-        _bounded(workers, (_long_enough(each) if signed else each).astype(np.float32))[0] for each in (first, second)
-    ]
-    return CanaryPairs(first=encoded[0], first_labels=first_labels, second=encoded[1], second_labels=second_labels)
+    both = np.concatenate([first, second])
+    encoded, _ = _bounded(workers, (_long_enough(both) if signed else both).astype(np.float32))
+    return data_of(encoded, np.concatenate([first_labels, second_labels]), classes)
 
 
 def sent_of(sender: Sender, samples: int) -> NDArray[np.float64]:
@@ -123,8 +104,8 @@ def sent_of(sender: Sender, samples: int) -> NDArray[np.float64]:
 
 
 def _bounded(workers: Workers, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
-    """Return features as the encoder's last step leaves them: ``scale`` bounds nothing."""
-    return (features, 0) if workers.encoder == "scale" else finish_encoding(workers, features)
+    """Return features as the encoder's last step leaves them."""
+    return finish_encoding(workers, features) if encoder_of(workers).bounds_norm else (features, 0)
 
 
 def _long_enough(directions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,14 +115,15 @@ def _long_enough(directions: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _stays_in_cube(workers: Workers) -> bool:
     """Whether inputs lie in [0, 1]^d and only norms above ``clip_norm`` are shortened."""
-    if workers.encoder == "clip":
+    encoder = encoder_of(workers)
+    if encoder.bounds_norm and encoder.keeps_inputs:
         return workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
-    return workers.encoder == "scale"
+    return not encoder.bounds_norm
 
 
 def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:
     """Return corners of the cube: as many ones as the norm allows, ones elsewhere, and ones elsewhere still."""
-    most = float(features) if workers.encoder == "scale" else workers.clip_norm**2
+    most = workers.clip_norm**2 if encoder_of(workers).bounds_norm else float(features)
     ones = min(features, max(1, math.ceil(most)))
     corners = np.zeros((3, features), dtype=np.float32)
     corners[0, :ones] = 1.0

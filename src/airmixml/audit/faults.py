@@ -1,4 +1,4 @@
-"""Mechanisms broken on purpose: an audit that does not catch them would not catch a mistake either."""
+"""Injected faults: an audit that does not catch them would not catch a mistake either."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What is broken; the claims stay those of the sound mechanism.
+    """What is wrong with the mechanism; the claims stay those of the sound one.
 
     Attributes:
         name: as the command line spells it; empty for the sound mechanism.
-        about: what is broken, in words.
+        about: what is wrong, in words.
         noise_factor: deviation of the receiver noise over the stated one.
         sent_factor: what a worker sends over what its encoder declares.
         schedule_revealed: whether the release adversary is told who was scheduled.

@@ -1,14 +1,17 @@
-"""What an attack found, beside what is claimed."""
+"""What an audit found, beside what is claimed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from airmixml.audit.accountant_claims import Claim
+from airmixml.attacks.claimed_epsilons import Claim, sharpest_of
+from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.one_run import OneRun
 from airmixml.audit.trials import Trials
+from airmixml.scenario import Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +121,54 @@ class Audit:
         }
 
 
-def sharpest_of(claims: list[Claim]) -> Claim | None:
-    """Return the claim with the least epsilon; None where no accountant claims anything."""
-    stated = [claim for claim in claims if claim.epsilon is not None]
-    return min(stated, key=lambda claim: claim.epsilon or 0.0, default=None)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditResult:
+    """Everything that one command found; ``to_dict`` is its ``metrics.json``.
+
+    Attributes:
+        scenario: what was audited.
+        fault: injected into the mechanism.
+        audits: one for each adversary.
+        verdict: one line that a manager understands.
+        resumed_blocks: of trials that an interrupted audit had finished.
+        seconds: how long it took.
+        run_dir: folder of the results.
+    """
+
+    scenario: Scenario
+    fault: Fault
+    audits: list[Audit]
+    verdict: str
+    resumed_blocks: int
+    seconds: float
+    run_dir: Path
+
+    @property
+    def caught(self) -> bool:
+        """Whether a claim is false, or the noise is not as stated."""
+        return any(each.caught for each in self.audits)
+
+    @property
+    def own(self) -> Audit:
+        """The audit of the scenario's own adversary, or else the first."""
+        adversary = self.scenario.privacy.adversary
+        return next((each for each in self.audits if each.adversary == adversary), self.audits[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; bounds and claims at the top are those of the scenario's own adversary."""
+        found = self.own.to_dict()
+        repeated = ("epsilon_lower", "epsilon_claimed", "confidence", "delta", "adversary", "adjacency")
+        return {
+            "name": self.scenario.name,
+            "seed": self.scenario.seed,
+            "verdict": self.verdict,
+            **{key: found[key] for key in repeated},
+            "confidence_of": "all lower bounds on all audited adversaries together",
+            "caught": self.caught,
+            "noise_check": self.own.noise_check.to_dict(),
+            "fault": self.fault.name or None,
+            "audits": [each.to_dict() for each in self.audits],
+            "resumed_blocks": self.resumed_blocks,
+            "seconds": self.seconds,
+            "run_dir": str(self.run_dir),
+        }

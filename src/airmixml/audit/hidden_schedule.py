@@ -1,4 +1,4 @@
-"""The attack of whoever gets the mixtures and no schedule.
+"""The attack of an adversary who sees the mixtures and knows no schedule.
 
 The data set is the worst one. Where exactly |N_t| workers send, all others hold one sample u, so that a slot without
 the canary v is known, and one with it is moved by q (v - u). Where every worker tosses its own coin, the others' coins
@@ -20,21 +20,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.audit.faults import Fault
-from airmixml.audit.moves import Moves, moves_of
-from airmixml.audit.seat_strengths import quantised_law, seat_strengths
-from airmixml.audit.trials import Keeper, Trials, collect, noise_source
-from airmixml.progress import Progress
+from airmixml.audit.moves import Moves, moves_of, quantised_law, seat_strengths
+from airmixml.audit.trials import Bench, Trials, collect, noise_source
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.channel import path_gain
-from airmixml.radio.draws import (
-    AirSetting,
-    SlotDraws,
-    chapter_count,
-    cut_into_blocks,
-    draw_ahead,
-    draw_chapter,
-)
+from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
 from airmixml.radio.privacy_target import round_length_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import SLOTS_PER_CHAPTER
@@ -47,19 +37,10 @@ _LARGEST_LOG_RATIO: Final = 80.0
 _CHAPTERS_LOOKED_AT: Final = 8
 
 
-def hidden_schedule_trials(
-    setting: AirSetting,
-    classes: int,
-    *,
-    adjacency: str,
-    trials: int,
-    fault: Fault,
-    keeper: Keeper,
-    progress: Progress,
-    threads: int = 0,
-) -> Trials:
-    """Return scores of ``trials`` workers in each world; arguments as of ``known_schedule_trials``."""
-    moves = moves_of(setting, classes, adjacency, fault)
+def hidden_schedule_trials(bench: Bench) -> Trials:
+    """Return scores of so many workers in each world."""
+    setting, trials, fault = bench.setting, bench.trials, bench.fault
+    moves = moves_of(setting, bench.classes, bench.adjacency, fault)
     score = _Score(setting, moves)
     workers = setting.scenario.workers.count
     per_run = min(trials, max(1, workers // _WORKERS_PER_CANARY))
@@ -69,9 +50,9 @@ def hidden_schedule_trials(
 
     def score_run(run: int) -> NDArray[np.float64]:
         canaries = min(per_run, trials - run * per_run)
-        return _score_run(setting, moves, score, run, canaries, fault, block_slots=block_slots, threads=threads)
+        return _score_run(bench, moves, score, run, canaries, block_slots)
 
-    scores = collect("schedule hidden", runs, score_run, keeper, progress)
+    scores = collect("schedule hidden", runs, score_run, bench)
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = (
         f"{per_run:,} worker{'s' if per_run > 1 else ''} in each world of {runs:,} schedule{'s' if runs > 1 else ''}; "
@@ -81,18 +62,10 @@ def hidden_schedule_trials(
 
 
 def _score_run(
-    setting: AirSetting,
-    moves: Moves,
-    score: _Score,
-    run: int,
-    canaries: int,
-    fault: Fault,
-    *,
-    block_slots: int,
-    threads: int,
+    bench: Bench, moves: Moves, score: _Score, run: int, canaries: int, block_slots: int
 ) -> NDArray[np.float64]:
     """Return the scores of the first workers of one run in both worlds; 2 x canaries."""
-    base = setting.scenario
+    setting, fault, base = bench.setting, bench.fault, bench.setting.scenario
     scenario = base.with_seed(base.seed + run)
     radio = scenario.radio
     gain = path_gain(placed_distances(scenario), radio.path_loss_exponent, radio.unit_path_loss_db)
@@ -101,7 +74,7 @@ def _score_run(
     column = np.full(scenario.workers.count, -1)
     column[:canaries] = np.arange(canaries)
     totals = [_Total(score, canaries) for _ in range(2)]
-    for block, draws in enumerate(cut_into_blocks(draw_ahead(drawn, threads=threads, noise=False), block_slots)):
+    for block, draws in enumerate(cut_into_blocks(draw_ahead(drawn, threads=bench.threads, noise=False), block_slots)):
         shares = torch.from_numpy(_shares_of(column, draws, canaries))
         source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
         beta = torch.from_numpy(draws.power_scale_watts)

@@ -1,4 +1,4 @@
-"""The attack of whoever knows the schedule: the server, or a release whose schedule leaks.
+"""The attack of an adversary who knows the schedule: the server, or a release whose schedule leaks.
 
 Everything but one worker's sample is known, so what the others sent subtracts. What is left in the worker's own slots
 is its signal in Gaussian noise, in one of two worlds: the canary, or another sample (replace-one) or silence
@@ -15,9 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.canaries import worst_samples
-from airmixml.audit.faults import Fault
-from airmixml.audit.trials import Keeper, Trials, collect, noise_source
-from airmixml.progress import Progress
+from airmixml.audit.trials import Bench, Trials, collect, noise_source
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, draw_ahead
 from airmixml.radio.senders import make_sender
@@ -55,32 +53,11 @@ def slots_of_worker(setting: AirSetting, worker: int, *, threads: int = 0) -> Wo
     return WorkerSlots(ratios=np.concatenate(ratios), power_scale_watts=np.concatenate(power))
 
 
-def known_schedule_trials(
-    setting: AirSetting,
-    classes: int,
-    own: WorkerSlots,
-    *,
-    adjacency: str,
-    trials: int,
-    fault: Fault,
-    keeper: Keeper,
-    progress: Progress,
-) -> Trials:
-    """Return scores of ``trials`` receptions of a worker's slots in each world, each with noise of its own.
-
-    Args:
-        setting: of the scenario.
-        classes: number of classes.
-        own: the worker's slots.
-        adjacency: which other world.
-        trials: receptions in each world.
-        fault: what is broken on purpose.
-        keeper: keeps finished blocks.
-        progress: told how many blocks are done.
-    """
-    scenario = setting.scenario
+def known_schedule_trials(bench: Bench, own: WorkerSlots) -> Trials:
+    """Return scores of receptions of a worker's slots in each world, each with noise of its own."""
+    scenario, trials, fault = bench.setting.scenario, bench.trials, bench.fault
     noise_watts = dbm_to_watts(scenario.radio.noise_dbm)
-    with_canary, without = _contributions(setting, classes, own, adjacency, fault)
+    with_canary, without = _contributions(bench, own)
     amplitude = torch.from_numpy(np.sqrt(own.power_scale_watts / (noise_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
     shift = float(moved.norm())
@@ -115,17 +92,17 @@ def known_schedule_trials(
                 scores[world, first : first + count] = found.numpy()
         return scores
 
-    scores = collect("schedule known", -(-trials // per_block), score_block, keeper, progress)
+    scores = collect("schedule known", -(-trials // per_block), score_block, bench)
     return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=True, shift=shift)
 
 
-def _contributions(
-    setting: AirSetting, classes: int, own: WorkerSlots, adjacency: str, fault: Fault
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _contributions(bench: Bench, own: WorkerSlots) -> tuple[torch.Tensor, torch.Tensor]:
     """Return what the worker adds to its slots with the canary and without; slots x symbols."""
-    canaries = worst_samples(setting.scenario, setting.signal.features, classes)
-    sender = fault.of(make_sender(setting.scenario, canaries, torch.device("cpu")))
+    setting = bench.setting
+    canaries = worst_samples(setting.scenario, setting.signal.features, bench.classes)
+    sender = bench.fault.of(make_sender(setting.scenario, canaries, torch.device("cpu")))
     ratios = torch.from_numpy(own.ratios)[:, None]
     rows = torch.zeros((len(own.ratios), 1), dtype=torch.int64)
     with_canary = sender.mix(rows, ratios)
-    return with_canary, torch.zeros_like(with_canary) if adjacency == "remove-one" else sender.mix(rows + 1, ratios)
+    silence = torch.zeros_like(with_canary)
+    return with_canary, silence if bench.adjacency == "remove-one" else sender.mix(rows + 1, ratios)

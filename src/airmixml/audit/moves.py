@@ -1,4 +1,4 @@
-"""How far the worst data set lets one worker move a slot whose schedule is hidden."""
+"""How far the worst data set lets one worker move a slot whose schedule is hidden, and how strongly a seat is heard."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.faults import Fault
-from airmixml.audit.seat_strengths import seat_strengths
-from airmixml.radio.draws import AirSetting, draw_chapter
+from airmixml.radio.draws import AirSetting, SlotDraws, draw_chapter
 from airmixml.radio.senders import make_sender
+from airmixml.units import dbm_to_watts
 
 _LARGEST_EXPONENT: Final = 200.0
+_VALUES: Final = 6
+_SAME: Final = 0.1
+_SILENT: Final = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,3 +81,36 @@ def _divergence(moves: Moves, strength: float) -> float:
     a, b = strength * moves.with_canary, strength * moves.without
     products = np.minimum([a @ a, b @ b, a @ b], _LARGEST_EXPONENT)
     return float(np.expm1(products) @ np.array([1.0, 1.0, -2.0]))
+
+
+def quantised_law(strengths: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return a few strengths and their chances: equal parts of the energy, each at its root mean square.
+
+    Strong seats tell most, so they are divided finest. Nearly equal strengths are one value, and none is another.
+    """
+    ordered = np.sort(strengths)
+    silent = int(np.searchsorted(ordered, _SILENT * ordered[-1], side="right"))
+    if silent == len(ordered):
+        return np.zeros(1), np.ones(1)
+    if silent:
+        heard, chances = quantised_law(ordered[silent:])
+        share = silent / len(ordered)
+        return np.append(heard, 0.0), np.append((1.0 - share) * chances, share)
+    if ordered[0] >= (1.0 - _SAME) * ordered[-1]:
+        return np.array([float(np.sqrt(np.mean(ordered**2)))]), np.ones(1)
+    energy = np.cumsum(ordered**2)
+    part = np.minimum((_VALUES * energy / energy[-1]).astype(np.int64), _VALUES - 1)
+    counts = np.bincount(part, minlength=_VALUES)
+    squares = np.bincount(part, ordered**2, _VALUES)
+    used = counts > 0
+    return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
+
+
+def seat_strengths(setting: AirSetting, draws: SlotDraws) -> NDArray[np.float64]:
+    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
+    amplitude = np.sqrt(draws.power_scale_watts / (dbm_to_watts(setting.scenario.radio.noise_dbm) / 2.0))
+    strengths = draws.ratios * amplitude[:, None]
+    if setting.scenario.radio.schedule == "poisson":
+        share = 1.0 / setting.scenario.radio.scheduled
+        return np.asarray(amplitude * share)  # the share of anybody who sends, even if nobody does
+    return strengths.ravel()

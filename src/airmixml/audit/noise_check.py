@@ -20,10 +20,9 @@ from scipy.stats import binom, chi2, norm
 from airmixml.audit.faults import Fault
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
-from airmixml.progress import Progress
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.transmission import MixtureBlock, simulate_blocks
-from airmixml.scenario import Scenario, Speed
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import deploy
@@ -67,11 +66,11 @@ class NoiseCheck:
     slots: int
     slots_left_out: int
     numbers: int
-    deviation: float | None
-    upper: float | None
-    quietest_p_value: float | None
-    repeated_p_value: float | None
-    shape_p_value: float | None
+    deviation: float | None = None
+    upper: float | None = None
+    quietest_p_value: float | None = None
+    repeated_p_value: float | None = None
+    shape_p_value: float | None = None
     failure: float
 
     @property
@@ -180,18 +179,7 @@ class NoiseMeter:
         slots, numbers = self._slots, self._slots * self._symbols
         left_out = sum(map(len, self._used)) - slots
         if not numbers:
-            return NoiseCheck(
-                runs=self.runs,
-                slots=0,
-                slots_left_out=left_out,
-                numbers=0,
-                deviation=None,
-                upper=None,
-                quietest_p_value=None,
-                repeated_p_value=None,
-                shape_p_value=None,
-                failure=failure,
-            )
+            return NoiseCheck(runs=self.runs, slots=0, slots_left_out=left_out, numbers=0, failure=failure)
         # Noise that is stronger than stated must not look like noise that repeats itself.
         excess = max(1.0, self._squares / numbers)
         least_of_symbols = (
@@ -255,9 +243,7 @@ def runs_needed(scenario: Scenario, symbols: int) -> int:
     return min(-(-_ENOUGH_NUMBERS // (scenario.radio.slots * symbols)), _MOST_RUNS)
 
 
-def noise_of_a_run(
-    scenario: Scenario, dataset: DataSet, symbols: int, *, fault: Fault, speed: Speed, progress: Progress
-) -> NoiseMeter:
+def noise_of_a_run(scenario: Scenario, dataset: DataSet, symbols: int, fault: Fault, context: RunContext) -> NoiseMeter:
     """Run all slots of a scenario on its own data and return the meter that heard them.
 
     Few slots tell little of their noise, so then runs of other seeds follow, until there are enough numbers or runs.
@@ -266,9 +252,9 @@ def noise_of_a_run(
     meter.runs = runs = runs_needed(scenario, symbols)
     others = (seed for seed in count() if seed != scenario.seed)
     for run in range(runs):
-        progress(_STAGE, run, runs)
-        _hear(scenario.with_seed(next(others)) if run else scenario, dataset, meter, fault, speed)
-    progress(_STAGE, runs, runs)
+        context.progress(_STAGE, run, runs)
+        _hear(scenario.with_seed(next(others)) if run else scenario, dataset, meter, fault, context.speed)
+    context.progress(_STAGE, runs, runs)
     return meter
 
 

@@ -3,7 +3,7 @@
 The workers hold their real data but for K canaries, each with a sample of its own and a fair coin: heads it holds the
 first sample of its pair, tails the second, or sends nothing (remove-one). The run goes through the same code as every
 other, in full dimension, and the adversary guesses the coins from what it receives. A guess may use everything but the
-other canaries' coins: for those it reckons with the middle of their pairs.
+other canaries' coins: for those it assumes the middle of their pairs.
 
 Canaries disturb each other and the data disturb the release, so this is a weaker attack than one that grants all but
 one sample. But it is one of the whole run, and nothing in it is idealised.
@@ -19,17 +19,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.audit.canaries import CanaryPairs, data_of, draw_pairs, sent_of
+from airmixml.audit.canaries import draw_pairs, sent_of
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_of
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
-from airmixml.progress import Progress
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.transmission import simulate_blocks
-from airmixml.scenario import Scenario, Speed
+from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import deploy
@@ -76,8 +75,7 @@ def run_with_canaries(
     adjacency: str,
     told: bool,
     fault: Fault,
-    speed: Speed,
-    progress: Progress,
+    context: RunContext,
     meter: NoiseMeter | None = None,
 ) -> OneRun:
     """Run all slots once and return the score of every canary.
@@ -88,9 +86,8 @@ def run_with_canaries(
         canaries: how many workers are canaries.
         adjacency: "replace-one" for two samples a canary, "remove-one" for one that is sent or not.
         told: whether the adversary knows schedule, ratios and everybody else's samples, or only the mixtures.
-        fault: what is broken on purpose.
-        speed: block size and threads.
-        progress: told how many slots are done.
+        fault: injected into the mechanism.
+        context: block size, threads and progress.
         meter: told of the noise of every slot.
     """
     population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
@@ -99,7 +96,12 @@ def run_with_canaries(
     who = rng.permutation(population.count)[:canaries]
     coins = rng.random(canaries) < 0.5
     pairs = draw_pairs(scenario, dataset.input_dim, dataset.label_dim, canaries)
-    held, first = _with_pairs(dataset, pairs), dataset.train_samples
+    first = dataset.train_samples
+    held = replace(
+        dataset,
+        train_inputs=np.concatenate([dataset.train_inputs, pairs.train_inputs]),
+        train_labels=np.concatenate([dataset.train_labels, pairs.train_labels]),
+    )
     sample_index = population.sample_index.copy()
     heads, tails = first + np.arange(canaries), first + canaries + np.arange(canaries)
     sample_index[who] = np.where(coins, heads, tails)
@@ -108,8 +110,7 @@ def run_with_canaries(
         audible = torch.ones(held.train_samples, dtype=torch.float64)
         audible[tails] = 0.0
         sender = _WithSilence(sender, audible)
-    expected = make_sender(scenario, data_of(*_both(pairs), dataset.label_dim), torch.device("cpu"))
-    sent = torch.from_numpy(sent_of(expected, 2 * canaries)).float()
+    sent = torch.from_numpy(sent_of(make_sender(scenario, pairs, torch.device("cpu")), 2 * canaries)).float()
     if adjacency == "remove-one":
         sent[canaries:] = 0.0
     middles, moves = (sent[:canaries] + sent[canaries:]) / 2.0, (sent[:canaries] - sent[canaries:]) / 2.0
@@ -121,7 +122,7 @@ def run_with_canaries(
         else _Blind(scenario, moves, one_sided=adjacency == "remove-one")
     )
     moved = replace(population, sample_index=sample_index)
-    slots = scenario.radio.slots
+    slots, speed, progress = scenario.radio.slots, context.speed, context.progress
     progress(_STAGE, 0, slots)
     for block in simulate_blocks(scenario, held, moved, speed=speed, sender=sender):
         with using_threads(speed.threads):
@@ -234,17 +235,3 @@ def _shares_of(columns: NDArray[np.int64], ratios: NDArray[np.float64], canaries
     shares = torch.zeros((len(columns), canaries))
     shares[slot, columns[slot, seat]] = torch.from_numpy(ratios[slot, seat]).float()
     return shares
-
-
-def _both(pairs: CanaryPairs) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    return np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.first_labels, pairs.second_labels])
-
-
-def _with_pairs(dataset: DataSet, pairs: CanaryPairs) -> DataSet:
-    """Return the data with both samples of every pair at its end."""
-    inputs, labels = _both(pairs)
-    return replace(
-        dataset,
-        train_inputs=np.concatenate([dataset.train_inputs, inputs]),
-        train_labels=np.concatenate([dataset.train_labels, labels]),
-    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.audit import Audit
+from airmixml.audit.findings import Audit, AuditResult
 from airmixml.output.figures import save_figure
 
 if TYPE_CHECKING:
@@ -19,17 +19,17 @@ _CLAIM: Final = "#3b6ea8"
 _FOUND: Final = "#4a8f5d"
 _BROKEN: Final = "#c8402f"
 _COUNTED: Final = 10
-_WORDS: Final = {"release": "who gets the mixtures (release)", "server": "the server"}
+_WORDS: Final = {"release": "an adversary who sees only the mixtures (release)", "server": "the server"}
 
 
-def draw_audit(name: str, audits: list[Audit], verdict: str, path: Path) -> None:
+def draw_audit(result: AuditResult, path: Path) -> None:
     """Draw one row for each adversary: epsilons claimed and found, and the attack's error rates."""
     from matplotlib.figure import Figure
 
+    audits = result.audits
     figure = Figure(figsize=(11, 0.9 + 3.9 * len(audits)), layout="constrained")
-    caught = any(audit.caught for audit in audits)
-    title = "\n".join(textwrap.wrap(f"{name}: {verdict}".replace("$", r"\$"), 118))
-    figure.suptitle(title, fontsize=10.5, weight="bold", color=_BROKEN if caught else "0.15", x=0.01, ha="left")
+    title = "\n".join(textwrap.wrap(f"{result.scenario.name}: {result.verdict}".replace("$", r"\$"), 118))
+    figure.suptitle(title, fontsize=10.5, weight="bold", color=_BROKEN if result.caught else "0.15", x=0.01, ha="left")
     axes = figure.subplots(len(audits), 2, squeeze=False, width_ratios=(1.25, 1.0))
     for (left, right), audit in zip(axes, audits, strict=True):
         _epsilons(left, audit)

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.audit.faults import Fault
 from airmixml.progress import Progress
+from airmixml.radio.draws import AirSetting
 from airmixml.streams import Streams
 
 
@@ -59,6 +61,31 @@ class Trials:
     shift: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bench:
+    """What all trials of an audit have in common.
+
+    Attributes:
+        setting: of the scenario.
+        classes: number of classes.
+        adjacency: which other world.
+        trials: in each world.
+        fault: injected into the mechanism.
+        keeper: keeps finished blocks.
+        progress: told how many blocks are done.
+        threads: CPU threads.
+    """
+
+    setting: AirSetting
+    classes: int
+    adjacency: str
+    trials: int
+    fault: Fault
+    keeper: Keeper
+    progress: Progress
+    threads: int = 0
+
+
 def noise_source(seed: int, chapter: int) -> torch.Generator:
     """Return the generator of a block's noise, of torch, which draws normal numbers several times as fast as NumPy."""
     start = Streams(seed).generator("audit", chapter).integers(2**63 - 1)
@@ -66,17 +93,13 @@ def noise_source(seed: int, chapter: int) -> torch.Generator:
 
 
 def collect(
-    name: str,
-    blocks: int,
-    score_block: Callable[[int], NDArray[np.float64]],
-    keeper: Keeper,
-    progress: Progress,
+    name: str, blocks: int, score_block: Callable[[int], NDArray[np.float64]], bench: Bench
 ) -> NDArray[np.float64]:
     """Return the scores of all blocks, 2 x trials (with the canary, without it); finished ones are not made again."""
-    done = keeper.load(name)[:blocks]
+    done = bench.keeper.load(name)[:blocks]
     for number in range(len(done), blocks):
-        progress(name, number, blocks)
+        bench.progress(name, number, blocks)
         done.append(score_block(number))
-        keeper.save(name, done)
-    progress(name, blocks, blocks)
+        bench.keeper.save(name, done)
+    bench.progress(name, blocks, blocks)
     return np.concatenate(done, axis=1)

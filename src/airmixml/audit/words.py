@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from airmixml.audit import Audit, Fault
+from airmixml.attacks.claimed_epsilons import sharpest_of
 from airmixml.audit.evidence import shows_little
-from airmixml.audit.findings import sharpest_of
+from airmixml.audit.faults import Fault
+from airmixml.audit.findings import Audit, AuditResult
+from airmixml.audit.noise_check import NoiseCheck
 
 
 def verdict_of(audits: list[Audit], fault: Fault) -> str:
     """Return one line that a manager understands."""
-    broken = f" ({fault.about}, on purpose)" if fault.name else ""
+    broken = f" (injected fault: {fault.about})" if fault.name else ""
     noise = audits[0].noise_check
     refuted = [each for each in audits if any(map(each.refutes, each.bounds))]
     if refuted or noise.passed is False:
@@ -34,18 +34,18 @@ def _little(each: Audit) -> str:
     return f", which shows little ({why})" if why else ""
 
 
-def noise_in_words(check: dict[str, Any]) -> str:
-    """Return what the noise of a real run is like, in one line; the dictionary is that of ``NoiseCheck``."""
-    if check["passed"] is None:
+def noise_in_words(check: NoiseCheck) -> str:
+    """Return what the noise of a real run is like, in one line."""
+    if check.passed is None:
         return "noise of a real run: not checked, its signal is so loud that float32 rounds it away"
-    runs = f" of {check['runs']:,} runs" if check["runs"] > 1 else ""
-    left_out = f", {check['slots_left_out']:,} louder slots left out" if check["slots_left_out"] else ""
-    shape = "" if check["shape_p_value"] is None else f", of being Gaussian {check['shape_p_value']:.2g}"
+    runs = f" of {check.runs:,} runs" if check.runs > 1 else ""
+    left_out = f", {check.slots_left_out:,} louder slots left out" if check.slots_left_out else ""
+    shape = "" if check.shape_p_value is None else f", of being Gaussian {check.shape_p_value:.2g}"
     return (
-        f"noise of a real run: {'as stated' if check['passed'] else check['why_not'].partition(' run ')[2]}; "
-        f"deviation {check['deviation']:.4g} of the stated one, {check['upper']:.4g} at most, from "
-        f"{check['numbers']:,} numbers{runs}{left_out}; p-value of the quietest slot or symbol "
-        f"{check['quietest_p_value']:.2g}, of repeated noise {check['repeated_p_value']:.2g}{shape}"
+        f"noise of a real run: {'as stated' if check.passed else check.why_not.partition(' run ')[2]}; "
+        f"standard deviation {check.deviation:.4g} of the stated one, {check.upper:.4g} at most, from "
+        f"{check.numbers:,} numbers{runs}{left_out}; p-value of the quietest slot or symbol "
+        f"{check.quietest_p_value:.2g}, of repeated noise {check.repeated_p_value:.2g}{shape}"
     )
 
 
@@ -62,34 +62,35 @@ def _in_words(each: Audit) -> str:
     )
 
 
-def audit_table(result: dict[str, Any]) -> str:
+def audit_markdown(result: AuditResult) -> str:
     """Return everything that was found as a page of Markdown."""
-    lines = [f"# Audit of {result['name']}, seed {result['seed']}", "", result["verdict"], ""]
-    noise = noise_in_words(result["noise_check"])
+    lines = [f"# Audit of {result.scenario.name}, seed {result.scenario.seed}", "", result.verdict, ""]
+    noise = noise_in_words(result.own.noise_check)
     lines += [f"{noise[0].upper()}{noise[1:]}.", ""]
-    for found in result["audits"]:
+    for found in result.audits:
         lines += [
-            f"## {found['adversary']}: {found['adjacency']}, delta {found['delta']:g}",
+            f"## {found.adversary}: {found.adjacency}, delta {found.delta:g}",
             "",
-            f"{found['trials']['how']}.",
+            f"{found.trials.how}.",
             "",
             "| claim | epsilon | why |",
             "|---|---|---|",
-            *(f"| {claim['accountant']} | {_number(claim['epsilon'])} | {claim['why']} |" for claim in found["claims"]),
+            *(f"| {claim.accountant} | {epsilon_text(claim.epsilon)} | {claim.why} |" for claim in found.claims),
             "",
-            f"| lower bound, {100 * found['confidence']:g} % for all adversaries together | epsilon | assumes | from |",
+            f"| lower bound, {100 * found.confidence:g} % for all adversaries together | epsilon | assumes | from |",
             "|---|---|---|---|",
             *(
-                f"| {bound['method']} ({bound['adjacency']}) | {_number(bound['epsilon'])} | {bound['assumes']} | "
-                f"{bound['detail']} |"
-                for bound in found["bounds"]
+                f"| {bound.method} ({bound.adjacency}) | {epsilon_text(bound.epsilon)} | {bound.assumes} | "
+                f"{bound.detail} |"
+                for bound in found.bounds
             ),
             "",
-            *(f"- {note}" for note in found["notes"]),
+            *(f"- {note}" for note in found.notes),
             "",
         ]
     return "\n".join(lines)
 
 
-def _number(value: float | None) -> str:
+def epsilon_text(value: float | None) -> str:
+    """Return an epsilon with four digits; a dash where there is none."""
     return "-" if value is None else f"{value:.4g}"

@@ -6,7 +6,10 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EISDIR
+from os import strerror
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +19,7 @@ from rich.table import Table
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import AirMixError, RunFolderError, ScenarioError
+from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
 from airmixml.wording import reason
 
@@ -70,7 +74,7 @@ def account_command(
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """Say what every accountant certifies against every adversary, before anything is sent.
+    """Show what every accountant certifies against every adversary, before anything is sent.
 
     Give a scenario, or plain numbers: --workers, --scheduled, --slots and --noise-multiplier or --epsilon.
     """
@@ -89,36 +93,39 @@ def account_command(
         "colluders": colluders,
     }
     given = {name: value for name, value in numbers.items() if value is not None}
-    if picture is not None:
-        picture_path(picture, "")
     started = time.perf_counter()
+    if given:
+        of_a_scenario = {
+            "a scenario file": file,
+            "--preset": preset,
+            "--set": assignments,
+            "--input-dim": input_dim,
+            "--label-dim": label_dim,
+            "--ledger": ledger or None,
+        }
+        _check_numbers(given, [name for name, value in of_a_scenario.items() if value])
+        name = "numbers"
+    else:
+        if file is None and preset is None:
+            raise ScenarioError(
+                "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
+                "--scheduled, --slots and --noise-multiplier or --epsilon"
+            )
+        scenario = choose_scenario(file, preset, assignments or [], None)
+        name = scenario.name
+    drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
         if given:
-            of_a_scenario = {
-                "a scenario file": file,
-                "--preset": preset,
-                "--set": assignments,
-                "--input-dim": input_dim,
-                "--label-dim": label_dim,
-                "--ledger": ledger or None,
-            }
-            account = _account_of_numbers(given, [name for name, value in of_a_scenario.items() if value])
+            account = _account_of_numbers(given)
         else:
-            if file is None and preset is None:
-                raise ScenarioError(
-                    "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
-                    "--scheduled, --slots and --noise-multiplier or --epsilon"
-                )
-            scenario = choose_scenario(file, preset, assignments or [], None)
             from airmixml.planning.account import account_scenario
 
             dimensions = data_dimensions(scenario, input_dim, label_dim)
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
         seconds = time.perf_counter() - started
-        drawn = None if no_picture else picture_path(picture, f"{account.name}-account.png")
         if drawn is not None:
             from airmixml.planning.account import epsilon_curves
-            from airmixml.planning.account_picture import draw_account
+            from airmixml.planning.pictures import draw_account
 
             with writing(drawn):
                 draw_account(account, *epsilon_curves(account, progress=progress), drawn)
@@ -129,8 +136,7 @@ def account_command(
     _print(account, drawn, brief=brief)
 
 
-def _account_of_numbers(given: dict[str, Any], of_a_scenario: list[str]) -> Account:
-    from airmixml.planning.account import account_numbers
+def _check_numbers(given: dict[str, Any], of_a_scenario: list[str]) -> None:
     from airmixml.scenario.rules import Real, Whole
 
     rules: dict[str, Any] = {
@@ -155,6 +161,11 @@ def _account_of_numbers(given: dict[str, Any], of_a_scenario: list[str]) -> Acco
     for name, value in given.items():
         if name in rules:
             rules[name].check(flags[name], value)
+
+
+def _account_of_numbers(given: dict[str, Any]) -> Account:
+    from airmixml.planning.account import account_numbers
+
     try:
         return account_numbers(**{"delta": 1e-5, **given})
     except AirMixError as problem:
@@ -173,7 +184,7 @@ def _with_flags(message: str) -> str:
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
     """Return d_X as it leaves the encoder and d_Y: given, known of the data set, or counted in the user's file."""
-    from airmixml.data.catalogue import CATALOGUE
+    from airmixml.data import known_dataset
     from airmixml.workers import encoded_dim
 
     if (input_dim is None) != (label_dim is None):
@@ -183,7 +194,7 @@ def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | 
             if not low <= value <= 10**9:
                 raise ScenarioError(f"{name} = {value}: must be a whole number of at least {low} and at most 10^9")
         return encoded_dim(scenario.workers, input_dim), label_dim
-    known = CATALOGUE.get(scenario.workers.dataset)
+    known = known_dataset(scenario.workers.dataset)
     if known is not None:
         return encoded_dim(scenario.workers, known.input_dim), known.label_dim
     from airmixml.streams import Streams
@@ -194,16 +205,20 @@ def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | 
 
 
 def picture_path(picture: Path | None, name: str) -> Path:
-    """Return where the picture goes."""
+    """Return where the picture goes; refuse a place where none can be written, before anything is computed."""
     path = Path("runs") / name if picture is None else picture
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ScenarioError(f"--picture {path}: must end in .png, .svg or .pdf")
+    with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError(EISDIR, strerror(EISDIR))
+        TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())).close()
     return path
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Tell a file that cannot be written in one line."""
+    """Report a file that cannot be written in one line."""
     try:
         yield
     except OSError as problem:
@@ -211,20 +226,18 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def _print(account: Account, drawn: Path | None, *, brief: bool) -> None:
-    from airmixml.privacy import ACCOUNTANTS
+    from airmixml.doors import ACCOUNTANTS
 
     console.print(
         f"[bold]{escape(account.name)}[/bold]: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
     )
-    table = Table()
-    table.add_column("accountant", style="cyan", no_wrap=True)
-    for adversary in account.adversaries:
-        table.add_column(adversary.name, justify="right")
     said = {(statement.adversary, statement.accountant): statement.epsilon for statement in account.statements}
-    for name in ACCOUNTANTS:
-        cells = [said.get((adversary.name, name)) for adversary in account.adversaries]
-        table.add_row(name, *("-" if cell is None else f"{cell:.4g}" for cell in cells))
-    console.print(table)
+    names = [adversary.name for adversary in account.adversaries]
+    rows = [
+        [accountant, *(f"{said[name, accountant]:.4g}" if (name, accountant) in said else "-" for name in names)]
+        for accountant in ACCOUNTANTS.names
+    ]
+    console.print(terminal_table(["accountant", *names], rows))
     if not brief:
         _print_assumptions(account)
     if drawn is not None:
@@ -241,26 +254,28 @@ def _print_assumptions(account: Account) -> None:
 
 
 def _assumptions(account: Account) -> list[tuple[str, str]]:
-    from airmixml.privacy import ACCOUNTANTS
+    from airmixml.doors import ACCOUNTANTS
 
     design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
     rows = [
         ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {design.slots:,} slots"),
         ("power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"),
-        ("unit", "one worker; a person whose sample sits on several workers is protected less"),
+        ("unit", "one worker; a person whose data are on several workers is protected less"),
     ]
     for each in account.adversaries:
         rows += [(each.name, f"knows {each.knows}"), ("", each.why(design))]
-    typical = f"with {account.typical_slots:.4g} slots (the mean)" if account.tally is None else "(the median)"
-    rows.append(("typical worker", f"{account.typical_epsilon:.4g} against the server, {typical}"))
+    typical = f"with {account.typical_slots:.4g} slots (the mean)" if account.tally is None else "the median"
+    rows.append(("typical worker", f"epsilon {account.typical_epsilon:.4g} against the server, {typical}"))
     if account.tally is not None:
         summary = account.tally.ledger.summary(account.tally.worker_epsilons())
         worst, median = summary["worst_epsilon"], summary["median_epsilon"]
         slots = summary["worst_worker_slots"]
         rows.append(("ledger", f"worst worker {worst:.4g} in {slots:,} slots, median {median:.4g}, against the server"))
     elif not design.max_participations and design.scheduled < design.workers:
-        rows.append(("before a run", "no worker sends more often, except with probability 1e-9 (--ledger draws it)"))
-    rows += [(name, accountant.about) for name, accountant in ACCOUNTANTS.items()]
+        rows.append(
+            ("before a run", "no worker sends more often, except with probability 1e-9 (--ledger draws the schedule)")
+        )
+    rows += [(name, ACCOUNTANTS.load(name).about) for name in ACCOUNTANTS.names]
     reasons: dict[str, list[str]] = {}
     for (adversary, accountant), why in account.refusals.items():
         reasons.setdefault(f"{accountant}: {why}", []).append(adversary)

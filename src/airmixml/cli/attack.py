@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
@@ -12,10 +12,14 @@ from rich.table import Table
 
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.doors import ATTACKS
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Speed
 
-_STYLES = {"hidden": "green", "leaks": "yellow", "exposed": "red"}
+if TYPE_CHECKING:
+    from airmixml.attacks import AttackResult
+
+_STYLES = {"hidden": "green", "not found": "yellow", "leaks": "dark_orange", "exposed": "red"}
 
 
 def attack_command(
@@ -39,7 +43,7 @@ def attack_command(
     attacks: Annotated[
         str | None,
         typer.Option(
-            help="least-squares, non-negative, prior (the server); release; eavesdropper; commas between them "
+            help=f"Attacks with commas between them: {', '.join(ATTACKS.own)}, or of another package "
             "[default: all that fit].",
         ),
     ] = None,
@@ -51,9 +55,10 @@ def attack_command(
     data_dir: Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """Attack a run: what the server, whoever gets the mixtures, and an eavesdropper learn of the workers' samples.
+    """Attack a run: what the server, the release and an eavesdropper learn about the workers' samples.
 
-    Finished attacks are kept: the same command goes on where it was interrupted.
+    The grade is EXPOSED, LEAKS, NOT FOUND (our attacks found nobody, but the claimed epsilon is above 10 or missing) or
+    HIDDEN. Finished attacks are kept: the same command resumes where it was interrupted.
     """
     scenario = choose_scenario(file, preset, assignments or [], seed)
     speed = Speed(device=device, threads=threads)
@@ -64,55 +69,32 @@ def attack_command(
     parts = choose_parts(attacks)
     cases = read_cases(scenario, vary, beside)
     with progress_bars() as progress:
-        metrics = attack(cases, parts, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)
+        result = attack(cases, parts, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)
     if as_json:
-        print_json(metrics)
+        print_json(result.to_dict())
         return
-    _print(metrics)
+    _print(result)
 
 
-def _print(metrics: dict[str, Any]) -> None:
-    from airmixml.attacks.parts import LISTENERS
-    from airmixml.attacks.tables import (
-        LISTENER_COLUMNS,
-        SERVER_COLUMNS,
-        epsilon_text,
-        listener_cells,
-        server_cells,
-    )
+def _print(result: AttackResult) -> None:
+    from airmixml.attacks.tables import tables_of
 
-    cases = metrics["cases"]
-    for case in cases:
-        label = "" if len(cases) == 1 else f"{escape(case['label'])}: "
-        grade, _, rest = case["verdict"].partition(":")
-        console.print(f"{label}[bold {_STYLES[case['grade']]}]{grade}[/]:{escape(rest)}", soft_wrap=True)
-    server = _table("the server: knows schedule and ratios", ("setting", "epsilon", "method", *SERVER_COLUMNS))
-    for case in cases:
-        for name, figures in ({} if case["server"] is None else case["server"]["methods"]).items():
-            server.add_row(escape(case["label"]), epsilon_text(case["claimed"]["server"]), name, *server_cells(figures))
-    listeners = _table("without a schedule", ("setting", "who", "epsilon", *LISTENER_COLUMNS))
-    for case in cases:
-        for name in LISTENERS:
-            if case[name] is not None:
-                listeners.add_row(
-                    escape(case["label"]), name, epsilon_text(case["claimed"][name]), *listener_cells(case[name])
-                )
-    for table in (server, listeners):
-        if table.row_count:
-            console.print(table, soft_wrap=True)
-    for case in cases:
-        for name, why in case["left_out"].items():
-            console.print(f"left out: {escape(case['label'])}, {name} ({escape(why)})", soft_wrap=True)
-    folder = Path(metrics["run_dir"])
+    for case in result.cases:
+        label = "" if len(result.cases) == 1 else f"{escape(case.label)}: "
+        grade, _, rest = case.verdict.partition(":")
+        console.print(f"{label}[bold {_STYLES[case.grade]}]{grade}[/]:{escape(rest)}", soft_wrap=True)
+    for found in tables_of(result):
+        table = Table(title=found.title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
+        for number, name in enumerate(found.columns):
+            table.add_column(name, style="cyan" if number == 0 else None, justify="left" if number < 3 else "right")
+        for row in found.rows:
+            table.add_row(*map(escape, row))
+        console.print(table, soft_wrap=True)
+    for case in result.cases:
+        for name, why in case.left_out.items():
+            console.print(f"left out: {escape(case.label)}, {name} ({escape(why)})", soft_wrap=True)
     console.print(
-        f"{metrics['seconds']:.1f} s; everything in [bold]{escape(str(folder / 'attack.md'))}[/bold], picture in "
-        f"{escape(str(folder / 'attack.png'))}",
+        f"{result.seconds:.1f} s; everything in [bold]{escape(str(result.run_dir / 'attack.md'))}[/bold], picture in "
+        f"{escape(str(result.run_dir / 'attack.png'))}",
         soft_wrap=True,
     )
-
-
-def _table(title: str, columns: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
-    for number, name in enumerate(columns):
-        table.add_column(name, style="cyan" if number == 0 else None, justify="left" if number < 3 else "right")
-    return table

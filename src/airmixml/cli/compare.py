@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import time
-from itertools import compress
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE
 from rich.markup import escape
-from rich.table import Table
 
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.scenario import Speed
-from airmixml.wording import joules
+from airmixml.output.numbers import plural
+from airmixml.scenario import RunContext, Speed
+from airmixml.scenario.varied import read_values
 
 if TYPE_CHECKING:
     from airmixml.compare import Comparison
-
-_COSTS = ("symbols", "air time", "energy", "MACs", "wall time")
-_WIDE_ENOUGH = 110
-_LEFT_OUT_IF_NARROW = ("air time", "MACs", "wall time")
 
 
 def compare_command(
@@ -57,7 +53,7 @@ def compare_command(
 ) -> None:
     """Put a scenario beside its alternatives on the same data, channel and privacy target: one table, one picture.
 
-    Finished results are kept: the same command goes on where it was interrupted, and more seeds or methods add to it.
+    Finished results are kept: the same command resumes an interrupted comparison, and more seeds or methods add to it.
     """
     scenario = choose_scenario(file, preset, assignments or [], seed)
     speed = Speed(device=device, threads=threads)
@@ -66,103 +62,46 @@ def compare_command(
     if methods is not None and vary is not None:
         raise ScenarioError("--methods and --vary: give one of them; --vary runs the scenario itself at several values")
     started = time.perf_counter()
-    from airmixml.compare import choose_methods, read_values
-
+    compare: Callable[..., Comparison]
     if vary is not None:
         key, scenarios = read_values(vary, scenario)
         from airmixml.compare import vary_key  # after the checks: importing torch takes seconds
 
-        folder = out or Path("runs") / f"compare-{scenario.name}-{key}"
-        with progress_bars() as progress:
-            comparison = vary_key(
-                scenario,
-                key,
-                scenarios,
-                seeds=seeds,
-                out=folder,
-                force=force,
-                speed=speed,
-                data_dir=data_dir,
-                progress=progress,
-            )
+        compare, name = partial(vary_key, scenario, key, scenarios), f"compare-{scenario.name}-{key}"
     else:
+        from airmixml.compare import choose_methods
+
         chosen, left_out = choose_methods(methods, scenario, speed)
         from airmixml.compare import compare_methods
 
-        folder = out or Path("runs") / f"compare-{scenario.name}"
-        with progress_bars() as progress:
-            comparison = compare_methods(
-                scenario,
-                chosen,
-                left_out=left_out,
-                may_fail=methods is None,
-                seeds=seeds,
-                out=folder,
-                force=force,
-                speed=speed,
-                data_dir=data_dir,
-                progress=progress,
-            )
-    from airmixml.compare.writing import write_comparison
+        compare = partial(compare_methods, scenario, chosen, left_out=left_out, may_fail=methods is None)
+        name = f"compare-{scenario.name}"
+    with progress_bars() as progress:
+        context = RunContext(speed=speed, data_dir=data_dir, progress=progress)
+        comparison = compare(seeds=seeds, out=out or Path("runs") / name, force=force, context=context)
+    from airmixml.compare.tables import write_comparison
 
-    files = write_comparison(comparison)
+    files = [str(path) for path in write_comparison(comparison)]
     seconds = time.perf_counter() - started
     if as_json:
-        print_json(
-            {**comparison.to_dict(), "out": str(folder), "files": [str(path) for path in files], "seconds": seconds}
-        )
+        print_json({**comparison.to_dict(), "out": str(comparison.out), "files": files, "seconds": seconds})
         return
     _print(comparison, seconds)
 
 
 def _print(comparison: Comparison, seconds: float) -> None:
-    privacy = comparison.scenario.privacy
-    seeds = "1 seed" if len(comparison.seeds) == 1 else f"{len(comparison.seeds)} seeds"
-    table = Table(
-        title=f"{escape(comparison.scenario.name)}: target epsilon {privacy.epsilon:g}, delta {privacy.delta:g} "
-        f"against the {privacy.adversary}, {privacy.adjacency}; {seeds}",
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE,  # ten columns: every bar saved helps
-        padding=(0, 1, 0, 0),
-    )
-    other = "replace-one" if privacy.adjacency == "remove-one" else "remove-one"
-    table.add_column(comparison.varied or "method", style="cyan", no_wrap=True)
-    names = ("accuracy [%]", "epsilon", "against", other, *_COSTS)
-    shown = [console.width >= _WIDE_ENOUGH or name not in _LEFT_OUT_IF_NARROW for name in names]
-    for name in compress(names, shown):
-        table.add_column(escape(name), justify="right", no_wrap=True)
-    for row in comparison.rows:
-        first, *cells = map(escape, _cells(row))
-        table.add_row(first, *compress(cells, shown))
-    console.print(table, soft_wrap=True)
-    if not all(shown):
-        console.print(f"on a wider terminal, and in the files: {', '.join(_LEFT_OUT_IF_NARROW)}")
+    from airmixml.compare.tables import ONLY_IF_WIDE, WIDE_ENOUGH, brief_table
+
+    wide = console.width >= WIDE_ENOUGH
+    console.print(brief_table(comparison, wide=wide), soft_wrap=True)
+    if not wide:
+        console.print(f"on a wider terminal, and in the files: {', '.join(ONLY_IF_WIDE)}")
     if comparison.left_out:
         reasons = "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items())
         console.print(f"left out: {escape(reasons)}", soft_wrap=True)
-    kept = f" ({comparison.kept} results were there already)" if comparison.kept else ""
+    kept = f" ({plural(comparison.kept, 'result')} already finished)" if comparison.kept else ""
     console.print(
         f"{seconds:.1f} s{kept}; everything in [bold]{escape(str(comparison.out / 'compare.md'))}[/bold], picture in "
         f"{escape(str(comparison.out / 'compare.png'))}",
         soft_wrap=True,
-    )
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return short texts: the table is to fit a terminal; the files have all digits."""
-    from airmixml.compare.tables import NONE, accuracy_text, epsilon_text, short_count
-
-    privacy, uplink, air, energy = (row[name] for name in ("privacy", "uplink_symbols", "air_seconds", "energy_joules"))
-    return (
-        row.get("method") or row["shown"],
-        accuracy_text(row).removesuffix(" %"),
-        epsilon_text(privacy[0]),
-        privacy[0]["adversary"],
-        epsilon_text(privacy[1]) if len(privacy) > 1 else NONE,
-        NONE if uplink is None else short_count(uplink),
-        NONE if air is None else f"{air:.3g} s",
-        NONE if energy is None else joules(energy),
-        short_count(row["worker_multiply_accumulates"]),
-        f"{row['seconds']:.1f} s",
     )

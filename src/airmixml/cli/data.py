@@ -10,18 +10,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.data import mnist_files
-from airmixml.data.catalogue import CATALOGUE, MNIST, KnownDataSet
-from airmixml.data.mnist import ALREADY_THERE, fetch_mnist, mnist_cache_folder
-from airmixml.errors import DataError, ScenarioError
+from airmixml.doors import DATASETS
+from airmixml.errors import ScenarioError
 from airmixml.wording import nearest, shown
 
 app = typer.Typer(help="List the data sets, fetch MNIST.")
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
+_FETCHED = "mnist"
+_MOST_BOUNDS = 8
 _STATES_IN_WORDS = {
     "embedded": "come with scikit-learn",
+    "plugin": "come with their own package",
     "ready": "there",
     "missing": "not yet there: airmix data fetch mnist",
     "broken": "broken: airmix data fetch mnist mends them",
@@ -37,18 +38,21 @@ def _help(context: typer.Context) -> None:
 @app.command("list")
 def list_data(as_json: _AsJson = False) -> None:
     """List the data sets known by name, their sizes and bounds, and where their files are."""
-    entries = [_describe(known) for known in CATALOGUE.values()]
+    from airmixml.data.mnist import mnist_cache_folder
+
+    entries = [_describe(name) for name in DATASETS.names]
     if as_json:
         print_json({"data_sets": entries, "own_data": "path of a .csv or .npz file"})
         return
     table = Table("data set", "samples", "d_X", "d_Y", "bounds", "files", title="Data sets")
-    for known, entry in zip(CATALOGUE.values(), entries, strict=True):
+    for entry in entries:
+        samples, own_test_samples = entry["train_samples"], entry["own_test_samples"]
         table.add_row(
-            known.name,
-            f"{known.train_samples} + {known.test_samples}" if known.test_samples else str(known.train_samples),
-            str(known.input_dim),
-            str(known.label_dim),
-            ", ".join(f"{low:g}..{high:g}" for low, high in zip(known.lower, known.upper, strict=True)),
+            entry["name"],
+            f"{samples} + {own_test_samples}" if own_test_samples else str(samples),
+            str(entry["input_dim"]),
+            str(entry["label_dim"]),
+            _bounds(entry["input_lower"], entry["input_upper"]),
             _STATES_IN_WORDS[entry["state"]],
         )
     console.print(table)
@@ -66,6 +70,8 @@ def fetch_data(
     as_json: _AsJson = False,
 ) -> None:
     """Fetch a data set, so that later runs need no network; what is already there is only checked."""
+    from airmixml.data.mnist import ALREADY_THERE, MNIST, fetch_mnist, mnist_cache_folder
+
     _check_fetchable(dataset)
     folder = mnist_cache_folder() if data_dir is None else data_dir
     with progress_bars() as progress:
@@ -89,9 +95,18 @@ def fetch_data(
     console.print("All checksums are right." + (" There was nothing to fetch." if fetched == 0 else ""))
 
 
-def _describe(known: KnownDataSet) -> dict[str, Any]:
+def _bounds(lower: list[float], upper: list[float]) -> str:
+    """Return the bounds of the first inputs, which are those of all where there is one."""
+    said = [f"{low:g}..{high:g}" for low, high in zip(lower, upper, strict=True)]
+    return ", ".join(said[:_MOST_BOUNDS]) + (", ..." if len(said) > _MOST_BOUNDS else "")
+
+
+def _describe(name: str) -> dict[str, Any]:
+    from airmixml.data.mnist import mnist_cache_folder, mnist_state
+
+    known = DATASETS.load(name)
     described: dict[str, Any] = {
-        "name": known.name,
+        "name": name,
         "about": known.about,
         "train_samples": known.train_samples,
         "own_test_samples": known.test_samples,
@@ -101,28 +116,20 @@ def _describe(known: KnownDataSet) -> dict[str, Any]:
         "input_lower": list(known.lower),
         "input_upper": list(known.upper),
         "folder": None,
-        "state": "embedded",
+        "state": "embedded" if name in DATASETS.own else "plugin",
     }
-    if known is MNIST:
-        described |= {"folder": str(mnist_cache_folder()), "state": _mnist_state()}
+    if name == _FETCHED:
+        described |= {"folder": str(mnist_cache_folder()), "state": mnist_state()}
     return described
 
 
-def _mnist_state() -> str:
-    """Return whether the cache is "ready", "missing" (one file or more) or "broken"."""
-    try:
-        found = [mnist_files.read_from_folder(mnist_cache_folder(), file) for file in mnist_files.MNIST_FILES]
-    except DataError:
-        return "broken"
-    return "missing" if None in found else "ready"
-
-
 def _check_fetchable(dataset: str) -> None:
-    if dataset == MNIST.name:
+    if dataset == _FETCHED:
         return
-    if dataset in CATALOGUE:
-        raise ScenarioError(f"{dataset}: comes with scikit-learn, there is nothing to fetch; use it as it is")
+    if dataset in DATASETS:
+        source = "scikit-learn" if dataset in DATASETS.own else "a package of its own"
+        raise ScenarioError(f"{dataset}: comes with {source}, there is nothing to fetch; use it as it is")
     raise ScenarioError(
-        f"{shown(dataset)}: no data set of that name; did you mean {nearest(dataset, list(CATALOGUE))}? "
-        "Only mnist is fetched"
+        f"{shown(dataset)}: no data set of that name; did you mean {nearest(dataset, DATASETS.names)}? Only "
+        f"{_FETCHED} is fetched"
     )

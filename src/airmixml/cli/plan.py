@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from airmixml.cli.account import data_dimensions, picture_path, writing
 from airmixml.cli.recommendation import print_recommendation
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
-from airmixml.wording import joules
+from airmixml.output.numbers import joules, plural
+from airmixml.output.tables import terminal_table
+from airmixml.scenario import Scenario
+from airmixml.workers import encoder_of
 
 if TYPE_CHECKING:
-    from airmixml.planning.alternatives import InputMoments
+    from rich.table import Table
+
+    from airmixml.planning.alternatives import InputMoments, Option
     from airmixml.planning.plan import Plan
 
 
@@ -46,7 +49,7 @@ def plan_command(
     no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
 ) -> None:
-    """Size a system before it is built: feasible or not, power, energy, SNR, and better designs at that privacy.
+    """Size a system before it is built: whether the target is feasible, power, energy, SNR, and better designs.
 
     Reads no data. The scenario's privacy target sets the power.
     """
@@ -73,7 +76,7 @@ def plan_command(
         print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {})})
         return
     _print(plan, scenario, dimensions)
-    if plan.feasible and scenario.learner.model in CLOSED_FORM_MODELS:
+    if plan.feasible and scenario.learner.closed_form:
         print_recommendation(plan.recommended, scenario, _command(file, preset, assignments or []))
     if drawn is not None:
         console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)
@@ -88,13 +91,13 @@ def _command(file: Path | None, preset: str | None, assignments: list[str]) -> s
 
 
 def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> InputMoments:
-    from airmixml.data.catalogue import CATALOGUE
+    from airmixml.data import known_dataset
     from airmixml.planning.alternatives import InputMoments
 
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
         if value is not None and not 0.0 < value <= 1.0:
             raise ScenarioError(f"{name} = {value:g}: must be above 0 and at most 1, for inputs scaled to [0, 1]")
-    known = CATALOGUE.get(scenario.workers.dataset)
+    known = known_dataset(scenario.workers.dataset)
     assumed = (0.5, 0.29) if known is None else (known.scaled_mean, known.scaled_deviation)
     return InputMoments(
         mean=assumed[0] if mean is None else mean, deviation=assumed[1] if deviation is None else deviation
@@ -106,40 +109,33 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     console.print(f"[bold]{escape(plan.name)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
     console.print(escape(plan.verdict))
     if scenario.mixing.power != "dp":
-        console.print(f'planned as mixing.power = "dp"; the scenario itself says "{scenario.mixing.power}"')
-    if scenario.workers.encoder == "clip" and scenario.privacy.sensitivity != "encoder":
-        console.print("clipping allows no more power here: set privacy.sensitivity = encoder to count it")
+        console.print(f'planned with mixing.power = "dp"; the scenario has "{scenario.mixing.power}"')
+    encoder = encoder_of(scenario.workers)
+    if encoder.bounds_norm and scenario.privacy.sensitivity != "encoder":
+        console.print("clipping does not allow more power here: set privacy.sensitivity = encoder to count it")
     if plan.power_dbm is None:
         return
-    table = Table(show_header=False)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(overflow="fold")
     radio, power = scenario.radio, plan.power_dbm
     rows = [
         ("data", f"{dimensions[0]:,} inputs, {dimensions[1]:,} classes"),
-        ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {radio.slots:,} slots"),
+        ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {plural(radio.slots, 'slot')}"),
         ("noise multiplier", f"{plan.noise_multiplier:.4g} in every slot"),
         ("power scale beta", f"{plan.power_scale_watts:.3g} W (median slot)"),
-        ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
-        ("energy", f"{joules(plan.energy_joules)} in all, {joules(plan.worker_energy_joules)} per worker"),
+        ("power", f"{power.median:.1f} dBm median, {power.largest:.1f} largest, limit {power.limit:g}"),
+        ("energy", f"{joules(plan.energy_joules)} in total, {joules(plan.worker_energy_joules)} per worker"),
         ("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot)"),
         ("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"),
     ]
-    if scenario.workers.encoder not in ("scale", "clip") or scenario.workers.sends == "moments":
-        rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they tell of mixed samples in [0, 1]
-    for name, value in rows:
-        table.add_row(name, value)
-    console.print(table)
+    if not encoder.keeps_inputs or scenario.workers.sends == "moments":
+        rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they are about mixed samples in [0, 1]
+    console.print(terminal_table(("", ""), rows, words=True))
     if plan.best:
-        _print_options(plan)
+        console.print(_options_table(plan.best))
 
 
-def _print_options(plan: Plan) -> None:
-    table = Table("goal", title="At the same privacy", title_justify="left", title_style="bold")
-    for name in ("alpha", "|N_t|", "slots", "SNR", "contrast", "energy"):
-        table.add_column(name, justify="right")
-    for goal, option in (plan.best or {}).items():
-        table.add_row(
+def _options_table(best: dict[str, Option]) -> Table:
+    rows = [
+        (
             goal,
             f"{option.alpha:g}",
             f"{option.scheduled:,}",
@@ -148,4 +144,7 @@ def _print_options(plan: Plan) -> None:
             f"{option.contrast_db:.1f} dB",
             joules(option.energy_joules),
         )
-    console.print(table)
+        for goal, option in best.items()
+    ]
+    columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
+    return terminal_table(columns, rows, title="At the same privacy")

@@ -1,4 +1,4 @@
-"""How ``airmix plan`` shows the way to spend the power that leaves a learner in closed form with the least noise."""
+"""How ``airmix plan`` shows what to send so that a closed-form learner is left with the least noise."""
 
 from __future__ import annotations
 
@@ -7,74 +7,72 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
-from rich.table import Table
 
 from airmixml.cli.terminal import console
+from airmixml.output.numbers import duration, joules
+from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
-from airmixml.wording import joules
 
 if TYPE_CHECKING:
     from airmixml.planning.recommend import LearningOption, Recommendation
 
 # Above this, ten classes of digits were learnt with errors of 70 % and more (benchmarks/check_plan.py).
 _CHANCE_DB: Final = -4.0
-_ROWS: Final = ("sends", "label weight w", "|N_t|", "slots", "schedule", "alpha", "learning noise", "on air", "energy")
+_ROWS: Final = (
+    "sends",
+    "label weight w",
+    "|N_t|",
+    "slots",
+    "schedule",
+    "alpha",
+    "learning noise",
+    "air time",
+    "energy",
+)
 
 
 def print_recommendation(found: Recommendation | None, scenario: Scenario, command: str) -> None:
     """Print the scenario beside the best for learning, and the command that runs it.
 
     Args:
-        found: what the plan recommends; None where nothing does.
+        found: what the plan recommends; None where nothing fits.
         scenario: what was planned.
         command: ``airmix run`` with what was given to the plan.
     """
     if found is None:
-        console.print("no design that can learn fits into the time on air: raise --max-air-seconds")
+        console.print("no design that can learn fits into the time on the air: raise --max-air-seconds")
         return
-    table = Table(title=f"At the same privacy, for {scenario.learner.model}", title_justify="left", title_style="bold")
-    table.add_column("", style="cyan", no_wrap=True)
-    table.add_column("this scenario")
-    table.add_column("best for learning", style="green" if found.overrides else None)
-    for name, own, best in zip(_ROWS, _cells(found.own), _cells(found.best), strict=True):
-        table.add_row(name, own, best)
-    console.print(table)
+    columns = ("", "this scenario", "[green]best for learning" if found.overrides else "best for learning")
+    rows = list(zip(_ROWS, _cells(found.own), _cells(found.best), strict=True))
+    console.print(terminal_table(columns, rows, title=f"At the same privacy, for {scenario.learner.model}", words=True))
     if found.overrides:
         gain = f"{abs(found.gain_db):.1f} dB {'less' if found.gain_db >= 0 else 'more'} learning noise"
         if found.gain_db < 0:
-            gain = f"this scenario takes longer on the air than is allowed; within that, {gain}"
+            gain = f"this scenario is on the air for longer than is allowed; within the limit, {gain}"
         if not math.isfinite(found.gain_db):
             gain = "the first signal"
-        console.print(f"{gain} (what is left in the equation that the learner solves, over one sample) with:")
+        console.print(f"{gain} (the noise in the equation that the learner solves, relative to one sample) with:")
         changes = [word for override in found.overrides for word in ("--set", override)]
         console.print(f"{escape(command)} {escape(shlex.join(changes))}", soft_wrap=True)
     else:
-        console.print("no other way to spend the power leaves the learner with less noise")
+        console.print("no other design leaves the learner with less noise")
     if found.best.learning_noise_db > _CHANCE_DB:
-        console.print("at this target even that is nearly all noise: expect little better than guessing")
+        console.print("at this target even the best design is nearly all noise: expect little better than guessing")
     if found.note:
         console.print(escape(found.note), soft_wrap=True)
 
 
 def _cells(option: LearningOption) -> list[str]:
-    spending = option.spending
-    shares = {"equalmix": "equal shares", "nonmix": "one worker's share"}.get(spending.policy, f"{spending.alpha}")
+    sending = option.sending
+    shares = {"equalmix": "equal shares", "nonmix": "one worker's share"}.get(sending.policy, f"{sending.alpha}")
     return [
-        spending.sends,
-        f"{spending.label_weight:g}",
-        f"{spending.scheduled:,}",
-        f"{spending.slots:,}",
-        spending.schedule,
+        sending.sends,
+        f"{sending.label_weight:g}",
+        f"{sending.scheduled:,}",
+        f"{sending.slots:,}",
+        sending.schedule,
         shares,
         f"{option.learning_noise_db:.1f} dB" if math.isfinite(option.learning_noise_db) else "all",
-        _on_air(option.air_seconds),
+        duration(option.air_seconds),
         joules(option.energy_joules),
     ]
-
-
-def _on_air(seconds: float) -> str:
-    """Return a time with a unit that keeps it readable."""
-    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"

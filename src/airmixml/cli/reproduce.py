@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
+from airmixml.output.tables import terminal_table
 
 if TYPE_CHECKING:
     from airmixml.reproduction import Reproduction
@@ -48,7 +48,7 @@ def reproduce_command(
 ) -> None:
     """Run the paper's tables and figures again and put them beside what it printed.
 
-    Finished cells are kept: the same command goes on where it was interrupted.
+    Finished cells are kept: the same command resumes what was interrupted.
     """
     if not targets:
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
@@ -75,7 +75,7 @@ def reproduce_command(
         )
     else:
         _print(reproduction)
-    _tell_failures(reproduction)
+    _report_failures(reproduction)
 
 
 def _check_means(engine: str, jobs: int | None) -> Engine:
@@ -88,26 +88,21 @@ def _check_means(engine: str, jobs: int | None) -> Engine:
 
 def _print(reproduction: Reproduction) -> None:
     if reproduction.request.quick:
-        console.print("A small version, with too few slots, epochs and seeds: it says nothing about the paper.")
-    verdicts = Table(title="Against print", title_justify="left", title_style="bold")
-    for name in ("", *_VERDICTS):
-        verdicts.add_column(name, justify="left" if not name else "right")
+        console.print("A small version with too few slots, epochs and seeds: it says nothing about the paper.")
+    rows = []
     for (target, dataset), results in reproduction.parts().items():
         for reading, label in ((False, "as printed"), (True, "read otherwise")):
             read = [each for each in results if bool(each.cell.reading) == reading and each.cell.printed is not None]
             accuracy = bool(read) and read[0].cell.quantity == "accuracy"
-            for quantity in ("verdict", "best_epoch_verdict") if accuracy else ("verdict",):
+            epochs = {"verdict": ", final epoch", "best_epoch_verdict": ", best epoch"} if accuracy else {"verdict": ""}
+            for quantity, epoch in epochs.items() if read else ():
                 counts = Counter(getattr(each, quantity).partition(" from")[0] for each in read)
-                which = {"verdict": ", final epoch", "best_epoch_verdict": ", best epoch"}[quantity] if accuracy else ""
-                if read:
-                    verdicts.add_row(
-                        f"{target} {dataset}, {label}{which}",
-                        *(str(counts[verdict]) for verdict in _VERDICTS),
-                    )
-    if verdicts.row_count:
-        console.print(verdicts)
+                name = f"{target} {dataset}, {label}{epoch}"
+                rows.append((name, *(str(counts[verdict]) for verdict in _VERDICTS)))
+    if rows:
+        console.print(terminal_table(("", *_VERDICTS), rows, title="Compared with the printed values"))
     _print_claims(reproduction)
-    kept = f" ({reproduction.kept_batches} of {reproduction.batches} batches were there already)"
+    kept = f" ({reproduction.kept_batches} of {reproduction.batches} batches already finished)"
     console.print(
         f"{reproduction.seconds:.1f} s{kept if reproduction.kept_batches else ''}; everything in "
         f"[bold]{escape(str(reproduction.out / 'report.md'))}[/bold]",
@@ -125,18 +120,19 @@ def _print_claims(reproduction: Reproduction) -> None:
     for claim in reproduction.claims:
         says = claim.says + (f" ({claim.light})" if claim.light else "")
         counts.setdefault((claim.place, says), Counter())[claim.decision] += 1
-    claims = Table(title="What the text claims, in how many cases", title_justify="left", title_style="bold")
-    for name in ("place", "the paper says"):
-        claims.add_column(name, overflow="fold")
-    for decision in decisions:
-        claims.add_column(decision, justify="right")
-    for (place, says), found in counts.items():
-        cells = (f"[{colour}]{found[name]}[/]" if found[name] else "" for name, colour in decisions.items())
-        claims.add_row(escape(place), escape(says), *cells)
-    console.print(claims)
+    rows = [
+        (
+            escape(place),
+            escape(says),
+            *(f"[{colour}]{found[name]}[/]" if found[name] else "" for name, colour in decisions.items()),
+        )
+        for (place, says), found in counts.items()
+    ]
+    title = "What the text claims, and in how many cases it holds"
+    console.print(terminal_table(("place", "the paper says", *decisions), rows, title=title, words=True))
 
 
-def _tell_failures(reproduction: Reproduction) -> None:
+def _report_failures(reproduction: Reproduction) -> None:
     failures = reproduction.failures
     if not failures:
         return
@@ -144,5 +140,5 @@ def _tell_failures(reproduction: Reproduction) -> None:
         sys.stderr.write(f"airmix: failed: {failure}\n")
     if len(failures) > _SHOWN_FAILURES:
         sys.stderr.write(f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n")
-    sys.stderr.write("airmix: the other cells are kept; the same command tries again what broke\n")
+    sys.stderr.write("airmix: the other cells are kept; the same command tries the failed ones again\n")
     raise typer.Exit(1)

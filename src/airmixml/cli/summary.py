@@ -7,8 +7,9 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
-from airmixml.wording import joules
+from airmixml.output.numbers import joules
+from airmixml.scenario import Scenario
+from airmixml.workers import sends_inputs_unchanged
 
 Rows = list[tuple[str, str]]
 
@@ -57,7 +58,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 def _what_is_sent(scenario: Scenario) -> Rows:
     workers = scenario.workers
-    if workers.encoder == "scale":
+    if sends_inputs_unchanged(workers):
         return []
     centre = "" if workers.centre == "none" else f", centre {workers.centre}"
     rounded = f", {workers.bits} bits a symbol" if workers.bits else ""
@@ -82,7 +83,7 @@ def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         deviation = accuracy.get(f"{name}_deviation")
         return f"{100 * accuracy[name]:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}") + " %"
 
-    if scenario.learner.model in CLOSED_FORM_MODELS:
+    if scenario.learner.closed_form:
         solved = f"{scenario.learner.model}, in closed form"
         return [("accuracy", f"[bold]{percent('final')}[/bold] on the clean test set ({solved})")]
     best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.compare.methods import METHODS, choose_methods
-from airmixml.compare.values import read_values
+from airmixml.compare.methods import Method, choose_methods, load_methods
+from airmixml.doors import METHODS
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.compare.comparison import Comparison, compare_methods, vary_key
+    from airmixml.compare.comparison import compare_methods, vary_key
+    from airmixml.compare.results import Comparison, Row
+    from airmixml.compare.work import Outcome, Work
 
-__all__ = ["METHODS", "Comparison", "choose_methods", "compare_methods", "read_values", "vary_key"]
+__all__ = [
+    "METHODS",
+    "Comparison",
+    "Method",
+    "Outcome",
+    "Row",
+    "Work",
+    "choose_methods",
+    "compare_methods",
+    "load_methods",
+    "vary_key",
+]
 
-__getattr__ = import_late(__name__, {"airmixml.compare.comparison": ("Comparison", "compare_methods", "vary_key")})
+__getattr__ = import_late(
+    __name__,
+    {
+        "airmixml.compare.comparison": ("compare_methods", "vary_key"),
+        "airmixml.compare.results": ("Comparison", "Row"),
+        "airmixml.compare.work": ("Outcome", "Work"),
+    },
+)

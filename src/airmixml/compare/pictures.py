@@ -5,20 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.compare.comparison import Comparison
-from airmixml.compare.tables import epsilon_text
-from airmixml.output.figures import save_figure
-from airmixml.wording import joules
+from airmixml.compare.results import Comparison, Row
+from airmixml.output.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    as_plain_text,
+    finish_axis,
+    new_figure,
+    save_png_and_svg,
+)
+from airmixml.output.numbers import epsilon_text, joules, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_OURS, _OTHER, _GREY, _EPSILON, _ENERGY = "#d1603d", "#3b6ea8", "#8c8c8c", "#8a63a8", "#4a8f5d"
 _ACCURACY_TICKS: Final = (0.0, 50.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9)
 _SMALLEST_ERROR: Final = 0.05
 # About the size of the right axis and of what is written in it.
@@ -27,24 +35,17 @@ _WIDTH_POINTS, _HEIGHT_POINTS, _MARKER_POINTS, _LETTER_POINTS = 400.0, 300.0, 10
 
 def draw_comparison(comparison: Comparison, stem: Path) -> list[Path]:
     """Draw the picture of methods, or that of values, and return its files: PNG and SVG."""
-    figure = _values(comparison) if comparison.varied else _methods(comparison)
-    paths = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
-    for path in paths:
-        save_figure(figure, path)
-    return paths
+    return save_png_and_svg(_values(comparison) if comparison.varied else _methods(comparison), stem)
 
 
 def _methods(comparison: Comparison) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 1.9 + 0.52 * max(len(comparison.rows), 5)), layout="constrained")
-    scenario, seeds = comparison.scenario, len(comparison.seeds)
-    privacy = scenario.privacy
-    name = scenario.name.replace("$", r"\$")
-    figure.suptitle(
-        f"{name}: {scenario.workers.count:,} workers, target ε = {privacy.epsilon:g}, δ = {privacy.delta:g} "
-        f"against the {privacy.adversary} ({privacy.adjacency}), {seeds} seed{'s' if seeds > 1 else ''}",
-        fontsize=12,
+    scenario, privacy = comparison.scenario, comparison.scenario.privacy
+    figure = new_figure(
+        13,
+        1.9 + 0.52 * max(len(comparison.rows), 5),
+        f"{as_plain_text(scenario.name)}: {scenario.workers.count:,} workers, target ε = {privacy.epsilon:g}, "
+        f"δ = {privacy.delta:g} against the {privacy.adversary} ({privacy.adjacency}), "
+        f"{plural(len(comparison.seeds), 'seed')}",
     )
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     _bars(left, comparison.rows)
@@ -52,96 +53,95 @@ def _methods(comparison: Comparison) -> Figure:
     return figure
 
 
-def _colour(row: dict[str, Any]) -> str:
-    if row["method"] == "airmix":
-        return _OURS
-    kept = row["privacy"][0]["target_epsilon"] is not None
-    return _OTHER if kept else _GREY
+def _colour(row: Row) -> str:
+    if row.name == "airmix":
+        return ORANGE
+    return GREY if row.privacy[0].target_epsilon is None else BLUE
 
 
-def _bars(axis: Axes, rows: list[dict[str, Any]]) -> None:
+def _uses(row: Row) -> float:
+    """Return the uplink symbols; 0 where no radio is used."""
+    return float(row.first.uplink_symbols or 0)
+
+
+def _bars(axis: Axes, rows: Sequence[Row]) -> None:
     places = np.arange(len(rows))[::-1]
-    means = [100.0 * row["accuracy"]["mean"] for row in rows]
+    means = [100.0 * row.accuracy for row in rows]
     axis.barh(
         places,
         means,
-        xerr=[100.0 * (row["accuracy"]["deviation"] or 0.0) for row in rows],
+        xerr=[100.0 * (row.deviation or 0.0) for row in rows],
         color=[_colour(row) for row in rows],
         height=0.66,
         error_kw={"ecolor": "0.15", "capsize": 3, "linewidth": 1.2},
     )
     for place, mean, row in zip(places, means, rows, strict=True):
-        privacy = row["privacy"][0]
-        text = f"{mean:.2f} %    ε = {epsilon_text(privacy)} vs. {privacy['adversary']}"
+        privacy = row.privacy[0]
+        text = f"{mean:.2f} %    ε = {epsilon_text(privacy.epsilon)} vs. {privacy.adversary}"
         inside = mean > 55.0
         axis.text(
-            1.5 if inside else mean + 2.5, place, text, va="center", fontsize=9, color="white" if inside else "0.15"
+            1.5 if inside else mean + 100.0 * (row.deviation or 0.0) + 2.5,
+            place,
+            text,
+            va="center",
+            fontsize=9,
+            color="white" if inside else "0.15",
         )
-    axis.set_yticks(places, [row["method"] for row in rows])
+    axis.set_yticks(places, [row.name for row in rows])
     axis.set(xlim=(0.0, 102.0), xlabel="accuracy on the clean test set [%]")
-    axis.set_title("Accuracy, and who learns how much of a worker", fontsize=11)
-    axis.grid(axis="x", alpha=0.25)
+    finish_axis(axis, "Accuracy, and how much an adversary may learn about a worker")
+    axis.grid(visible=False, axis="y")
     axis.set_axisbelow(True)
 
 
-def _costs(axis: Axes, rows: list[dict[str, Any]]) -> None:
+def _costs(axis: Axes, rows: Sequence[Row]) -> None:
     """Draw errors, not accuracies, on a logarithmic scale: 98 and 99 % are as far apart as 50 and 75 %."""
-    points = [row for row in rows if row["uplink_symbols"]]
-    errors = {row["method"]: max(100.0 * (1.0 - row["accuracy"]["mean"]), _SMALLEST_ERROR) for row in rows}
+    points = [row for row in rows if _uses(row)]
+    errors = {row.name: max(100.0 * (1.0 - row.accuracy), _SMALLEST_ERROR) for row in rows}
     for row in points:
-        axis.plot(row["uplink_symbols"], errors[row["method"]], "o", color=_colour(row), markersize=9, zorder=3)
+        axis.plot(_uses(row), errors[row.name], "o", color=_colour(row), markersize=9, zorder=3)
     low, high = min(errors.values()), max(errors.values())
     axis.set(xscale="log", yscale="log", ylim=(min(high * 1.8, 130.0), low / 1.8))
     ticks = [tick for tick in _ACCURACY_TICKS if low / 1.8 <= 100.0 - tick <= high * 1.8]
     axis.set_yticks([100.0 - tick for tick in ticks], [f"{tick:g}" for tick in ticks])
     axis.set_yticks([], minor=True)
     if points:
-        uses = [row["uplink_symbols"] for row in points]
+        uses = [_uses(row) for row in points]
         axis.set_xlim(min(uses) / 6.0, max(uses) * 6.0)
         _place_labels(axis, rows, errors)
     axis.set(xlabel="uplink symbols of the whole run, all workers (log)", ylabel="accuracy [%] (error: log)")
-    axis.set_title("What it costs on the air", fontsize=11)
-    axis.grid(alpha=0.25)
+    finish_axis(axis, "What it costs on the air")
 
 
-def _place_labels(axis: Axes, rows: list[dict[str, Any]], errors: dict[str, float]) -> None:
+def _place_labels(axis: Axes, rows: Sequence[Row], errors: dict[str, float]) -> None:
     """Write names beside points and on lines, where nothing else is; all boxes in typographic points.
 
     A method without a radio has no place along the axis: it is a line.
     """
     (left, right), (bottom, top) = np.log10(axis.get_xlim()), np.log10(axis.get_ylim())
     heights = {name: _HEIGHT_POINTS * (np.log10(error) - bottom) / (top - bottom) for name, error in errors.items()}
-    points = [row for row in rows if row["uplink_symbols"]]
-    lines = [row for row in rows if not row["uplink_symbols"]]
-    places = {
-        row["method"]: _WIDTH_POINTS * (np.log10(row["uplink_symbols"]) - left) / (right - left) for row in points
-    }
+    points, lines = [row for row in rows if _uses(row)], [row for row in rows if not _uses(row)]
+    places = {row.name: _WIDTH_POINTS * (np.log10(_uses(row)) - left) / (right - left) for row in points}
     boxes = [(place, heights[name], _MARKER_POINTS, _MARKER_POINTS) for name, place in places.items()]
-    boxes += [(_WIDTH_POINTS / 2.0, heights[row["method"]], _WIDTH_POINTS, 3.0) for row in lines]
-    for row in points:
-        text = f"{row['method']}\n{joules(row['energy_joules'])}"
-        width, height = _LETTER_POINTS * max(map(len, text.split("\n"))), 24.0
-        beside = width / 2.0 + 9.0
-        sides = [(0.0, 21.0), (0.0, -21.0), (-beside, 0.0), (beside, 0.0), (-beside, -16.0), (beside, -16.0)]
-        x, y = places[row["method"]], heights[row["method"]]
-        shift = min(sides, key=lambda side: _overlap((x + side[0], y + side[1], width, height), boxes))
-        boxes.append((x + shift[0], y + shift[1], width, height))
-        _write(axis, text, (float(row["uplink_symbols"]), errors[row["method"]]), shift, _colour(row))
-    for row in lines:
-        name, text = row["method"], f"{row['method']}: no radio"
-        axis.axhline(errors[name], color=_colour(row), linestyle="--", linewidth=1.2, zorder=1)
-        width = _LETTER_POINTS * len(text)
-        spots = [(share * _WIDTH_POINTS, shift) for shift in (8.0, -8.0) for share in (0.5, 0.65, 0.35, 0.85, 0.15)]
-        spot = min(spots, key=lambda spot: _overlap((spot[0], heights[name] + spot[1], width, 9.0), boxes))
-        where = 10.0 ** (left + (right - left) * spot[0] / _WIDTH_POINTS)
-        boxes.append((spot[0], heights[name] + spot[1], width, 9.0))
-        _write(axis, text, (where, errors[name]), (0.0, spot[1]), _colour(row))
-
-
-def _write(axis: Axes, text: str, place: tuple[float, float], shift: tuple[float, float], colour: str) -> None:
-    axis.annotate(
-        text, place, xytext=shift, textcoords="offset points", ha="center", va="center", fontsize=9, color=colour
-    )
+    boxes += [(_WIDTH_POINTS / 2.0, heights[row.name], _WIDTH_POINTS, 3.0) for row in lines]
+    for row in (*points, *lines):
+        y = heights[row.name]
+        if row in points:
+            text, x = f"{row.name}\n{joules(row.energy_joules or 0.0)}", places[row.name]
+            width, height = _LETTER_POINTS * max(map(len, text.split("\n"))), 24.0
+            beside = width / 2.0 + 9.0
+            sides = ((0.0, 21.0), (0.0, -21.0), (-beside, 0.0), (beside, 0.0), (-beside, -16.0), (beside, -16.0))
+            spots = [(x + right_by, y + up_by) for right_by, up_by in sides]
+        else:
+            axis.axhline(errors[row.name], color=_colour(row), linestyle="--", linewidth=1.2, zorder=1)
+            text = f"{row.name}: no radio"
+            width, height = _LETTER_POINTS * len(text), 9.0
+            shares = (0.5, 0.65, 0.35, 0.85, 0.15)
+            spots = [(share * _WIDTH_POINTS, y + up_by) for up_by in (8.0, -8.0) for share in shares]
+        free = min(((*spot, width, height) for spot in spots), key=lambda box: _overlap(box, boxes))
+        boxes.append(free)
+        where = (free[0] / _WIDTH_POINTS, free[1] / _HEIGHT_POINTS)
+        axis.annotate(text, where, xycoords="axes fraction", ha="center", va="center", fontsize=9, color=_colour(row))
 
 
 def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> float:
@@ -156,45 +156,38 @@ def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> flo
 
 
 def _values(comparison: Comparison) -> Figure:
-    from matplotlib.figure import Figure
-
     rows, key = comparison.rows, comparison.varied
-    figure = Figure(figsize=(8.5, 8.2), layout="constrained")
-    seeds = len(comparison.seeds)
-    name = comparison.scenario.name.replace("$", r"\$")
-    figure.suptitle(f"{name} along {key} ({seeds} seed{'s' if seeds > 1 else ''})", fontsize=12)
+    title = f"{as_plain_text(comparison.scenario.name)} along {key} ({plural(len(comparison.seeds), 'seed')})"
+    figure = new_figure(8.5, 8.2, title)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1.0, 1.0))
     places = np.arange(len(rows))
-    means = [100.0 * row["accuracy"]["mean"] for row in rows]
-    spread = [100.0 * (row["accuracy"]["deviation"] or 0.0) for row in rows]
-    top.errorbar(places, means, yerr=spread, fmt="o-", color=_OURS, capsize=3, linewidth=1.6)
+    means = [100.0 * row.accuracy for row in rows]
+    spread = [100.0 * (row.deviation or 0.0) for row in rows]
+    top.errorbar(places, means, yerr=spread, fmt="o-", color=ORANGE, capsize=3, linewidth=1.6)
     for place, mean, above in zip(places, means, spread, strict=True):
         top.annotate(
             f"{mean:.1f}", (place, mean + above), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=9
         )
     top.set_ylabel("accuracy [%]")
     top.margins(y=0.18)
-    for number, (kind, style) in enumerate((("own", "s-"), ("other", "d--"))):
+    for number, (note, style) in enumerate((("", "s-"), (" (not the target)", "d--"))):
         known = [
-            (place, row["privacy"][number])
-            for place, row in zip(places, rows, strict=True)
-            if len(row["privacy"]) > number
+            (place, row.privacy[number]) for place, row in zip(places, rows, strict=True) if len(row.privacy) > number
         ]
         if known:
-            stated = known[0][1]
-            label = f"vs. {stated['adversary']}, {stated['adjacency']}" + ("" if kind == "own" else " (not the target)")
-            values = [max(each["epsilon"], 1e-6) for _, each in known]
-            middle.plot([place for place, _ in known], values, style, color=_EPSILON, label=label, linewidth=1.4)
+            label = f"vs. {known[0][1].adversary}, {known[0][1].adjacency}{note}"
+            values = [max(each.epsilon, 1e-6) for _, each in known]
+            middle.plot([place for place, _ in known], values, style, color=PURPLE, label=label, linewidth=1.4)
     middle.set(ylabel="ε achieved", yscale="log")
     middle.legend(fontsize=8.5)
-    energies = [row["energy_joules"] for row in rows]
-    bottom.plot(places, energies, "^-", color=_ENERGY, linewidth=1.4)
+    energies = [row.energy_joules or 0.0 for row in rows]
+    bottom.plot(places, energies, "^-", color=GREEN, linewidth=1.4)
     bottom.set(ylabel="energy, all workers", yscale="log", xlabel=key)
-    bottom.set_xticks(places, [row["shown"] for row in rows])
+    bottom.set_xticks(places, [row.label for row in rows])
     _plain_ticks(middle, lambda value: f"{value:g}")
     _plain_ticks(bottom, joules)
     for axis in (top, middle, bottom):
-        axis.grid(alpha=0.25)
+        finish_axis(axis)
     return figure
 
 

@@ -1,119 +1,137 @@
-"""The comparison as Markdown, CSV and LaTeX, and the words of its cells."""
+"""The comparison as a table in files and on the terminal, and its files."""
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import Any, Final
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.compare.comparison import Comparison
-from airmixml.output.tables import TextTable
-from airmixml.wording import joules
+from airmixml.compare.pictures import draw_comparison
+from airmixml.compare.results import Comparison, Row
+from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
+from airmixml.output.tables import TextTable, rows_csv, terminal_table, write_all
+from airmixml.storage.files import writing_to
 
-_COLUMNS: Final = (
-    "accuracy",
-    "epsilon",
-    "other neighbours",
-    "uplink symbols",
-    "air time",
-    "energy",
-    "worker MACs",
-    "wall time",
-)
-NONE: Final = "–"
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# What a narrow terminal does without.
+WIDE_ENOUGH: Final = 110
+ONLY_IF_WIDE: Final = ("air time", "MACs", "wall time")
+
+
+def write_comparison(comparison: Comparison) -> list[Path]:
+    """Write the table as Markdown, CSV, LaTeX and JSON and the picture as PNG and SVG; return the files."""
+    stem, table = comparison.out / "compare", comparison_table(comparison)
+    texts = {
+        ".md": table.to_markdown() + "\n![comparison](compare.png)\n",
+        ".csv": rows_csv([_flat(row) for row in comparison.rows]),
+        ".tex": table.to_latex(),
+        ".json": json.dumps(comparison.to_dict(), indent=1, allow_nan=False) + "\n",
+    }
+    with writing_to(comparison.out):
+        return write_all(stem, texts) + draw_comparison(comparison, stem)
 
 
 def comparison_table(comparison: Comparison) -> TextTable:
-    """Return one line per row of the comparison."""
+    """Return one line per row of the comparison, with all digits."""
+    name, title = comparison.scenario.name, comparison.varied or "method"
+    varied = f"{name} at several values of {title}" if comparison.varied else f"{name} and its alternatives"
+    cells = [_cells(row, brief=False) for row in comparison.rows]
     return TextTable(
-        title=_title(comparison),
+        title=varied,
         note=_note(comparison),
-        columns=(comparison.varied or "method", *_COLUMNS),
-        rows=tuple((row.get("method") or row["shown"], *_cells(row)) for row in comparison.rows),
+        columns=(title, *cells[0]),
+        rows=tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True)),
     )
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the texts of a row, in the order of ``_COLUMNS``."""
-    privacy, uplink = row["privacy"], row["uplink_symbols"]
-    return (
-        accuracy_text(row),
-        f"{epsilon_text(privacy[0])} ({privacy[0]['adversary']}, {privacy[0]['adjacency']})",
-        f"{epsilon_text(privacy[1])} ({privacy[1]['adjacency']})" if len(privacy) > 1 else NONE,
-        NONE if uplink is None else f"{uplink:,}",
-        NONE if row["air_seconds"] is None else f"{row['air_seconds']:,.3g} s",
-        NONE if row["energy_joules"] is None else joules(row["energy_joules"]),
-        f"{row['worker_multiply_accumulates']:,}",
-        f"{row['seconds']:.1f} s",
+def brief_table(comparison: Comparison, *, wide: bool) -> Table:
+    """Return one line per row for the terminal, with fewer digits; ``wide``: with all columns."""
+    from rich.box import SIMPLE
+    from rich.markup import escape
+
+    scenario, privacy = comparison.scenario, comparison.scenario.privacy
+    rows = [
+        {name: text for name, text in _cells(row, brief=True).items() if wide or name not in ONLY_IF_WIDE}
+        for row in comparison.rows
+    ]
+    return terminal_table(
+        [comparison.varied or "method", *map(escape, rows[0])],
+        [[escape(row.label), *texts.values()] for row, texts in zip(comparison.rows, rows, strict=True)],
+        title=f"{escape(scenario.name)}: target epsilon {privacy.epsilon:g}, delta {privacy.delta:g} against the "
+        f"{privacy.adversary}, {privacy.adjacency}; {plural(len(comparison.seeds), 'seed')}",
+        box=SIMPLE,  # ten columns: every bar saved helps
+        padding=(0, 1, 0, 0),
     )
 
 
-def accuracy_text(row: dict[str, Any]) -> str:
-    """Return the mean accuracy in percent, with its deviation over the seeds where there are several."""
-    accuracy = row["accuracy"]
-    spread = "" if accuracy["deviation"] is None else f" ± {100 * accuracy['deviation']:.2f}"
-    return f"{100 * accuracy['mean']:.2f}{spread} %"
-
-
-def epsilon_text(statement: dict[str, Any]) -> str:
-    """Return an epsilon of few digits; powers of ten where it protects nobody anyway."""
-    epsilon = float(statement["epsilon"])
-    return f"{epsilon:.1e}" if epsilon >= 1e4 else f"{epsilon:.4g}"
-
-
-def short_count(value: float) -> str:
-    """Return a number of things with a unit that keeps it short."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g}"
-
-
-def _title(comparison: Comparison) -> str:
-    if comparison.varied:
-        return f"{comparison.scenario.name} at several values of {comparison.varied}"
-    return f"{comparison.scenario.name} and its alternatives"
+def _cells(row: Row, *, brief: bool) -> dict[str, str]:
+    """Return the texts of a row by their columns."""
+    first, own, other = row.first, row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
+    spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
+    accuracy, epsilon = f"{100 * row.accuracy:.2f}{spread}", epsilon_text(own.epsilon)
+    others = NONE if other is None else epsilon_text(other.epsilon)
+    uplink, operations = first.uplink_symbols, first.worker_multiply_accumulates
+    on_air = NONE if first.air_seconds is None else f"{first.air_seconds:{'' if brief else ','}.3g} s"
+    energy = NONE if row.energy_joules is None else joules(row.energy_joules)
+    wall_time = f"{row.seconds:.1f} s"
+    if brief:
+        return {
+            "accuracy [%]": accuracy,
+            "epsilon": epsilon,
+            "against": own.adversary,
+            "replace-one" if own.adjacency == "remove-one" else "remove-one": others,
+            "symbols": NONE if uplink is None else short_count(uplink),
+            "air time": on_air,
+            "energy": energy,
+            "MACs": short_count(operations),
+            "wall time": wall_time,
+        }
+    return {
+        "accuracy": f"{accuracy} %",
+        "epsilon": f"{epsilon} ({own.adversary}, {own.adjacency})",
+        "other neighbours": others if other is None else f"{others} ({other.adjacency})",
+        "uplink symbols": NONE if uplink is None else f"{uplink:,}",
+        "air time": on_air,
+        "energy": energy,
+        "worker MACs": f"{operations:,}",
+        "wall time": wall_time,
+    }
 
 
 def _note(comparison: Comparison) -> str:
     scenario, seeds = comparison.scenario, len(comparison.seeds)
     privacy, workers = scenario.privacy, scenario.workers
     varied = f"{comparison.varied} varied; " if comparison.varied else ""
+    items = [f"- **{row.name}**: {row.about}" for row in comparison.rows if row.about is not None]
+    items += [f"- left out: {name} ({why})" for name, why in comparison.left_out.items()]
     lines = [
         f"{workers.dataset}, {workers.count:,} workers; {varied}target epsilon {privacy.epsilon:g}, delta "
         f"{privacy.delta:g} against the {privacy.adversary}, {privacy.adjacency}; "
-        f"{'mean ± standard deviation over ' if seeds > 1 else ''}{seeds} seed{'s' if seeds > 1 else ''}.",
+        f"{'mean ± standard deviation over ' if seeds > 1 else ''}{plural(seeds, 'seed')}.",
+        "",
         "Epsilon is the worst seed's, by the sharpest accountant. Uplink symbols are the channel uses of the whole "
         "run, all workers together; energy is what all workers radiate; multiply-accumulates (MACs) are those of one "
         "average worker.",
     ]
-    lines += [f"- **{row['method']}**: {row['about']}" for row in comparison.rows if "method" in row]
-    lines += [f"- left out: {name} ({why})" for name, why in comparison.left_out.items()]
-    return "\n".join([lines[0], "", lines[1], *([""] if len(lines) > 2 else []), *lines[2:]])
+    return "\n".join([*lines, *(["", *items] if items else [])])
 
 
-def comparison_csv(comparison: Comparison) -> str:
-    """Return all numbers of the rows, for other programs."""
-    text = io.StringIO()
-    rows = [_flat(row) for row in comparison.rows]
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    own, other = row["privacy"][0], (row["privacy"][1:] or [{}])[0]
+def _flat(row: Row) -> dict[str, Any]:
+    """Return all numbers of a row, for other programs."""
+    own, other = row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
+    plain = row.to_dict()
     return {
-        **{name: row[name] for name in ("method", "value") if name in row},
-        "accuracy": row["accuracy"]["mean"],
-        "accuracy_deviation": row["accuracy"]["deviation"],
-        "accuracy_by_seed": " ".join(f"{value:.6g}" for value in row["accuracy"]["by_seed"]),
-        **{name: own[name] for name in ("epsilon", "delta", "adversary", "adjacency", "accountant")},
-        "other_epsilon": other.get("epsilon"),
-        "other_adjacency": other.get("adjacency"),
+        "value" if row.about is None else "method": row.name,
+        "accuracy": row.accuracy,
+        "accuracy_deviation": row.deviation,
+        "accuracy_by_seed": " ".join(f"{value:.6g}" for value in row.accuracies),
+        **{name: getattr(own, name) for name in ("epsilon", "delta", "adversary", "adjacency", "accountant")},
+        "other_epsilon": None if other is None else other.epsilon,
+        "other_adjacency": None if other is None else other.adjacency,
         **{
-            name: row[name]
+            name: plain[name]
             for name in ("uplink_symbols", "air_seconds", "energy_joules", "worker_multiply_accumulates", "seconds")
         },
     }

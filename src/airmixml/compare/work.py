@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,8 +12,7 @@ import torch
 from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.privacy import PrivacyStatement
-from airmixml.progress import Progress, silent
-from airmixml.scenario import Scenario, Speed, Workers
+from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset
 
@@ -33,12 +32,21 @@ class Outcome:
     """
 
     accuracy: float
-    privacy: list[PrivacyStatement]
-    uplink_symbols: int | None
-    air_seconds: float | None
-    energy_joules: float | None
-    worker_multiply_accumulates: int
+    privacy: tuple[PrivacyStatement, ...]
+    uplink_symbols: int | None = None
+    air_seconds: float | None = None
+    energy_joules: float | None = None
+    worker_multiply_accumulates: int = 0
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.accuracy <= 1.0 or not self.privacy:
+            raise ValueError("an outcome has an accuracy between 0 and 1 and at least one privacy statement")
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Outcome:
+        """Return what ``to_dict`` made plain; raise TypeError, KeyError or ValueError where it is something else."""
+        return cls(**{**plain, "privacy": tuple(PrivacyStatement(**each) for each in plain["privacy"])})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain values for JSON."""
@@ -51,46 +59,33 @@ class Work:
 
     Attributes:
         scenario: what is compared at, with the seed of this run.
-        speed: device and threads.
-        data_dir: folder to look for MNIST in.
-        progress: told how far each stage is.
+        context: device, threads, where MNIST is, and what is told of the progress.
+        loading_seconds: time spent on loading data so far.
     """
 
     scenario: Scenario
-    speed: Speed = field(default_factory=Speed)
-    data_dir: Path | None = None
-    progress: Progress = silent
+    context: RunContext = field(default_factory=RunContext)
+    loading_seconds: float = 0.0
     _loaded: dict[Workers, DataSet] = field(default_factory=dict)
-    _loading_seconds: float = 0.0
 
     @property
     def device(self) -> torch.device:
         """Where to compute."""
-        return find_device(self.speed.device)
+        return find_device(self.context.speed.device)
 
-    def dataset(self, workers: Workers) -> DataSet:
-        """Return the data as such workers encode them; loaded once for all methods that encode alike."""
-        plain = Workers()
-        key = replace(
-            workers,
-            sends=plain.sends,
-            label_weight=plain.label_weight,
-            bits=plain.bits,
-            bits_range=plain.bits_range,
-            centre_share=plain.centre_share,
-        )
+    def load(self, workers: Workers) -> tuple[DataSet, Population]:
+        """Return the data as such workers encode them, and who holds which sample where: the same for all methods.
+
+        Data are loaded once for all methods that encode alike.
+        """
+        plain, seed = Workers(), self.scenario.seed
+        unread = ("sends", "label_weight", "bits", "bits_range", "centre_share")  # what loading does not depend on
+        key = replace(workers, **{name: getattr(plain, name) for name in unread})
         if key not in self._loaded:
             started = time.perf_counter()
             self._loaded[key] = load_dataset(
-                workers, Streams(self.scenario.seed), data_dir=self.data_dir, progress=self.progress
+                workers, Streams(seed), data_dir=self.context.data_dir, progress=self.context.progress
             )
-            self._loading_seconds += time.perf_counter() - started
-        return self._loaded[key]
-
-    def population(self, dataset: DataSet) -> Population:
-        """Return who holds which sample where: the same for all methods."""
-        return deploy(self.scenario.workers, dataset.train_samples, Streams(self.scenario.seed))
-
-    def loading_seconds(self) -> float:
-        """Return the time spent on loading data so far."""
-        return self._loading_seconds
+            self.loading_seconds += time.perf_counter() - started
+        dataset = self._loaded[key]
+        return dataset, deploy(self.scenario.workers, dataset.train_samples, Streams(seed))

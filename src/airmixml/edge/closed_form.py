@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import torch
 from torch import nn
 
+from airmixml.doors import LEARNERS
 from airmixml.errors import ScenarioError
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.scenario import Learner
@@ -153,17 +154,18 @@ class MixtureMoments:
 
 def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Return weights (d x classes) and biases (classes) of the linear classifier, in float64."""
-    return _lda(learner, moments) if learner.model == "lda" else _ridge(learner, moments)
+    solved: tuple[torch.Tensor, torch.Tensor] = LEARNERS.load(learner.model)().solve(learner, moments)
+    return solved
 
 
-def _ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
+def ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Least squares from inputs to labels."""
     cross = moments.cross - moments.cross.mean(dim=1, keepdim=True)
     weights = _solve_denoised(learner, moments.second, moments.noise_edge, cross)
     return weights, moments.label_mean - moments.input_mean @ weights
 
 
-def _lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
+def lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Linear discriminants: classes as Gaussian clouds of one shape around their own means.
 
     Class shares come from the moment of the labels with the constant where workers append one, and from the label

@@ -42,13 +42,9 @@ def brier_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return (torch.softmax(scores, dim=-1) - labels).square().sum(dim=-1).mean(dim=-1)
 
 
-_LOSSES: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] = {
+# By the name that a learner gives it.
+LOSSES: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] = {
     "cross-entropy": soft_cross_entropy,
     "squared": squared_loss,
     "brier": brier_loss,
 }
-
-
-def loss_named(name: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Return the loss that a learner names."""
-    return _LOSSES[name]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from airmixml.edge.loss import loss_named
+from airmixml.edge.loss import LOSSES
 
 Step = Callable[[torch.Tensor, torch.Tensor], None]
 """Takes the inputs and labels of a batch and moves the model."""
@@ -29,7 +29,7 @@ def make_step(
         full_batch: inputs and labels of the size of all batches but the last of an epoch; their values do not matter.
         loss_name: what is made small.
     """
-    loss_of = loss_named(loss_name)
+    loss_of = LOSSES[loss_name]
 
     def plain(inputs: torch.Tensor, labels: torch.Tensor) -> None:
         optimiser.zero_grad(set_to_none=False)

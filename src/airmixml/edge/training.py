@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,12 +13,12 @@ from torch import nn
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import MomentsCollector, linear_model, moments_collector, solve
 from airmixml.edge.fitting import Checkpoint, Fitted, class_scores, fit, start_network
+from airmixml.edge.models import build_model
 from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio import Mixtures
-from airmixml.radio.mixtures import Transmission, transmit_family
-from airmixml.scenario import CLOSED_FORM_MODELS, Learner, Scenario, Speed
+from airmixml.radio.mixtures import Mixtures, Transmission, simulate, transmit_family
+from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.workers import Population, Signal
 
 _SLOTS_AT_ONCE: Final = 4096
@@ -67,7 +68,7 @@ def train(
     checkpoint: Checkpoint | None = None,
 ) -> TrainedModel:
     """Train the scenario's learner on simulated mixtures (Algorithm 1, lines 15 to 17) and score it on clean data."""
-    if mixtures.scenario.learner.model in CLOSED_FORM_MODELS:
+    if mixtures.scenario.learner.closed_form:
         collector = collector_for(mixtures.scenario, mixtures.dataset)
         parts = (torch.split(each, _SLOTS_AT_ONCE) for each in (mixtures.inputs, mixtures.labels))
         for inputs, labels in zip(*parts, strict=True):
@@ -85,34 +86,66 @@ def train(
     )
 
 
-def learn_from_stream(
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """What was sent over the air, what was learned from it, and how long both took.
+
+    A network's ``transmission`` is the ``Mixtures`` that it was trained on.
+    """
+
+    transmission: Transmission
+    trained: TrainedModel
+    over_the_air_seconds: float
+    training_seconds: float
+
+
+def learn(
     scenario: Scenario,
     *,
     dataset: DataSet,
     population: Population | None = None,
-    speed: Speed | None = None,
-    progress: Progress = silent,
-) -> tuple[Transmission, TrainedModel]:
-    """Run all slots and learn in closed form from their sums, in memory that does not grow with the slots.
+    context: RunContext | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Learned:
+    """Run all slots and learn from them: by training on all mixtures, or in closed form from their sums.
+
+    A closed form takes memory that does not grow with the slots.
 
     Args:
-        scenario: what to run; its learner has a closed form.
+        scenario: what to run.
         dataset: what the workers hold.
         population: who holds which sample where, instead of a random deployment.
-        speed: device, block size and threads.
-        progress: told how many slots are done.
+        context: device, block size, threads and progress.
+        checkpoint: where an interrupted training is kept.
     """
-    collectors: list[MomentsCollector] = []
-    (transmission,) = transmit_family(
-        [scenario],
-        lambda _, block: collectors[0].add(block.inputs, block.labels),
-        prepare=lambda sent: collectors.append(collector_for(scenario, sent)),
-        dataset=dataset,
-        population=population,
-        speed=speed,
-        progress=progress,
+    learner, context, started = scenario.learner, context or RunContext(), time.perf_counter()
+    # Only to refuse data that do not suit the learner before the slots are run.
+    build_model(learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
+    speed, progress = context.speed, context.progress
+    sent: Transmission
+    if learner.closed_form:
+        collectors: list[MomentsCollector] = []
+        (sent,) = transmit_family(
+            [scenario],
+            lambda _, block: collectors[0].add(block.inputs, block.labels),
+            prepare=lambda encoded: collectors.append(collector_for(scenario, encoded)),
+            dataset=dataset,
+            population=population,
+            speed=speed,
+            progress=progress,
+        )
+        sent_at = time.perf_counter()
+        trained = solve_and_score(sent, collectors[0])
+    else:
+        sent = mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, progress=progress)
+        sent_at = time.perf_counter()
+        trained = train(mixtures, speed=speed, progress=progress, checkpoint=checkpoint)
+    return Learned(
+        transmission=sent,
+        trained=trained,
+        over_the_air_seconds=sent_at - started,
+        training_seconds=time.perf_counter() - sent_at,
     )
-    return transmission, solve_and_score(transmission, collectors[0])
 
 
 def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
@@ -202,17 +235,8 @@ def train_stack(
 
     Every network starts from the values and sees the mixtures in the order that ``train_model`` would give it with the
     same seed: apart from rounding, each is trained as if it were alone. A network whose loss stops being a number does
-    not disturb the others.
-
-    Args:
-        learner: model and optimiser settings.
-        dataset: for its dimensions and test set.
-        inputs: received mixtures; networks x slots x input_dim.
-        labels: received label mixtures; networks x slots x label_dim.
-        seed: the seed of all these runs.
-        speed: device and threads.
-        progress: told of each epoch.
-        checkpoint: where an interrupted training is kept.
+    not disturb the others. The arguments are those of ``train_model``; ``inputs`` (networks x slots x input_dim) and
+    ``labels`` (networks x slots x label_dim) have the networks as their first axis.
     """
     stack = NetworkStack(start_network(learner, dataset, seed), len(inputs))
     fitted = fit(

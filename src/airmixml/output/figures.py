@@ -4,21 +4,48 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.doors import ACCOUNTANTS
 from airmixml.storage.files import write_bytes
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, PURPLE, YELLOW = "#3b6ea8", "#d1603d", "#4a8f5d", "#8a63a8", "#e0a030"
-ACCOUNTANT_COLOURS: Final = {
-    "paper-loose": ORANGE,
-    "paper-tight": YELLOW,
-    "rdp": PURPLE,
-    "pld": BLUE,
-    "gdp": GREEN,
-}
+COLOURS: Final = ("#3b6ea8", "#d1603d", "#4a8f5d", "#8a63a8", "#e0a030")
+BLUE, ORANGE, GREEN, PURPLE, YELLOW = COLOURS
+GREY, BLACK = "#8c8c8c", "#222222"
+_ACCOUNTANT_COLOURS: Final = (ORANGE, YELLOW, PURPLE, BLUE, GREEN)
+
+
+def accountant_colour(name: str) -> str:
+    """Return the colour that stands for an accountant in every figure; more than there are colours share them."""
+    return _ACCOUNTANT_COLOURS[ACCOUNTANTS.names.index(name) % len(_ACCOUNTANT_COLOURS)]
+
+
+def new_figure(width: float, height: float, title: str = "", size: float = 12.0) -> Figure:
+    """Return an empty figure, inches wide and high; ``title`` stands above all of its axes."""
+    from matplotlib.figure import Figure  # here: it takes a second to import
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=size)
+    return figure
+
+
+def finish_axis(axis: Axes, title: str = "", *, size: float = 11.0, legend: float = 0.0, **legend_options: Any) -> None:
+    """Give an axis its title, its grid, and a legend of that font size where something is drawn."""
+    if title:
+        axis.set_title(title, fontsize=size)
+    axis.grid(alpha=0.25)
+    if legend and axis.get_legend_handles_labels()[0]:
+        axis.legend(fontsize=legend, **legend_options)
+
+
+def as_plain_text(name: str) -> str:
+    """Return a user's name so that a dollar sign in it does not begin a formula."""
+    return name.replace("$", r"\$")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -31,3 +58,11 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(content, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content.getvalue())
+
+
+def save_png_and_svg(figure: Figure, stem: Path) -> list[Path]:
+    """Write the figure as ``stem``.png and ``stem``.svg and return both."""
+    paths = [stem.with_name(stem.name + suffix) for suffix in (".png", ".svg")]
+    for path in paths:
+        save_figure(figure, path)
+    return paths

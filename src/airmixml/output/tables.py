@@ -1,11 +1,19 @@
-"""The same table as Markdown, CSV and LaTeX."""
+"""The same table as Markdown, CSV and LaTeX, and tables for the terminal."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airmixml.storage.files import write_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _LATEX = str.maketrans(
     {"→": r"$\to$", "µ": r"\textmu{}", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "^": r"\^{}", "±": r"$\pm$"}
@@ -32,9 +40,7 @@ class TextTable:
     def to_csv(self) -> str:
         """Return the columns and rows."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(self.rows)
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
         return text.getvalue()
 
     def to_latex(self) -> str:
@@ -54,6 +60,51 @@ class TextTable:
                 "",
             ]
         )
+
+
+def rows_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows with the same keys as CSV, for other programs."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write one file for each suffix and return the files."""
+    paths = [stem.with_name(stem.name + suffix) for suffix in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        write_text(path, text)
+    return paths
+
+
+def terminal_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", words: bool = False, **options: Any
+) -> Table:
+    """Return a table for the terminal: names in the first column, numbers (or ``words``) in the others.
+
+    Args:
+        columns: their heads; where all are empty no head is shown.
+        rows: texts, in which Rich's markup counts.
+        title: stands above the table.
+        words: whether the other columns hold words, which are aligned on the left.
+        options: others of ``rich.table.Table``; with a box of its own it may be wider than the terminal.
+    """
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", title_style="bold", show_header=any(columns), **options)
+    for place, name in enumerate(columns):
+        table.add_column(
+            name,
+            style=None if place else "cyan",
+            justify="left" if words or not place else "right",
+            overflow="fold",
+            no_wrap="box" in options,
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _latex(text: str) -> str:

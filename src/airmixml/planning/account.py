@@ -1,17 +1,17 @@
-"""What every accountant says against every adversary about one design, before anything is sent."""
+"""What every accountant certifies for one design against every adversary, before anything is sent."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
 
+from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import (
-    ACCOUNTANTS,
-    ADVERSARIES,
     Adversary,
     Design,
     PrivacyStatement,
@@ -48,7 +48,7 @@ class Account:
     Attributes:
         name: of the scenario, or "numbers".
         design: what is sent.
-        adversaries: whom it is held against.
+        adversaries: against whom it is stated.
         adjacency: which neighbours.
         delta: of all statements.
         statements: what can be certified.
@@ -141,13 +141,12 @@ def account_scenario(
     return _account(
         name=scenario.name,
         design=design,
-        adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES),
+        adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES.names),
         adjacency=privacy.adjacency,
         delta=privacy.delta,
         slots_delta=slots_target(scenario)[1],
         power=in_words[power],
         tally=tally,
-        target=(privacy.adversary, privacy.accountant, privacy.epsilon) if power == "dp" else None,
     )
 
 
@@ -206,52 +205,37 @@ def account_numbers(
         adversaries=tuple(adversaries.values()),
         adjacency=adjacency,
         delta=delta,
+        slots_delta=delta,
         power=power,
-        target=None if epsilon is None else (adversary, accountant, epsilon),
         in_watts=False,
     )
 
 
 def _account(
-    *,
-    name: str,
-    design: Design,
-    adversaries: tuple[Adversary, ...],
-    adjacency: str,
-    delta: float,
-    power: str,
-    slots_delta: float | None = None,
-    tally: Tally | None = None,
-    target: tuple[str, str, float] | None = None,
-    in_watts: bool = True,
+    *, design: Design, adversaries: tuple[Adversary, ...], adjacency: str, slots_delta: float, **others: Any
 ) -> Account:
+    """Ask every accountant about every adversary; ``others`` are further attributes of the account."""
     statements: list[PrivacyStatement] = []
     refusals: dict[tuple[str, str], str] = {}
-    for adversary in adversaries:
-        for accountant in ACCOUNTANTS.values():
-            try:
-                why = refusal(design, adversary, accountant.name, adjacency)
-                if why:
-                    refusals[adversary.name, accountant.name] = why
-                    continue
-                stated = state_privacy(
-                    design, adversary, accountant.name, adjacency=adjacency, delta=slots_delta or delta
-                )
+    tally: Tally | None = others.get("tally")
+    for adversary, name in product(adversaries, ACCOUNTANTS.names):
+        try:
+            why = refusal(design, adversary, name, adjacency)
+            if not why:
+                stated = state_privacy(design, adversary, name, adjacency=adjacency, delta=slots_delta)
                 statements.append(with_centring(stated, None if tally is None else tally.centring))
-            except PrivacyError as problem:
-                refusals[adversary.name, accountant.name] = str(problem)
+        except PrivacyError as problem:
+            why = str(problem)
+        if why:
+            refusals[adversary.name, name] = why
     return Account(
-        name=name,
         design=design,
         adversaries=adversaries,
         adjacency=adjacency,
-        delta=delta,
+        slots_delta=slots_delta,
         statements=statements,
         refusals=refusals,
-        power=power,
-        slots_delta=slots_delta or delta,
-        tally=tally,
-        in_watts=in_watts,
+        **others,
     )
 
 
@@ -287,11 +271,11 @@ def epsilon_curves(
 
 def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:
     """Return every accountant against the release, and the tightest one against the others."""
-    stated = {(statement.adversary, statement.accountant) for statement in account.statements}
+    stated = {(statement.adversary, statement.accountant): statement.epsilon for statement in account.statements}
     pairs: list[tuple[Adversary, str]] = []
     for adversary in account.adversaries:
-        names = [name for name in ACCOUNTANTS if (adversary.name, name) in stated]
+        names = [name for name in ACCOUNTANTS.names if (adversary.name, name) in stated]
         if adversary.name != "release":
-            names = sorted(names, key=("gdp", "pld", "paper-tight", "rdp", "paper-loose").index)[:1]
+            names = [name for _, name in sorted((stated[adversary.name, name], name) for name in names)[:1]]
         pairs += [(adversary, name) for name in names]
     return pairs

@@ -9,18 +9,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress
-from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.power import control_power
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
-from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
-from airmixml.scenario import Scenario, Workers
+from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts, ratio_to_db
-from airmixml.workers import Signal
+from airmixml.workers import Signal, encoder_of
 
 _SAMPLE_SLOTS: Final = 256
 # Enough for a median, and fewer slots where many workers send in each.
@@ -40,9 +40,10 @@ class InputMoments:
 
     def encoded(self, workers: Workers, input_dim: int) -> InputMoments:
         """Return about what the encoder leaves of them; features and centred inputs count as centred, of full norm."""
-        if workers.encoder == "scale":
+        encoder = encoder_of(workers)
+        if not encoder.bounds_norm:
             return self
-        if workers.encoder == "clip" and workers.centre == "none" and workers.norm == "clip":
+        if encoder.keeps_inputs and workers.centre == "none" and workers.norm == "clip":
             return self.clipped(workers.clip_norm, input_dim)
         return InputMoments(mean=0.0, deviation=workers.clip_norm / math.sqrt(input_dim))
 
@@ -90,7 +91,7 @@ def other_designs(
     """Return designs at the same privacy: several |N_t| and T, and for each several alpha."""
     radio, workers = scenario.radio, scenario.workers.count
     # Accountants without a closed form take about a second per design, so they try fewer.
-    closed_form = scenario.privacy.accountant in ("paper-loose", "gdp")
+    closed_form = ACCOUNTANTS.load(scenario.privacy.accountant).closed_form
     near = [radio.scheduled // 4, radio.scheduled * 4]
     tried = [size for size in (_SCHEDULED if closed_form else near) if 1 <= size <= min(workers, 16 * radio.scheduled)]
     sizes = sorted({radio.scheduled, *tried})
@@ -99,9 +100,11 @@ def other_designs(
     found: list[Option] = []
     for done, size in enumerate(sizes):
         progress("options", done, len(sizes))
+        count = min(_SAMPLE_SLOTS, max(_FEWEST_SAMPLE_SLOTS, _SAMPLED_SEATS // size))
         private = {slots: _at_same_privacy(scenario, input_dim, label_dim, size, slots) for slots in lengths}
         for alpha in sorted({*_ALPHAS, scenario.mixing.alpha}):
-            ratios, magnitude = _sample_slots(scenario, alpha, size, gain)
+            mixing = replace(scenario.mixing, policy="dirmix", alpha=alpha, prior=())
+            ratios, magnitude = draw_sample_slots(scenario, mixing, size, count, gain)
             for other, received_watts in filter(None, private.values()):
                 found.append(_option(other, alpha, received_watts, ratios, magnitude, moments, (input_dim, label_dim)))
     progress("options", len(sizes), len(sizes))
@@ -127,18 +130,15 @@ def _at_same_privacy(
     return other, watts
 
 
-def _sample_slots(
-    scenario: Scenario, alpha: float, size: int, worker_path_gain: NDArray[np.float64]
+def draw_sample_slots(
+    scenario: Scenario, mixing: Mixing, size: int, count: int, worker_path_gain: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Draw some slots of DirMix(alpha): ratios and abs(h), both slots x scheduled."""
+    """Draw some slots of ``size`` workers, as ``mixing`` says: ratios and abs(h), both count x size."""
     streams = Streams(scenario.seed)
-    slots = min(_SAMPLE_SLOTS, max(_FEWEST_SAMPLE_SLOTS, _SAMPLED_SEATS // size))
-    mixing = replace(scenario.mixing, policy="dirmix", alpha=alpha, prior=())
-    schedule = draw_schedule(slots, size, len(worker_path_gain), streams.generator("schedule"))
-    channel = generate_channel(scenario.radio, worker_path_gain, schedule, streams.generator("fading"))
-    ratios = draw_ratios(mixing, size, slots, streams.generator("ratios"))
-    assigned = assign_ratios(mixing.assignment, ratios, channel.magnitude, streams.generator("assignment"))
-    return assigned, channel.magnitude
+    schedule = draw_schedule(count, size, len(worker_path_gain), streams.generator("schedule"))
+    magnitude = generate_channel(scenario.radio, worker_path_gain, schedule, streams.generator("fading")).magnitude
+    ratios = draw_ratios(mixing, size, count, streams.generator("ratios"))
+    return assign_ratios(mixing.assignment, ratios, magnitude, streams.generator("assignment")), magnitude
 
 
 def _option(

@@ -1,4 +1,4 @@
-"""The picture of a recommendation: learning noise against the workers per slot, and against the label's weight."""
+"""The pictures of an account (epsilon against slots) and of a plan (signal, energy, learning noise)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.output.figures import save_figure
+from airmixml.output.figures import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    accountant_colour,
+    as_plain_text,
+    finish_axis,
+    new_figure,
+    save_figure,
+)
+from airmixml.planning.account import Account
 from airmixml.planning.alternatives import Option
 from airmixml.planning.plan import Plan
 from airmixml.planning.recommend import LearningOption, Recommendation
@@ -16,6 +26,35 @@ from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
+_COLOURS: Final = {"samples": BLUE, "moments": GREEN}
+
+
+def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path) -> None:
+    """Draw epsilon against the number of slots for every accountant and adversary."""
+    design = account.design
+    figure = new_figure(9, 5.4)
+    axis = figure.subplots()
+    for (adversary, accountant), epsilons in curves.items():
+        axis.plot(
+            slots,
+            np.maximum(epsilons, 1e-6),
+            _ADVERSARY_LINES.get(adversary, "-."),
+            color=accountant_colour(accountant),
+            marker="." if adversary == "release" else "",
+            label=f"{adversary}: {accountant}",
+        )
+    axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
+    finish_axis(
+        axis,
+        f"{as_plain_text(account.name)}: {design.scheduled:,} of {design.workers:,} workers per slot, "
+        f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}",
+        legend=8,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+    )
+    save_figure(figure, path)
 
 
 def frontier(options: tuple[Option, ...]) -> list[Option]:
@@ -29,20 +68,16 @@ def frontier(options: tuple[Option, ...]) -> list[Option]:
 
 def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
     """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
-    from matplotlib.figure import Figure
-
-    rows = bool(plan.options) + (plan.recommended is not None)
-    figure = Figure(figsize=(13.5, 5 * rows), layout="constrained")
+    rows, privacy = bool(plan.options) + (plan.recommended is not None), scenario.privacy
+    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
+    figure = new_figure(13.5, 5 * rows, f"{as_plain_text(plan.name)}: designs with {target}")
     axes = figure.subplots(rows, 2, squeeze=False)
     if plan.options:
         _energy(axes[0, 0], plan, scenario)
         _dispersion(axes[0, 1], plan, scenario)
     if plan.recommended is not None:
-        draw_by_scheduled(axes[-1, 0], plan.recommended)
-        draw_by_weight(axes[-1, 1], plan.recommended)
-    privacy, name = scenario.privacy, plan.name.replace("$", r"\$")
-    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
-    figure.suptitle(f"{name}: designs with {target}")
+        _by_scheduled(axes[-1, 0], plan.recommended)
+        _by_weight(axes[-1, 1], plan.recommended)
     save_figure(figure, path)
 
 
@@ -62,13 +97,11 @@ def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
         )
     axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
     best = frontier(plan.options)
-    axis.plot(*_places(best), color="#d1603d", label="frontier")
+    axis.plot(*_places(best), color=ORANGE, label="frontier")
     own = [option for option in plan.options if _is_own(option, scenario)]
-    axis.plot(*_places(own), "*", markersize=16, color="#d1603d", markeredgecolor="black", label="this scenario")
+    axis.plot(*_places(own), "*", markersize=16, color=ORANGE, markeredgecolor="black", label="this scenario")
     axis.set(xscale="log", xlabel="energy of all workers (J)", ylabel="SNR of the inputs per slot (dB)")
-    axis.set_title("Signal and energy at the same privacy")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    finish_axis(axis, "Signal and energy at the same privacy", size=12, legend=8)
 
 
 def _places(options: list[Option]) -> tuple[list[float], list[float]]:
@@ -88,9 +121,8 @@ def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
         (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{size:,} workers per slot")
         axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
     axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot, inputs")
-    axis.set_title(f"SNR (solid), contrast (dotted), {scenario.radio.slots:,} slots")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    title = f"SNR (solid), contrast (dotted), {scenario.radio.slots:,} slots"
+    finish_axis(axis, title, size=12, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _is_own(option: Option, scenario: Scenario) -> bool:
@@ -100,39 +132,29 @@ def _is_own(option: Option, scenario: Scenario) -> bool:
     return (option.alpha, option.scheduled, option.slots) == own
 
 
-_COLOURS: Final = {"samples": "#3d7dd1", "moments": "#4a9d5b"}
-
-
-_MARKED: Final = "#d1603d"
-
-
-def draw_by_scheduled(axis: Axes, found: Recommendation) -> None:
+def _by_scheduled(axis: Axes, found: Recommendation) -> None:
     """Draw the best that each |N_t| gives, whatever the other choices, for samples and for moments."""
     for sends, colour in _COLOURS.items():
-        line = [option for option in found.by_scheduled if option.spending.sends == sends]
+        line = [option for option in found.by_scheduled if option.sending.sends == sends]
         if line:
-            sizes = [option.spending.scheduled for option in line]
+            sizes = [option.sending.scheduled for option in line]
             axis.plot(sizes, [option.learning_noise_db for option in line], ".-", color=colour, label=f"best {sends}")
-    _mark(axis, found.own, found.own.spending.scheduled, "this scenario", "o")
-    _mark(axis, found.best, found.best.spending.scheduled, "recommended", "*")
+    _mark(axis, found.own, found.own.sending.scheduled, "this scenario", "o")
+    _mark(axis, found.best, found.best.sending.scheduled, "recommended", "*")
     axis.set(xscale="log", xlabel="workers per slot", ylabel="learning noise (dB)")
-    axis.set_title("Noise in the learner's moments, by |N_t|")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    finish_axis(axis, "Noise in the learner's moments, by |N_t|", size=12, legend=8)
 
 
-def draw_by_weight(axis: Axes, found: Recommendation) -> None:
+def _by_weight(axis: Axes, found: Recommendation) -> None:
     """Draw what other label weights would make of the recommended design."""
     line = found.by_weight
-    weights = [option.spending.label_weight for option in line]
-    colour = _COLOURS[found.best.spending.sends]
+    weights = [option.sending.label_weight for option in line]
+    colour = _COLOURS[found.best.sending.sends]
     axis.plot(weights, [option.learning_noise_db for option in line], ".-", color=colour, label="recommended design")
-    _mark(axis, found.own, found.own.spending.label_weight, "this scenario", "o")
-    _mark(axis, found.best, found.best.spending.label_weight, "recommended", "*")
+    _mark(axis, found.own, found.own.sending.label_weight, "this scenario", "o")
+    _mark(axis, found.best, found.best.sending.label_weight, "recommended", "*")
     axis.set(xlabel="label weight w", ylabel="learning noise (dB)")
-    axis.set_title("Power for inputs against labels")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    finish_axis(axis, "Power for inputs against labels", size=12, legend=8)
 
 
 def _mark(axis: Axes, option: LearningOption, place: float, label: str, marker: str) -> None:
@@ -144,7 +166,7 @@ def _mark(axis: Axes, option: LearningOption, place: float, label: str, marker: 
         [option.learning_noise_db],
         marker,
         markersize=size,
-        color=_MARKED,
+        color=ORANGE,
         markeredgecolor="black",
         label=label,
     )

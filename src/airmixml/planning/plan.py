@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.planning.alternatives import (
     InputMoments,
@@ -25,7 +26,7 @@ from airmixml.planning.alternatives import (
     median_db,
     other_designs,
 )
-from airmixml.planning.designs import SpendingBench
+from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.recommend import Recommendation, recommend
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
@@ -38,10 +39,20 @@ from airmixml.radio.privacy_target import (
 )
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import NOBODY_SENT
-from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
+from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
+from airmixml.workers import encoder_of
 
 _REHEARSED_CHAPTERS: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerLevels:
+    """Transmit powers of the workers that send, and the most that any may use."""
+
+    median: float
+    largest: float
+    limit: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +74,7 @@ class Plan:
         snr_labels_db: expected SNR of the labels of a mixture, for balanced classes.
         options: designs at the same privacy.
         best: names of goals to the options that serve them best.
-        recommended: for a learner in closed form, how to spend the power on what it needs.
+        recommended: for a learner in closed form, what to send instead.
     """
 
     name: str
@@ -72,7 +83,7 @@ class Plan:
     noise_multiplier: float = math.nan
     received_watts: float = math.nan
     power_scale_watts: float = math.nan
-    power_dbm: dict[str, float] | None = None
+    power_dbm: PowerLevels | None = None
     energy_joules: float = math.nan
     worker_energy_joules: float = math.nan
     limited_share: float = math.nan
@@ -126,12 +137,12 @@ def make_plan(
     sending = draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(NOBODY_SENT)
-    closed_form = scenario.learner.model in CLOSED_FORM_MODELS
+    closed_form = scenario.learner.closed_form
     # Signal per slot says little of moments; and coins leave no shares to choose.
     shares_count = scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
     options = other_designs(scenario, input_dim, label_dim, moments, distance_metres, progress) if shares_count else ()
     squared_norm = _squared_norm(scenario, input_dim, moments)
-    bench = SpendingBench(given, input_dim, label_dim, squared_norm, distance_metres)
+    scorer = DesignScorer(given, input_dim, label_dim, squared_norm, distance_metres)
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     limited_share = float(draws.limited.mean())
     signal = 2.0 * draws.power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
@@ -142,11 +153,11 @@ def make_plan(
         noise_multiplier=design.noise_multiplier(scenario.privacy.adjacency),
         received_watts=received_watts,
         power_scale_watts=float(np.median(draws.power_scale_watts)),
-        power_dbm={
-            "median": float(watts_to_dbm(np.median(sending))),
-            "largest": float(watts_to_dbm(sending.max())),
-            "limit": scenario.radio.max_power_dbm,
-        },
+        power_dbm=PowerLevels(
+            median=float(watts_to_dbm(np.median(sending))),
+            largest=float(watts_to_dbm(sending.max())),
+            limit=scenario.radio.max_power_dbm,
+        ),
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=limited_share,
@@ -155,13 +166,13 @@ def make_plan(
         snr_labels_db=median_db(signal * label_energy(draws.ratios, label_dim)),
         options=options,
         best=best_options(options),
-        recommended=recommend(bench, max_air_seconds=max_air_seconds, progress=progress) if closed_form else None,
+        recommended=recommend(scorer, max_air_seconds=max_air_seconds, progress=progress) if closed_form else None,
     )
 
 
 def _squared_norm(scenario: Scenario, input_dim: int, moments: InputMoments) -> float:
     """Return what is assumed of ||x||^2 of an encoded input: the bound, or what differs between scaled samples."""
-    if scenario.workers.encoder == "scale":
+    if not encoder_of(scenario.workers).bounds_norm:
         return input_dim * moments.deviation**2
     return scenario.workers.clip_norm**2
 
@@ -173,11 +184,13 @@ def _verdict(scenario: Scenario, received_watts: float, limited_share: float) ->
     if floor > 0.0 and not power_may_tell_schedule(scenario, received_watts, floor):
         margin_db = 10.0 * math.log10(dbm_to_watts(scenario.radio.max_power_dbm) * floor / received_watts)
         if margin_db < 1e-6:
-            return f"{target} is met with less power than it allows: more would reach the limit and tell the schedule"
+            return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"
         return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"
     lowered = (
         f"lowers the power in {limited_share:.1%} of the slots" if limited_share else "may lower the power of a slot"
     )
-    if privacy.adversary == "server":
+    if ADVERSARIES.load(privacy.adversary).knows_schedule:
         return f"{target} is met; the power limit {lowered}, which only adds privacy"
-    return f"{target} is met, but without credit for sampling: the power limit {lowered}, which tells who was scheduled"
+    return (
+        f"{target} is met, but without credit for sampling: the power limit {lowered}, which reveals who was scheduled"
+    )

@@ -1,4 +1,4 @@
-"""The best way to spend the power on a learner in closed form: searched at one privacy target, within a time on air."""
+"""What workers should send to a closed-form learner: searched at one privacy target, within a time on the air."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from airmixml.planning.designs import Spending, SpendingBench, changed_keys
+from airmixml.doors import ACCOUNTANTS
+from airmixml.planning.design_scorer import DesignScorer
+from airmixml.planning.sending_plan import SendingPlan, changed_keys
 from airmixml.progress import Progress, silent
 
 DEFAULT_AIR_SECONDS: Final = 3600.0
@@ -19,35 +21,35 @@ _AIR_EXPONENT: Final = 0.002
 # Designs this near to the best are as good as it.
 _AS_GOOD: Final = 1.025
 _FINEST_STEP: Final = 1.2
-# Accountants without a closed form are asked at most so often in all.
+# Accountants without a closed form are asked at most so often in total.
 _MOST_QUESTIONS: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningOption:
-    """One way to spend the power at the target privacy, and what it gives and costs.
+    """One way to send at the target privacy, and what it gives and costs.
 
     Attributes:
-        spending: what is sent, by how many and how often.
+        sending: what is sent, by how many and how often.
         learning_noise_db: noise in the equation that the learner solves, over what one sample adds to it.
         air_seconds: how long all slots take.
         energy_joules: of all workers together.
     """
 
-    spending: Spending
+    sending: SendingPlan
     learning_noise_db: float
     air_seconds: float
     energy_joules: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return the option as one flat table of plain values."""
-        flat = {**vars(self.spending), **{name: value for name, value in vars(self).items() if name != "spending"}}
+        flat = {**vars(self.sending), **{name: value for name, value in vars(self).items() if name != "sending"}}
         return {name: value for name, value in flat.items() if not (isinstance(value, float) and math.isinf(value))}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """How to spend the power.
+    """What to send.
 
     Attributes:
         own: what the scenario does.
@@ -84,72 +86,72 @@ class Recommendation:
 
 
 def recommend(
-    bench: SpendingBench, *, max_air_seconds: float | None = None, progress: Progress = silent
+    scorer: DesignScorer, *, max_air_seconds: float | None = None, progress: Progress = silent
 ) -> Recommendation | None:
-    """Return the way to spend the power that leaves a learner in closed form with the least noise.
+    """Return what workers should send to leave a closed-form learner with the least noise.
 
     A coarse grid of |N_t| and T first, then steps to better neighbours. None where nothing fits into the time.
 
     Args:
-        bench: scores at the scenario's privacy target.
+        scorer: scores at the scenario's privacy target.
         max_air_seconds: the most time on the air; None takes an hour, or what the scenario takes if that is more.
         progress: told how many designs were tried.
     """
-    own_seconds = bench.air_seconds(bench.own)
+    own_seconds = scorer.air_seconds(scorer.own)
     limit = max(own_seconds, DEFAULT_AIR_SECONDS) if max_air_seconds is None else max_air_seconds
-    found = _Search(bench, limit).run(progress)
+    found = _Search(scorer, limit).run(progress)
     if not found:
         return None
     # The accountant's own word on what was scaled or guessed so far, the most promising first.
-    ranked = sorted(found, key=lambda spending: _cost(bench, spending, found[spending]))
-    scored = {spending: bench.exact_noise(spending) for spending in ranked[:4]}
-    exact = {spending: noise.total for spending, noise in scored.items() if noise is not None}
-    own_noise = bench.exact_noise(bench.own)
+    ranked = sorted(found, key=lambda sending: _cost(scorer, sending, found[sending]))
+    scored = {sending: scorer.exact_noise(sending) for sending in ranked[:4]}
+    exact = {sending: noise.total for sending, noise in scored.items() if noise is not None}
+    own_noise = scorer.exact_noise(scorer.own)
     if own_noise is not None and own_seconds <= limit and math.isfinite(own_noise.total):
-        exact[bench.own] = own_noise.total
+        exact[scorer.own] = own_noise.total
     if not exact:
         return None
-    best = min(exact, key=lambda spending: _cost(bench, spending, exact[spending]))
-    if exact.get(bench.own, math.inf) <= _AS_GOOD * exact[best]:
-        best = bench.own  # what is there already needs no change
+    best = min(exact, key=lambda sending: _cost(scorer, sending, exact[sending]))
+    if exact.get(scorer.own, math.inf) <= _AS_GOOD * exact[best]:
+        best = scorer.own  # what is there already needs no change
     own_total = math.inf if own_noise is None else own_noise.total
     return Recommendation(
-        own=_option(bench, bench.own, own_total),
-        best=_option(bench, best, exact[best]),
+        own=_option(scorer, scorer.own, own_total),
+        best=_option(scorer, best, exact[best]),
         gain_db=10.0 * math.log10(own_total / exact[best]),
-        overrides=changed_keys(bench.given, best),
+        overrides=changed_keys(scorer.given, best),
         max_air_seconds=limit,
-        note=f"moments were not considered: {bench.moments_refused}" if bench.moments_refused else "",
-        by_scheduled=_best_of_each(bench, found, "scheduled"),
-        by_weight=_options(bench, [replace(best, label_weight=weight) for weight in _WEIGHTS]),
+        note=f"moments were not considered: {scorer.moments_refused}" if scorer.moments_refused else "",
+        by_scheduled=_best_of_each(scorer, found, "scheduled"),
+        by_weight=_options(scorer, [replace(best, label_weight=weight) for weight in _WEIGHTS]),
     )
 
 
 class _Search:
-    """Finds spendings with little learning noise; asks accountants without a closed form seldom."""
+    """Finds sending plans with little learning noise; asks accountants without a closed form seldom."""
 
-    def __init__(self, bench: SpendingBench, limit_seconds: float) -> None:
-        self._bench, self._limit_seconds = bench, limit_seconds
-        self._workers = bench.scenario.workers.count
-        privacy = bench.scenario.privacy
-        self._guess_first = privacy.accountant not in ("paper-loose", "gdp")
-        self._sends = ("samples",) if bench.moments_refused else ("moments", "samples")
-        # A hidden coin helps against those who do not know the schedule.
-        may_toss = privacy.adversary == "release" or bench.own.schedule == "poisson"
+    def __init__(self, scorer: DesignScorer, limit_seconds: float) -> None:
+        self._scorer, self._limit_seconds = scorer, limit_seconds
+        self._workers = scorer.scenario.workers.count
+        privacy = scorer.scenario.privacy
+        self._guess_first = not ACCOUNTANTS.load(privacy.accountant).closed_form
+        self._sends = ("samples",) if scorer.moments_refused else ("moments", "samples")
+        # A hidden coin helps against adversaries who do not know the schedule.
+        may_toss = privacy.adversary == "release" or scorer.own.schedule == "poisson"
         self._schedules = ("fixed", "poisson") if may_toss else ("fixed",)
 
-    def run(self, progress: Progress) -> dict[Spending, float]:
+    def run(self, progress: Progress) -> dict[SendingPlan, float]:
         """Return what was tried, with its learning noise."""
-        found: dict[Spending, float] = {}
+        found: dict[SendingPlan, float] = {}
         grids = [(sends, schedule) for sends in self._sends for schedule in self._schedules]
-        starts: list[tuple[Spending, float]] = []
+        starts: list[tuple[SendingPlan, float]] = []
         for done, (sends, schedule) in enumerate(grids):
             progress("designs", done, len(grids) + 1)
             scored = self._scored(self._grid(sends, schedule), guess=self._guess_first)
             if not self._guess_first:
                 found.update(scored)
             if scored:
-                starts.append(min(scored.items(), key=lambda item: _cost(self._bench, *item)))
+                starts.append(min(scored.items(), key=lambda item: _cost(self._scorer, *item)))
         progress("designs", len(grids), len(grids) + 1)
         starts.sort(key=lambda item: item[1])
         questions = _MOST_QUESTIONS if self._guess_first else math.inf
@@ -158,31 +160,31 @@ class _Search:
         progress("designs", len(grids) + 1, len(grids) + 1)
         return found
 
-    def _climb(self, start: Spending, found: dict[Spending, float], questions: float) -> int:
+    def _climb(self, start: SendingPlan, found: dict[SendingPlan, float], questions: float) -> int:
         """Go to better neighbours until there is none; return how many |N_t| and T were asked for."""
         best = self._scored([start], guess=False)
         asked, step = 1, 2.0
         found.update(best)
         while best and step > _FINEST_STEP and asked < questions:
             ((here, least),) = best.items()
-            least_cost = _cost(self._bench, here, least)
+            least_cost = _cost(self._scorer, here, least)
             around = [each for each in self._neighbours(here, step) if each not in found]
-            better: dict[Spending, float] = {}
+            better: dict[SendingPlan, float] = {}
             for each in around[: max(0, int(min(questions - asked, 99)))]:
                 asked += 1
                 scored = self._scored([each], guess=False)
                 found.update(scored)
                 better.update(
-                    {key: noise for key, noise in scored.items() if _cost(self._bench, key, noise) < least_cost}
+                    {key: noise for key, noise in scored.items() if _cost(self._scorer, key, noise) < least_cost}
                 )
             if better:
-                chosen = min(better, key=lambda key: _cost(self._bench, key, better[key]))
+                chosen = min(better, key=lambda key: _cost(self._scorer, key, better[key]))
                 best = {chosen: better[chosen]}
             else:
                 step = math.sqrt(step)
         return asked
 
-    def _grid(self, sends: str, schedule: str) -> Iterator[Spending]:
+    def _grid(self, sends: str, schedule: str) -> Iterator[SendingPlan]:
         """Yield designs with equal shares whose |N_t| and T are some powers apart, as far as time allows."""
         base = self._equal(sends, schedule)
         sizes = _powers(_COARSE, 1 if sends == "moments" else 2, self._workers)
@@ -191,15 +193,15 @@ class _Search:
             for slots in lengths:
                 yield replace(base, scheduled=size, slots=slots)
 
-    def _equal(self, sends: str, schedule: str) -> Spending:
-        return replace(self._bench.own, sends=sends, schedule=schedule, policy="equalmix", alpha=None)
+    def _equal(self, sends: str, schedule: str) -> SendingPlan:
+        return replace(self._scorer.own, sends=sends, schedule=schedule, policy="equalmix", alpha=None)
 
-    def _most_slots(self, spending: Spending) -> int:
+    def _most_slots(self, sending: SendingPlan) -> int:
         """Return how many slots fit into the time; 0 where not even one does."""
-        one_slot = self._bench.air_seconds(replace(spending, slots=1))
+        one_slot = self._scorer.air_seconds(replace(sending, slots=1))
         return min(int(self._limit_seconds / one_slot * (1.0 + 1e-12)), 10**12)
 
-    def _neighbours(self, here: Spending, step: float) -> Iterator[Spending]:
+    def _neighbours(self, here: SendingPlan, step: float) -> Iterator[SendingPlan]:
         most = self._most_slots(here)
         places = [
             (here.scheduled * step, here.slots),
@@ -218,13 +220,13 @@ class _Search:
             if near != here:
                 yield near
 
-    def _scored(self, designs: Iterable[Spending], *, guess: bool) -> dict[Spending, float]:
+    def _scored(self, designs: Iterable[SendingPlan], *, guess: bool) -> dict[SendingPlan, float]:
         """Return the best weight and shares of each design, with the noise."""
-        best: dict[Spending, float] = {}
+        best: dict[SendingPlan, float] = {}
         for design in designs:
-            kept: tuple[float, Spending] | None = None
+            kept: tuple[float, SendingPlan] | None = None
             for variant in self._variants(design):
-                noise = self._bench.noise(variant, guess=guess)
+                noise = self._scorer.noise(variant, guess=guess)
                 if noise is None:
                     break
                 # A little better is no reason for another weight or other shares than the scenario's.
@@ -234,23 +236,23 @@ class _Search:
                 best[kept[1]] = kept[0]
         return best
 
-    def _variants(self, design: Spending) -> Iterator[Spending]:
+    def _variants(self, design: SendingPlan) -> Iterator[SendingPlan]:
         """Yield the design with other label weights, then with other shares."""
-        own = self._bench.own
+        own = self._scorer.own
         mixes: list[tuple[str, float | None]] = [("equalmix", None)]
         if design.schedule == "fixed" and design.scheduled > 1 and design.sends == "samples":
             # Equal shares hide each worker best, but where everybody sends they make all slots the same.
             mixes += [("dirmix", alpha) for alpha in _ALPHAS if design.scheduled == self._workers]
-            if own.policy != "equalmix" and not self._bench.scenario.mixing.prior:
+            if own.policy != "equalmix" and not self._scorer.scenario.mixing.prior:
                 mixes.insert(0, (own.policy, own.alpha))
         for policy, alpha in mixes:
             for weight in dict.fromkeys((own.label_weight, *_WEIGHTS)):
                 yield replace(design, policy=policy, alpha=alpha, label_weight=weight)
 
 
-def _cost(bench: SpendingBench, spending: Spending, noise: float) -> float:
+def _cost(scorer: DesignScorer, sending: SendingPlan, noise: float) -> float:
     """Return what is minimised: the noise, and a little the time on the air."""
-    return noise * math.pow(bench.air_seconds(spending), _AIR_EXPONENT)
+    return noise * math.pow(scorer.air_seconds(sending), _AIR_EXPONENT)
 
 
 def _powers(step: float, low: int, high: int) -> list[int]:
@@ -267,26 +269,26 @@ def _rounded(value: float) -> int:
     return max(1, int(round(value, -digits))) if value < 10**15 else int(value)
 
 
-def _option(bench: SpendingBench, spending: Spending, noise: float) -> LearningOption:
+def _option(scorer: DesignScorer, sending: SendingPlan, noise: float) -> LearningOption:
     return LearningOption(
-        spending=spending,
+        sending=sending,
         learning_noise_db=10.0 * math.log10(noise),
-        air_seconds=bench.air_seconds(spending),
-        energy_joules=bench.energy_joules(spending),
+        air_seconds=scorer.air_seconds(sending),
+        energy_joules=scorer.energy_joules(sending),
     )
 
 
-def _options(bench: SpendingBench, spendings: Iterable[Spending]) -> tuple[LearningOption, ...]:
-    scored = [(spending, bench.noise(spending)) for spending in spendings]
-    return tuple(_option(bench, each, noise.total) for each, noise in scored if noise is not None)
+def _options(scorer: DesignScorer, sendings: Iterable[SendingPlan]) -> tuple[LearningOption, ...]:
+    scored = [(sending, scorer.noise(sending)) for sending in sendings]
+    return tuple(_option(scorer, each, noise.total) for each, noise in scored if noise is not None)
 
 
-def _best_of_each(bench: SpendingBench, found: dict[Spending, float], name: str) -> tuple[LearningOption, ...]:
+def _best_of_each(scorer: DesignScorer, found: dict[SendingPlan, float], name: str) -> tuple[LearningOption, ...]:
     """Return the best of those with the same value of an attribute and the same kind of signal."""
-    best: dict[tuple[object, str], Spending] = {}
-    for spending, noise in found.items():
-        key = (getattr(spending, name), spending.sends)
+    best: dict[tuple[object, str], SendingPlan] = {}
+    for sending, noise in found.items():
+        key = (getattr(sending, name), sending.sends)
         if key not in best or noise < found[best[key]]:
-            best[key] = spending
+            best[key] = sending
     ordered = sorted(best.values(), key=lambda each: (each.sends, getattr(each, name)))
-    return tuple(_option(bench, each, found[each]) for each in ordered)
+    return tuple(_option(scorer, each, found[each]) for each in ordered)

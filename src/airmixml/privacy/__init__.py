@@ -1,27 +1,26 @@
 """What an adversary may learn: bounds, accountants, adversaries, ledgers, calibration. Needs no torch."""
 
-from airmixml.privacy.accountants import ACCOUNTANTS, Accountant, certified_epsilon
-from airmixml.privacy.adversaries import ADVERSARIES, Adversary, Eavesdropper, Release, Server
+from airmixml.privacy.accountants import Accountant
+from airmixml.privacy.adversaries import Adversary, Eavesdropper, Release, Server
 from airmixml.privacy.calibration import calibrate_power, check_target
 from airmixml.privacy.design import Design, participation_bound
+from airmixml.privacy.evaluation import certified_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_epsilons
 from airmixml.privacy.ledger import Ledger
 from airmixml.privacy.loose_bound import (
     power_scale_for_privacy,
-    slot_privacy_exponent,
     slot_privacy_loss,
+    slot_squared_shift,
     smallest_certifiable_epsilon,
     total_privacy_loss,
 )
 from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, GaussianSlots
-from airmixml.privacy.sensitivity import Sensitivity, paper_sensitivity
+from airmixml.privacy.sensitivity import Sensitivity
 from airmixml.privacy.statement import PrivacyStatement, state_privacy
 from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
 
 __all__ = [
-    "ACCOUNTANTS",
     "ADJACENCIES",
-    "ADVERSARIES",
     "SAMPLINGS",
     "Accountant",
     "Adversary",
@@ -38,11 +37,10 @@ __all__ = [
     "check_target",
     "gaussian_epsilon",
     "gaussian_epsilons",
-    "paper_sensitivity",
     "participation_bound",
     "power_scale_for_privacy",
-    "slot_privacy_exponent",
     "slot_privacy_loss",
+    "slot_squared_shift",
     "smallest_certifiable_epsilon",
     "state_privacy",
     "subsampled_renyi_loss",

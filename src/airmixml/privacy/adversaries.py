@@ -3,29 +3,85 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
-from airmixml.privacy.loose_bound import slot_privacy_exponent
+from airmixml.privacy.loose_bound import slot_squared_shift
 from airmixml.privacy.mechanism import GaussianSlots
-
-ADVERSARIES = ("release", "server", "eavesdropper")
+from airmixml.units import dbm_to_watts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
+class Adversary(ABC):
+    """Somebody who wants to learn a worker's sample and already knows those of all others.
+
+    A subclass is a frozen dataclass, so that what holds against it is computed once.
+
+    Attributes:
+        name: what scenarios and statements call it.
+        about: who it is, in one line.
+        knows_schedule: whether it knows who sent in which slot.
+        own_receiver: whether it hears the workers itself, instead of getting what the server received.
+        colluders: workers who tell it their samples and slots.
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    knows_schedule: ClassVar[bool] = False
+    own_receiver: ClassVar[bool] = False
+    colluders: int = 0
+
+    def __post_init__(self) -> None:
+        if self.colluders < 0:
+            raise PrivacyError(f"colluders = {self.colluders}: must be at least 0")
+
+    @classmethod
+    def of(cls, scenario: Any, power_gain: Callable[[float], float]) -> Self:
+        """Return the adversary that a scenario describes.
+
+        Args:
+            scenario: an ``airmixml.Scenario``, which this room does not know.
+            power_gain: gives the power gain without fading of a channel of so many metres.
+        """
+        return cls(colluders=scenario.privacy.colluders)
+
+    @property
+    @abstractmethod
+    def knows(self) -> str:
+        """What it knows and receives, in words."""
+
+    @abstractmethod
+    def why(self, design: Design) -> str:
+        """Why its epsilon follows, in words."""
+
+    @abstractmethod
+    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
+        """The slots as it sees them."""
+
+    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
+        """Every description of the slots that is valid for it, ``mechanism`` first; the least epsilon of them holds."""
+        return (self.mechanism(design, adjacency),)
+
+    def noise_watts(self, design: Design) -> float:
+        """The noise that hides a worker from it: that of the server's receiver, unless it has its own."""
+        return design.noise_watts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server(Adversary):
     """The edge server: knows schedule, ratios and channels, so nothing hides when a worker sent.
 
     Workers who collude with it tell it their own samples. Differential privacy grants every adversary all samples but
     one, so they change nothing here.
     """
 
-    colluders: int = 0
-    name: str = "server"
-
-    def __post_init__(self) -> None:
-        _check_colluders(self.colluders)
+    name = "server"
+    about = "the server itself, which knows the schedule, the ratios and the channels"
+    knows_schedule = True
 
     @property
     def knows(self) -> str:
@@ -37,22 +93,13 @@ class Server:
         """Why its epsilon follows."""
         return _known_in_words(design)
 
-    def noise_watts(self, design: Design) -> float:
-        """The receiver noise that the design was made for."""
-        return design.noise_watts
-
-    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
-        """Every description of the slots that is valid for it; the least epsilon of them holds."""
-        return (self.mechanism(design, adjacency),)
-
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism."""
-        move = design.sensitivity.squared_move(adjacency, "none")
-        return _known_to_server(design, adjacency, move)
+        return _known_schedule(design, adjacency, design.sensitivity.squared_move(adjacency, "none"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class Release(Adversary):
     """Anybody who gets the mixtures but no word on who was scheduled when.
 
     Colluding workers know their own slots. The others are then a sample of the N - k workers who do not collude, at a
@@ -60,11 +107,8 @@ class Release:
     that, and there is no credit.
     """
 
-    colluders: int = 0
-    name: str = "release"
-
-    def __post_init__(self) -> None:
-        _check_colluders(self.colluders)
+    name = "release"
+    about = "anybody who gets the mixtures but does not know who was scheduled when"
 
     @property
     def knows(self) -> str:
@@ -75,17 +119,13 @@ class Release:
         """Why its epsilon follows."""
         return _credit_in_words(design, self.colluders)
 
-    def noise_watts(self, design: Design) -> float:
-        """The noise in the mixtures is the server's."""
-        return design.noise_watts
-
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
         """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more."""
         own = self.mechanism(design, adjacency)
         if own.sampling == "none" and _schedule_is_told(design, self.colluders):
             return (own,)
         move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
-        known = _known_to_server(_before_the_draw(design, adjacency), adjacency, move)
+        known = _known_schedule(_before_the_draw(design, adjacency), adjacency, move)
         if adjacency == "remove-one" or own.sampling != "poisson":
             return own, known
         two_steps = replace(self.mechanism(design, "remove-one"), steps=2)
@@ -96,11 +136,11 @@ class Release:
         if _schedule_is_told(design, self.colluders):
             return Server().mechanism(design, adjacency)
         move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
-        return _hidden_schedule(design, design.received_watts, design.noise_watts, adjacency, self.colluders, move)
+        return _hidden_schedule(design, adjacency, self.colluders, move)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Eavesdropper:
+class Eavesdropper(Adversary):
     """Somebody with a receiver of their own near the workers, who knows no schedule.
 
     Workers invert their channel to the server, not to the eavesdropper, so it hears each with the power that it sends,
@@ -112,15 +152,27 @@ class Eavesdropper:
         own_noise_watts: noise power per complex symbol at each of its antennas.
     """
 
+    name = "eavesdropper"
+    about = "somebody with a receiver near the workers, who does not know who was scheduled when"
+    own_receiver = True
     gain: float | None
     own_noise_watts: float
-    colluders: int = 0
-    name: str = "eavesdropper"
 
     def __post_init__(self) -> None:
-        _check_colluders(self.colluders)
+        super().__post_init__()
         if not 0.0 < self.own_noise_watts < math.inf:
             raise PrivacyError(f"own_noise_watts = {self.own_noise_watts:g}: must be finite and above 0")
+
+    @classmethod
+    def of(cls, scenario: Any, power_gain: Callable[[float], float]) -> Self:
+        """Return the eavesdropper of a scenario; nobody receives more than was sent, however near it comes."""
+        privacy = scenario.privacy
+        gain = min(privacy.eavesdropper_antennas * power_gain(privacy.eavesdropper_distance_metres), 1.0)
+        return cls(
+            gain=gain if scenario.radio.fading == "none" else None,
+            own_noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
+            colluders=privacy.colluders,
+        )
 
     @property
     def knows(self) -> str:
@@ -145,36 +197,29 @@ class Eavesdropper:
         if own.sampling == "none" and _schedule_is_told(design, self.colluders):
             return (own,)
         move = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
-        return own, self._known(_before_the_draw(design, adjacency), adjacency, move)
+        return own, _known_schedule(_before_the_draw(self._heard(design), adjacency), adjacency, move)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots as heard from beside the worker that sends loudest."""
+        heard, sensitivity = self._heard(design), design.sensitivity
         if _schedule_is_told(design, self.colluders):
-            return self._known(design, adjacency, design.sensitivity.squared_move(adjacency, "none"))
-        move = design.sensitivity.largest_move
-        return _hidden_schedule(design, self._heard(design), self.own_noise_watts, adjacency, self.colluders, move)
+            return _known_schedule(heard, adjacency, sensitivity.squared_move(adjacency, "none"))
+        return _hidden_schedule(heard, adjacency, self.colluders, sensitivity.largest_move)
 
-    def _known(self, design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
-        heard, worst = self._heard(design), design.worst_sent_watts
-        worst_heard = None if worst is None or self.gain is None else self.gain * worst
-        return _known_schedule(design, heard, worst_heard, self.own_noise_watts, adjacency, squared_move)
-
-    def _heard(self, design: Design) -> tuple[float, ...]:
+    def _heard(self, design: Design) -> Design:
+        """Return the design with what this receiver has in place of what the server has: its power, its noise."""
         if self.gain is None:
             raise PrivacyError(
                 "privacy.adversary = 'eavesdropper': fading puts no bound on how well it hears a worker, so nothing "
                 "can be certified; use radio.fading = none"
             )
-        return tuple(self.gain * value for value in design.sent_watts)
-
-
-# Somebody who wants to learn a worker's sample and already knows those of all others.
-Adversary = Release | Server | Eavesdropper
-
-
-def _check_colluders(colluders: int) -> None:
-    if colluders < 0:
-        raise PrivacyError(f"colluders = {colluders}: must be at least 0")
+        worst = design.worst_sent_watts
+        return replace(
+            design,
+            received_watts=tuple(self.gain * value for value in design.sent_watts),
+            worst_received_watts=None if worst is None else self.gain * worst,
+            noise_watts=self.own_noise_watts,
+        )
 
 
 def _helped(colluders: int) -> str:
@@ -196,44 +241,27 @@ def _before_the_draw(design: Design, adjacency: str) -> Design:
     return replace(design, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
 
 
-def _known_to_server(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
-    received, worst = design.received_watts, design.worst_received_watts
-    return _known_schedule(design, received, worst, design.noise_watts, adjacency, squared_move)
-
-
-def _known_schedule(
-    design: Design,
-    watts: tuple[float, ...],
-    worst_watts: float | None,
-    noise_watts: float,
-    adjacency: str,
-    squared_move: float,
-) -> GaussianSlots:
+def _known_schedule(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
     every = GaussianSlots(
-        exponents=_exponents(watts, noise_watts, squared_move), counts=design.counts, adjacency=adjacency
-    )
-    drawn = worst_watts is not None
-    total = (
-        every.worst(design.participations)
-        if worst_watts is None
-        else _exponents((worst_watts,), noise_watts, squared_move)[0]
-    )
-    return replace(
-        every,
-        exponents=(total,),
-        counts=(1,),
+        squared_shifts=_squared_shifts(design, design.received_watts, squared_move),
+        counts=design.counts,
+        adjacency=adjacency,
         squared_move=squared_move,
         composed=design.participations,
-        given="the schedule that was drawn" if drawn else _any_schedule(design),
-        schedule_failure=0.0 if drawn else design.schedule_failure,
         why=_known_in_words(design),
     )
+    if design.worst_received_watts is None:
+        total, given, failure = every.worst(design.participations), _any_schedule(design), design.schedule_failure
+    else:
+        (total,) = _squared_shifts(design, (design.worst_received_watts,), squared_move)
+        given, failure = "the schedule that was drawn", 0.0
+    return replace(every, squared_shifts=(total,), counts=(1,), given=given, schedule_failure=failure)
 
 
-def _exponents(watts: tuple[float, ...], noise_watts: float, squared_move: float) -> tuple[float, ...]:
+def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: float) -> tuple[float, ...]:
     """Return epsilon_t(2) of slots in which a share of 1 is received that strongly."""
-    return tuple(slot_privacy_exponent(1.0, watts, noise_watts, squared_move).tolist())
+    return tuple(slot_squared_shift(1.0, watts, design.noise_watts, squared_move).tolist())
 
 
 def _any_schedule(design: Design) -> str:
@@ -246,9 +274,7 @@ def _known_in_words(design: Design) -> str:
     return f"up to {design.participations:,} slots of one worker compose, and it is known which they are"
 
 
-def _hidden_schedule(
-    design: Design, watts: tuple[float, ...], noise_watts: float, adjacency: str, colluders: int, squared_move: float
-) -> GaussianSlots:
+def _hidden_schedule(design: Design, adjacency: str, colluders: int, squared_move: float) -> GaussianSlots:
     """Return the slots as samples of the workers that do not collude.
 
     The ratios of a slot are drawn without regard to data and dealt to its seats. Putting worker j in the place of
@@ -266,7 +292,7 @@ def _hidden_schedule(
     if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
         squared_move = max(squared_move, design.sensitivity.squared_move(adjacency, "none"))
     slots = GaussianSlots(
-        exponents=_exponents(watts, noise_watts, squared_move),
+        squared_shifts=_squared_shifts(design, design.received_watts, squared_move),
         counts=design.counts,
         adjacency=adjacency,
         squared_move=squared_move,

@@ -17,6 +17,8 @@ from scipy.optimize import brentq
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
 from airmixml.errors import PrivacyError
+from airmixml.privacy.accountants import Accountant
+from airmixml.privacy.mechanism import GaussianSlots
 
 # Rounding of a few steps must not carry an epsilon below what holds.
 _ROUNDING_MARGIN: Final = 1e-12
@@ -124,3 +126,23 @@ def _check(mu: ArrayLike, delta: float) -> None:
 def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.float64]:
     """Return an epsilon that is large enough: delta <= Phi(mu/2 - epsilon/mu), rounded up."""
     return np.asarray((mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0)) * (1.0 + _ROUNDING_MARGIN))
+
+
+class Gdp(Accountant):
+    """The exact epsilon of the Gaussian mechanism that all slots of a worker form together."""
+
+    about = "exact for a known schedule and that sensitivity (Dong, Roth, Su; Balle, Wang)"
+    considers_all_views = False
+    closed_form = True
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Refuse hidden schedules: a mixture over schedules is not Gaussian."""
+        return "" if mechanism.sampling == "none" else "exact only where the schedule is known; use pld"
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return the smallest epsilon there is at ``delta``."""
+        return gaussian_epsilon(math.sqrt(mechanism.total), delta)
+
+    def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float:
+        """Return the factor that makes mu what ``epsilon`` allows."""
+        return gaussian_mu(epsilon, delta) ** 2 / mechanism.total

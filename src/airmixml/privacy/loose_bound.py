@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.errors import PrivacyError
+from airmixml.privacy.accountants import Accountant, refuse_poisson
+from airmixml.privacy.mechanism import GaussianSlots
 
 # Rounding of a few steps must not carry a calibrated epsilon above its target.
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
 
 
-def slot_privacy_exponent(
+def slot_squared_shift(
     largest_ratio: ArrayLike, power_scale_watts: ArrayLike, noise_watts: float, sensitivity: float
 ) -> NDArray[np.float64]:
     """Return epsilon_t(2) = max q^2 (d_X + d_Y) / (sigma_n^2 / (2 beta)), Eq. (renyi_distance) at order 2.
@@ -38,27 +40,27 @@ def slot_privacy_exponent(
     return np.asarray(ratio**2 * sensitivity * beta / (noise_watts / 2.0))
 
 
-def log_subsampled_renyi_term(exponent: ArrayLike) -> NDArray[np.float64]:
+def log_subsampled_renyi_term(squared_shift: ArrayLike) -> NDArray[np.float64]:
     """Return ln min{4 (e^x - 1), 2 e^x} of Corollary 1; the two meet at x = ln 2. Stable for any x >= 0."""
-    x = np.asarray(exponent, dtype=np.float64)
+    x = np.asarray(squared_shift, dtype=np.float64)
     below = np.minimum(x, math.log(2.0))
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(x < math.log(2.0), math.log(4.0) + np.log(np.expm1(below)), math.log(2.0) + x))
 
 
-def check_slots(exponent: ArrayLike, sampling_rate: float) -> None:
-    """Raise a PrivacyError for exponents below 0 and rates outside (0, 1]."""
-    values = np.asarray(exponent, dtype=np.float64)
+def check_slots(squared_shift: ArrayLike, sampling_rate: float) -> None:
+    """Raise a PrivacyError for squared shifts below 0 and rates outside (0, 1]."""
+    values = np.asarray(squared_shift, dtype=np.float64)
     if not (np.isfinite(values).all() and (values >= 0.0).all()):
-        raise PrivacyError("exponents: must be finite and at least 0")
+        raise PrivacyError("squared shifts: must be finite and at least 0")
     if not 0.0 < sampling_rate <= 1.0:
         raise PrivacyError(f"sampling_rate = {sampling_rate:g}: must be above 0 and at most 1")
 
 
-def slot_privacy_loss(exponent: ArrayLike, sampling_rate: float) -> NDArray[np.float64]:
+def slot_privacy_loss(squared_shift: ArrayLike, sampling_rate: float) -> NDArray[np.float64]:
     """Return ln(1 + r^2 min{4 (e^x - 1), 2 e^x}), one slot's term of Corollary 1, for x up to 10^300."""
-    check_slots(exponent, sampling_rate)
-    return np.asarray(np.logaddexp(0.0, 2.0 * math.log(sampling_rate) + log_subsampled_renyi_term(exponent)))
+    check_slots(squared_shift, sampling_rate)
+    return np.asarray(np.logaddexp(0.0, 2.0 * math.log(sampling_rate) + log_subsampled_renyi_term(squared_shift)))
 
 
 def total_privacy_loss(sum_of_slot_losses: float, delta: float) -> float:
@@ -73,7 +75,7 @@ def smallest_certifiable_epsilon(delta: float) -> float:
     return math.log(1.0 / delta)
 
 
-def slot_exponent_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
+def squared_shift_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
     """Return the epsilon_t(2) of every slot that makes Corollary 1 give ``epsilon``: Proposition 2, both branches.
 
     Args:
@@ -119,6 +121,36 @@ def power_scale_for_privacy(
         noise_watts: sigma_n^2, noise power per complex symbol.
         sensitivity: bound on ||i||^2 + ||l||^2, d_X + d_Y in the paper.
     """
-    exponent = slot_exponent_for_privacy(epsilon=epsilon, delta=delta, slots=slots, sampling_rate=sampling_rate)
+    squared_shift = squared_shift_for_privacy(epsilon=epsilon, delta=delta, slots=slots, sampling_rate=sampling_rate)
     ratio = np.asarray(largest_ratio, dtype=np.float64)
-    return np.asarray(_ROUNDING_MARGIN * (noise_watts / 2.0) * exponent / (ratio**2 * sensitivity))
+    return np.asarray(_ROUNDING_MARGIN * (noise_watts / 2.0) * squared_shift / (ratio**2 * sensitivity))
+
+
+class PaperLoose(Accountant):
+    """Corollary 1: order 2 of Proposition 1."""
+
+    about = "Corollary 1 of the paper: Renyi order 2 alone"
+    considers_all_views = False
+    closed_form = True
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Refuse Poisson sampling, for which its theorem was not proven."""
+        return refuse_poisson(mechanism)
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return the sum of the slots' losses plus ln(1/delta)."""
+        losses = np.asarray(mechanism.squared_shifts)
+        if mechanism.sampling != "none":
+            losses = slot_privacy_loss(losses, mechanism.sampling_rate)
+        return total_privacy_loss(float(np.dot(losses, np.asarray(mechanism.counts, dtype=np.float64))), delta)
+
+    def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float | None:
+        """Return the factor by Proposition 2, for slots that are all alike."""
+        if len(set(mechanism.squared_shifts)) > 1:
+            return None
+        if mechanism.sampling == "none":
+            return (epsilon - smallest_certifiable_epsilon(delta)) / mechanism.total
+        allowed = squared_shift_for_privacy(
+            epsilon=epsilon, delta=delta, slots=mechanism.slots, sampling_rate=mechanism.sampling_rate
+        )
+        return allowed / mechanism.squared_shifts[0]

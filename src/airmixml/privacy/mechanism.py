@@ -22,7 +22,7 @@ class GaussianSlots:
     """Slots in a row, each a Gaussian mechanism on the workers that were scheduled.
 
     Attributes:
-        exponents: s = (move of the mean)^2 / (noise variance) of each kind of slot, the epsilon_t(2) of the paper.
+        squared_shifts: s = (move of the mean)^2 / (noise variance) of each kind of slot, the epsilon_t(2) of the paper.
         counts: how many slots are of that kind.
         sampling: "none" if the adversary knows in which slots the worker took part (only those are listed), else how
             the hidden set of each slot was drawn: "without-replacement" (exactly ``sampled`` of ``population``), or
@@ -31,16 +31,16 @@ class GaussianSlots:
         population: workers they are drawn from.
         adjacency: "replace-one" (another sample on the same worker) or "remove-one" (no such worker; where the schedule
             is known or told: the worker keeps its seat and sends nothing).
-        squared_move: the bound on what one worker moves that the exponents were made with, for the record.
-        composed: slots or rounds behind the exponents where these are already a sum, for the record.
+        squared_move: the bound on what one worker moves that the shifts were made with, for the record.
+        composed: slots or rounds behind the shifts where these are already a sum, for the record.
         given: which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
-        schedule_failure: probability with which a worker is drawn more often than the exponents reckon with.
+        schedule_failure: probability with which a worker is drawn more often than the shifts assume.
         steps: how many such neighbours lie between those that are meant: 2 for a replacement seen as a removal and an
             addition.
         why: why the adversary faces this mechanism, in words.
     """
 
-    exponents: tuple[float, ...]
+    squared_shifts: tuple[float, ...]
     counts: tuple[int, ...]
     adjacency: str
     sampling: str = "none"
@@ -60,11 +60,11 @@ class GaussianSlots:
         ):
             if value not in allowed:
                 raise PrivacyError(f"{name} = {value!r}: must be one of {', '.join(allowed)}")
-        if len(self.exponents) != len(self.counts) or not self.exponents:
-            raise PrivacyError("exponents and counts: must be of the same length, at least 1")
-        if not all(math.isfinite(value) and value >= 0.0 for value in self.exponents):
+        if len(self.squared_shifts) != len(self.counts) or not self.squared_shifts:
+            raise PrivacyError("squared_shifts and counts: must be of the same length, at least 1")
+        if not all(math.isfinite(value) and value >= 0.0 for value in self.squared_shifts):
             raise PrivacyError(
-                f"exponents up to {max(self.exponents):g}: must be finite and at least 0; lower the power"
+                f"squared shifts up to {max(self.squared_shifts):g}: must be finite and at least 0; lower the power"
             )
         if not all(count >= 0 for count in self.counts):
             raise PrivacyError(f"counts down to {min(self.counts)}: must be at least 0")
@@ -84,9 +84,14 @@ class GaussianSlots:
         return sum(self.counts)
 
     @property
+    def kinds(self) -> list[tuple[float, int]]:
+        """Squared shift and number of slots of each kind that has any."""
+        return [(s, count) for s, count in zip(self.squared_shifts, self.counts, strict=True) if count]
+
+    @property
     def total(self) -> float:
-        """mu^2, the sum of all exponents: the slots together are one Gaussian mechanism if the schedule is known."""
-        return math.fsum(count * exponent for exponent, count in zip(self.exponents, self.counts, strict=True) if count)
+        """mu^2, the sum over all slots: they are together one Gaussian mechanism if the schedule is known."""
+        return math.fsum(count * s for s, count in self.kinds)
 
     def as_drawn(self) -> Self:
         """Return a Poisson schedule of replace-one neighbours as a draw without replacement, whose bounds cover it.
@@ -100,31 +105,34 @@ class GaussianSlots:
         return self
 
     def strongest(self, slots: int) -> Self:
-        """Return only the slots with the largest exponents, that many of them."""
+        """Return only the slots with the largest shifts, that many of them."""
         left, kept = slots, []
-        for exponent, count in sorted(zip(self.exponents, self.counts, strict=True), reverse=True):
-            kept.append((exponent, min(left, count)))
+        for s, count in sorted(zip(self.squared_shifts, self.counts, strict=True), reverse=True):
+            kept.append((s, min(left, count)))
             left -= kept[-1][1]
-        return replace(self, exponents=tuple(s for s, _ in kept), counts=tuple(count for _, count in kept))
+        return self._of_kinds(kept)
 
     def worst(self, slots: int) -> float:
-        """Return the sum of the largest exponents, of that many slots."""
+        """Return the sum of the largest squared shifts, of that many slots."""
         return self.strongest(slots).total
 
     def scaled(self, factor: float) -> Self:
         """Return the same slots with ``factor`` times the power."""
-        return replace(self, exponents=tuple(factor * value for value in self.exponents))
+        return replace(self, squared_shifts=tuple(factor * s for s in self.squared_shifts))
 
-    def coarsened(self, kinds: int) -> Self:
-        """Return at most that many kinds of slots, each exponent rounded up; never more private than it was."""
-        used = [(s, count) for s, count in zip(self.exponents, self.counts, strict=True) if count]
-        if len(used) <= kinds:
+    def coarsened(self, most_kinds: int) -> Self:
+        """Return at most that many kinds of slots, each shift rounded up; never more private than it was."""
+        if len(self.kinds) <= most_kinds:
             return self
-        exponents, counts = (np.array(values, dtype=np.float64) for values in zip(*sorted(used), strict=True))
-        log_exponents = np.log(np.maximum(exponents, 1e-300))
+        shifts, counts = (np.array(values, dtype=np.float64) for values in zip(*sorted(self.kinds), strict=True))
+        log_shifts = np.log(np.maximum(shifts, 1e-300))
         # Kinds near the largest decide the loss, so nothing is lost by lumping what lies 60 dB below together.
-        low = max(log_exponents[0], log_exponents[-1] - 6.0 * math.log(10.0))
-        edges = np.linspace(low, log_exponents[-1], kinds)
-        place = np.minimum(np.searchsorted(edges, log_exponents - 1e-12), kinds - 1)
-        merged = [(float(exponents[place == k].max()), int(counts[place == k].sum())) for k in np.unique(place)]
-        return replace(self, exponents=tuple(s for s, _ in merged), counts=tuple(count for _, count in merged))
+        low = max(log_shifts[0], log_shifts[-1] - 6.0 * math.log(10.0))
+        edges = np.linspace(low, log_shifts[-1], most_kinds)
+        place = np.minimum(np.searchsorted(edges, log_shifts - 1e-12), most_kinds - 1)
+        return self._of_kinds(
+            [(float(shifts[place == k].max()), int(counts[place == k].sum())) for k in np.unique(place)]
+        )
+
+    def _of_kinds(self, kinds: list[tuple[float, int]]) -> Self:
+        return replace(self, squared_shifts=tuple(s for s, _ in kinds), counts=tuple(count for _, count in kinds))

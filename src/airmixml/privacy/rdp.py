@@ -1,4 +1,7 @@
-"""Renyi accounting by the library dp-accounting."""
+"""Renyi accounting by the library dp-accounting.
+
+The library is imported at first use: it takes most of a second, and most commands need none of it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Final
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.dp_library import is_missing, load_dp_accounting
+from airmixml.privacy.accountants import Accountant
 from airmixml.privacy.gaussian import total_variation
 from airmixml.privacy.mechanism import GaussianSlots
 
@@ -28,19 +33,31 @@ _MOST_KINDS: Final = 12
 _TOO_SMALL: Final = "privacy.accountant = 'rdp': rounding leaves no digits of a loss this small; use pld or paper-tight"
 
 
-class RdpAccountant:
+def missing_library() -> str:
+    """Return why nothing can be treated; empty if dp-accounting is installed."""
+    return "" if find_spec("dp_accounting") else "the library dp-accounting is not installed; pip install dp-accounting"
+
+
+def load_dp_accounting() -> ModuleType:
+    """Return the module ``dp_accounting`` with its ``rdp`` and ``pld`` parts."""
+    import dp_accounting
+    import dp_accounting.pld
+    import dp_accounting.rdp
+
+    module: ModuleType = dp_accounting
+    return module
+
+
+class RdpAccountant(Accountant):
     """dp-accounting's Renyi accountant."""
 
-    name = "rdp"
     about = "Renyi accountant of the library dp-accounting"
 
     def refusal(self, mechanism: GaussianSlots) -> str:
         """Refuse what the library does not cover: without replacement is replace-one there, Poisson remove-one."""
-        if is_missing():
-            return "the library dp-accounting is not installed"
         needed = {"without-replacement": "replace-one", "poisson": "remove-one"}.get(mechanism.as_drawn().sampling)
         if needed is None or mechanism.adjacency == needed:
-            return ""
+            return missing_library()
         return f"dp-accounting's theorem for it is for {needed} neighbours; use pld"
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
@@ -56,11 +73,11 @@ class RdpAccountant:
             accountant.compose(dp.GaussianDpEvent(1.0 / math.sqrt(mechanism.total)))
             return float(accountant.get_epsilon(delta))
         slots = mechanism.as_drawn().coarsened(_MOST_KINDS)
-        with _quiet(), _told_when_too_small():
-            for exponent, count in zip(slots.exponents, slots.counts, strict=True):
-                if exponent == 0.0 or count == 0:
+        with _careful():
+            for squared_shift, count in slots.kinds:
+                if squared_shift == 0.0:
                     continue
-                gaussian = dp.GaussianDpEvent(1.0 / math.sqrt(exponent))
+                gaussian = dp.GaussianDpEvent(1.0 / math.sqrt(squared_shift))
                 event = (
                     dp.PoissonSampledDpEvent(slots.sampling_rate, gaussian)
                     if slots.sampling == "poisson"
@@ -77,28 +94,25 @@ def _check_zero(epsilon: float, slots: GaussianSlots, delta: float) -> None:
     if epsilon > 0.0:
         return
     apart = math.fsum(
-        count * slots.sampling_rate * float(total_variation(math.sqrt(exponent)))
-        for exponent, count in zip(slots.exponents, slots.counts, strict=True)
+        count * slots.sampling_rate * float(total_variation(math.sqrt(squared_shift)))
+        for squared_shift, count in slots.kinds
     )
     if apart > delta:
         raise PrivacyError(_TOO_SMALL)
 
 
 @contextmanager
-def _told_when_too_small() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, OverflowError) as problem:  # the library's logarithm of a sum that rounding made zero
-        raise PrivacyError(_TOO_SMALL) from problem
+def _careful() -> Iterator[None]:
+    """Refuse what the library's logarithm of a sum that rounding made zero refuses, in our words.
 
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the library's warnings off the terminal: on orders that it leaves out, and on the zeros checked here."""
+    Its warnings stay off the terminal: on orders that it leaves out, and on the zeros that ``_check_zero`` looks at.
+    """
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
         yield
+    except (ValueError, OverflowError) as problem:
+        raise PrivacyError(_TOO_SMALL) from problem
     finally:
         logger.setLevel(before)

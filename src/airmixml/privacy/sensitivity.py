@@ -9,11 +9,6 @@ from typing import Self
 from airmixml.errors import PrivacyError
 
 
-def paper_sensitivity(input_dim: int, label_dim: int) -> float:
-    """Return d_X + d_Y, the paper's bound on ||i||^2 + ||l||^2."""
-    return float(input_dim + label_dim)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
     """Bounds on what a worker sends, before its share and power are applied.
@@ -48,6 +43,6 @@ class Sensitivity:
 
     @classmethod
     def paper(cls, input_dim: int, label_dim: int) -> Self:
-        """d_X + d_Y for both: all that a sample in [0, 1]^(d_X + d_Y) can move."""
-        bound = paper_sensitivity(input_dim, label_dim)
+        """d_X + d_Y for both, the paper's bound on ||i||^2 + ||l||^2 of samples in [0, 1]^(d_X + d_Y)."""
+        bound = float(input_dim + label_dim)
         return cls(removal=bound, replacement=bound)

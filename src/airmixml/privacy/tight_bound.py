@@ -19,10 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
 from airmixml.errors import PrivacyError
+from airmixml.privacy.accountants import Accountant, refuse_poisson
 from airmixml.privacy.loose_bound import check_slots, log_subsampled_renyi_term
+from airmixml.privacy.mechanism import GaussianSlots
 
 DEFAULT_ORDERS: Final = tuple(range(2, 513))
 
+_MOST_KINDS: Final = 12
 _SUM_ABOVE: Final = 0.5
 _STEP: Final = 1.0 / 16.0
 
@@ -33,7 +36,7 @@ def log_binomial(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
-def log_even_moment(exponent: float, even_order: int) -> float:
+def log_even_moment(squared_shift: float, even_order: int) -> float:
     """Return ln C_t(x) for even x, with C_t(x) = sum_i (-1)^i binom(x, i) exp((i - 1) eps_t(i)).
 
     C_t(x) is E (exp(sqrt(s) Z - s/2) - 1)^x for a standard normal Z. The alternating sum loses all digits for small s,
@@ -41,43 +44,43 @@ def log_even_moment(exponent: float, even_order: int) -> float:
     """
     if even_order == 0:
         return 0.0
-    if exponent <= 0.0:
+    if squared_shift <= 0.0:
         return -math.inf
-    if exponent >= _SUM_ABOVE:
+    if squared_shift >= _SUM_ABOVE:
         index = np.arange(even_order + 1)
-        terms = log_binomial(even_order, index) + index * (index - 1.0) * exponent / 2.0
+        terms = log_binomial(even_order, index) + index * (index - 1.0) * squared_shift / 2.0
         return float(logsumexp(terms, b=np.where(index % 2, -1.0, 1.0)))
-    root = math.sqrt(exponent)
+    root = math.sqrt(squared_shift)
     reach = 2.0 * math.sqrt(even_order) + 40.0
     normal = np.arange(-reach, even_order * root + reach, _STEP)
     with np.errstate(divide="ignore"):
-        log_difference = np.log(np.abs(np.expm1(root * normal - exponent / 2.0)))
+        log_difference = np.log(np.abs(np.expm1(root * normal - squared_shift / 2.0)))
     log_density = -(normal**2) / 2.0 - math.log(math.sqrt(2.0 * math.pi)) + math.log(_STEP)
     return float(logsumexp(even_order * log_difference + log_density))
 
 
 def subsampled_renyi_loss(
-    exponent: float, sampling_rate: float, orders: Sequence[int] = DEFAULT_ORDERS
+    squared_shift: float, sampling_rate: float, orders: Sequence[int] = DEFAULT_ORDERS
 ) -> NDArray[np.float64]:
     """Return epsilon'_t(gamma) of Proposition 1 for one slot; shape orders.
 
     Args:
-        exponent: s = epsilon_t(2) of the slot.
+        squared_shift: s = epsilon_t(2) of the slot.
         sampling_rate: r = |N_t| / N.
         orders: whole Renyi orders gamma from 2 on.
     """
-    check_slots(exponent, sampling_rate)
-    return _renyi_loss(exponent, sampling_rate, tuple(orders)).copy()
+    check_slots(squared_shift, sampling_rate)
+    return _renyi_loss(squared_shift, sampling_rate, tuple(orders)).copy()
 
 
 @lru_cache(maxsize=256)
-def _renyi_loss(exponent: float, sampling_rate: float, orders: tuple[int, ...]) -> NDArray[np.float64]:
+def _renyi_loss(squared_shift: float, sampling_rate: float, orders: tuple[int, ...]) -> NDArray[np.float64]:
     gamma = np.asarray(orders, dtype=np.int64)
-    if exponent <= 0.0:
+    if squared_shift <= 0.0:
         return np.zeros(len(gamma))
     log_rate = math.log(sampling_rate)
-    moments = {x: log_even_moment(exponent, x) for x in range(2, int(gamma.max()) + 2, 2)}
-    second = 2.0 * log_rate + float(log_subsampled_renyi_term(exponent))
+    moments = {x: log_even_moment(squared_shift, x) for x in range(2, int(gamma.max()) + 2, 2)}
+    second = 2.0 * log_rate + float(log_subsampled_renyi_term(squared_shift))
     powers = np.arange(3, int(gamma.max()) + 1)
     between = np.array([0.5 * (moments[2 * (j // 2)] + moments[2 * -(-j // 2)]) for j in powers.tolist()])
     log_terms = math.log(4.0) + powers * log_rate + between
@@ -89,17 +92,17 @@ def _renyi_loss(exponent: float, sampling_rate: float, orders: tuple[int, ...]) 
 
 
 def tight_epsilon(
-    exponents: Sequence[float],
+    squared_shifts: Sequence[float],
     counts: Sequence[int],
     *,
     sampling_rate: float,
     delta: float,
     orders: Sequence[int] = DEFAULT_ORDERS,
 ) -> tuple[float, int]:
-    """Return epsilon of Proposition 1 and the order that gives it, for slots of several exponents.
+    """Return epsilon of Proposition 1 and the order that gives it, for slots of several kinds.
 
     Args:
-        exponents: s of each kind of slot.
+        squared_shifts: s of each kind of slot.
         counts: how many slots are of that kind.
         sampling_rate: r = |N_t| / N.
         delta: target delta.
@@ -109,20 +112,38 @@ def tight_epsilon(
         raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
     gamma = np.asarray(orders, dtype=np.float64)
     total = np.zeros(len(gamma))
-    for exponent, count in zip(exponents, counts, strict=True):
-        total += count * subsampled_renyi_loss(exponent, sampling_rate, orders)
+    for squared_shift, count in zip(squared_shifts, counts, strict=True):
+        total += count * subsampled_renyi_loss(squared_shift, sampling_rate, orders)
     epsilon = total + math.log(1.0 / delta) / (gamma - 1.0)
     best = int(np.argmin(epsilon))
     return float(epsilon[best]), int(gamma[best])
 
 
-def gaussian_renyi_epsilon(total_exponent: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:
+def gaussian_renyi_epsilon(total_squared_shift: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:
     """Return epsilon where the schedule is known: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1).
 
     Args:
-        total_exponent: mu^2, the sum of the exponents of the worker's own slots.
+        total_squared_shift: mu^2, the sum of the squared shifts of the worker's own slots.
         delta: target delta.
         orders: whole Renyi orders to minimise over.
     """
     gamma = np.asarray(orders, dtype=np.float64)
-    return float(np.min(gamma * total_exponent / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
+    return float(np.min(gamma * total_squared_shift / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
+
+
+class PaperTight(Accountant):
+    """Proposition 1 with C_t corrected."""
+
+    about = "Proposition 1 of the paper, C_t corrected: Renyi orders 2 to 512"
+    considers_all_views = False
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Refuse Poisson sampling, for which its theorem was not proven."""
+        return refuse_poisson(mechanism)
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return the least over the orders."""
+        if mechanism.sampling == "none":
+            return gaussian_renyi_epsilon(mechanism.total, delta, DEFAULT_ORDERS)
+        slots = mechanism.coarsened(_MOST_KINDS)
+        return tight_epsilon(slots.squared_shifts, slots.counts, sampling_rate=slots.sampling_rate, delta=delta)[0]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.data import DataSet
+from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -54,10 +55,10 @@ class CentringSlot:
 
     def epsilon(self, adversary: str, adjacency: str) -> float:
         """Return what it costs a worker; everybody sends, so nobody's ignorance of the schedule helps."""
-        if adversary == "eavesdropper":
+        if ADVERSARIES.load(adversary).own_receiver:
             raise PrivacyError(
-                'workers.centre = "private": what an eavesdropper hears of the slot that estimates the mean is not '
-                'accounted for; use workers.centre = "public" or "own"'
+                'workers.centre = "private": what a receiver near the workers hears of the slot for the mean is '
+                'not accounted for; use workers.centre = "public" or "own"'
             )
         return gaussian_epsilon(self.removal_mu if adjacency == "remove-one" else self.replacement_mu, self.delta)
 

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ScenarioError
-from airmixml.radio.assignment import assign_ratios
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.power import control_power
-from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
-from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.privacy_target import asked_received_watts, joules_per_watt, sensitivity_of
+from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
 from airmixml.scenario import Mixing, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
@@ -60,9 +59,7 @@ class AirSetting:
             scenario=scenario,
             worker_path_gain=path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
             signal=signal,
-            private_received_watts=private_received_watts(scenario, sensitivity, distance_metres)
-            if scenario.mixing.power == "dp"
-            else 0.0,
+            private_received_watts=asked_received_watts(scenario, sensitivity, distance_metres),
             joules_per_watt=joules_per_watt(scenario, signal, sensitivity),
         )
 
@@ -106,12 +103,7 @@ class SlotDraws:
     def powered_as(self, setting: AirSetting) -> Self:
         """Return the same draws with the powers that another setting would give them."""
         power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)
-        return replace(
-            self,
-            power_scale_watts=power.power_scale_watts,
-            power_watts=power.power_watts,
-            limited=power.limited,
-        )
+        return replace(self, **vars(power))
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -169,10 +161,8 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
         scheduled_workers=scheduled_workers,
         magnitude=channel.magnitude,
         ratios=ratios,
-        power_scale_watts=power.power_scale_watts,
-        power_watts=power.power_watts,
-        limited=power.limited,
         standard_noise=standard_noise,
+        **vars(power),
     )
 
 

@@ -13,7 +13,7 @@ from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.draws import check_family
+from airmixml.radio.draws import AirSetting, check_family
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.radio.report import AirReport
 from airmixml.radio.scheduling import NOBODY_SENT
@@ -146,11 +146,7 @@ def transmit_family(
         scenarios: what to run.
         receive: given the number of the scenario and a block of its slots, in order.
         prepare: told the data as they are sent, before the first slot.
-        dataset: the data to use instead of the one that the scenario names.
-        population: who holds which sample of ``dataset`` where, instead of a random deployment.
-        speed: device, block size and threads; they do not change the result.
-        data_dir: folder to look for MNIST in.
-        progress: told how many slots are done.
+        dataset, population, speed, data_dir, progress: as for ``simulate``.
     """
     speed, first = speed or Speed(), scenarios[0]
     find_device(speed.device)
@@ -167,11 +163,16 @@ def transmit_family(
         raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
     dataset = centre_privately(scenarios, dataset, population)
     prepare(dataset)
-    reports = [AirReport(scenario, dataset, distance_metres=population.distance_metres) for scenario in scenarios]
+    distance_metres = population.distance_metres
+    settings = [AirSetting.of(each, dataset.input_dim, dataset.label_dim, distance_metres) for each in scenarios]
+    reports = [
+        AirReport(each.scenario, dataset, distance_metres=distance_metres, received_watts=each.private_received_watts)
+        for each in settings
+    ]
     examples: list[MixtureBlock] = []
     slots = first.radio.slots
     progress("over the air", 0, slots)
-    for blocks in simulate_family_blocks(scenarios, dataset, population, speed=speed):
+    for blocks in simulate_family_blocks(settings, dataset, population, speed=speed):
         for number, (block, scenario, report) in enumerate(zip(blocks, scenarios, reports, strict=True)):
             receive(number, block)
             report.add(block)

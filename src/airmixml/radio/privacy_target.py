@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.privacy import (
-    Adversary,
-    Design,
-    Eavesdropper,
-    Release,
-    Sensitivity,
-    Server,
-    calibrate_power,
-    check_target,
-)
-from airmixml.privacy.accountants import COARSE_PLD
+from airmixml.doors import ADVERSARIES
+from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.calibration import guess_factor
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import least_epsilon
@@ -61,18 +53,8 @@ def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity
 
 def adversary_named(name: str, scenario: Scenario) -> Adversary:
     """Return the adversary of that name, as the scenario describes it."""
-    privacy, radio = scenario.privacy, scenario.radio
-    if name == "server":
-        return Server(colluders=privacy.colluders)
-    if name == "release":
-        return Release(colluders=privacy.colluders)
-    gain = _power_gain(scenario, privacy.eavesdropper_distance_metres)
-    return Eavesdropper(
-        # Nobody receives more than was sent, however near the path-loss formula is taken.
-        gain=min(privacy.eavesdropper_antennas * gain, 1.0) if radio.fading == "none" else None,
-        own_noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
-        colluders=privacy.colluders,
-    )
+    adversary: Adversary = ADVERSARIES.load(name).of(scenario, partial(_power_gain, scenario))
+    return adversary
 
 
 def weakest_gain(scenario: Scenario, distance_metres: NDArray[np.float64] | None = None) -> float:
@@ -120,7 +102,7 @@ def round_length_of(scenario: Scenario) -> int:
 
 
 def planned_design(
-    scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float = 1.0, floor: float | None = None
+    scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float, floor: float | None = None
 ) -> Design:
     """Return the scenario as equal slots, each received with beta max q^2 = ``received_watts``.
 
@@ -195,11 +177,11 @@ def private_received_watts(
         factor = calibrate_power(
             replace(unit, power_tells_schedule=told),
             adversary_named(privacy.adversary, scenario),
-            COARSE_PLD if quickly and privacy.accountant == "pld" else privacy.accountant,
+            privacy.accountant,
             adjacency=privacy.adjacency,
             epsilon=epsilon,
             delta=delta,
-            **({"tolerance": 0.02} if quickly else {}),
+            quickly=quickly,
         )
         return factor * unit_watts
 
@@ -212,6 +194,13 @@ def private_received_watts(
     # A target that the power limit alone keeps allows any power; no more is received than from the nearest place.
     most_watts = limit_watts * _power_gain(scenario, scenario.workers.min_distance_metres)
     return min(max(_ROUNDING_MARGIN * limit_watts * floor, calibrated_watts(told=True)), most_watts)
+
+
+def asked_received_watts(
+    scenario: Scenario, sensitivity: Sensitivity, distance_metres: NDArray[np.float64] | None
+) -> float:
+    """Return ``private_received_watts``, or 0 where the power does not follow from a privacy target."""
+    return private_received_watts(scenario, sensitivity, distance_metres) if scenario.mixing.power == "dp" else 0.0
 
 
 def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:

@@ -1,4 +1,4 @@
-"""Mixing ratios q_t ~ Dirichlet(alpha p), Eq. (Dirichlet), and its two limits NonMix and EqualMix."""
+"""Mixing ratios q_t ~ Dirichlet(alpha p), Eq. (Dirichlet), its two limits NonMix and EqualMix, and who gets which."""
 
 from __future__ import annotations
 
@@ -53,6 +53,34 @@ def draw_ratios(mixing: Mixing, scheduled: int, slots: int, rng: np.random.Gener
     if mixing.policy == "equalmix":
         return equal_mix(prior, slots)
     return dirichlet_mix(mixing.alpha, prior, slots, rng)
+
+
+def assign_randomly(ratios: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Deal the ratios of each slot out in random order; slots x scheduled."""
+    return rng.permuted(ratios, axis=1)
+
+
+def assign_max_min(ratios: NDArray[np.float64], magnitude: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Deal the ratios out so that min_i |h_i|^2 / q_i^2 is as large as it can be; slots x scheduled.
+
+    Sorting both the same way does it: wherever a stronger channel holds a smaller ratio than a weaker one, exchanging
+    the two does not lower the minimum.
+    """
+    assigned = np.empty_like(ratios)
+    np.put_along_axis(assigned, np.argsort(magnitude, axis=1, kind="stable"), np.sort(ratios, axis=1), axis=1)
+    return assigned
+
+
+def assign_ratios(
+    assignment: str,
+    ratios: NDArray[np.float64],
+    magnitude: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Assign by the named rule (Algorithm 1, line 8); slots x scheduled."""
+    if assignment == "max-min":
+        return assign_max_min(ratios, magnitude)
+    return assign_randomly(ratios, rng)
 
 
 def varying_share(square_share: float, scheduled: int, workers: int, *, poisson: bool) -> float:

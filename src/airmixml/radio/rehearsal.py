@@ -34,7 +34,10 @@ def rehearse_family(
     check_family(scenarios)
     distance_metres = placed_distances(scenarios[0])
     settings = [AirSetting.of(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
-    tallies = [Tally(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
+    tallies = [
+        Tally(each.scenario, input_dim, label_dim, distance_metres, received_watts=each.private_received_watts)
+        for each in settings
+    ]
     for draws in draw_ahead(settings[0], noise=False):
         for setting, tally in zip(settings, tallies, strict=True):
             tally.add_draws(draws if setting is settings[0] else draws.powered_as(setting))

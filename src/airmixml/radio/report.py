@@ -20,9 +20,14 @@ class AirReport(Tally):
     """Adds up the blocks of one transmission: their draws, and how well the mixtures were received."""
 
     def __init__(
-        self, scenario: Scenario, dataset: DataSet, *, distance_metres: NDArray[np.float64] | None = None
+        self,
+        scenario: Scenario,
+        dataset: DataSet,
+        *,
+        distance_metres: NDArray[np.float64] | None = None,
+        received_watts: float | None = None,
     ) -> None:
-        super().__init__(scenario, dataset.input_dim, dataset.label_dim, distance_metres)
+        super().__init__(scenario, dataset.input_dim, dataset.label_dim, distance_metres, received_watts=received_watts)
         self.snr_db = DecibelHistogram()
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()

@@ -6,45 +6,41 @@ No symbol is looked at, so a plan can be tallied without data.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
-from airmixml.privacy import (
-    ACCOUNTANTS,
-    ADJACENCIES,
-    ADVERSARIES,
-    Design,
-    Ledger,
-    PrivacyStatement,
-    Sensitivity,
-    state_privacy,
-)
+from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotDraws
-from airmixml.radio.histogram import DecibelHistogram
+from airmixml.radio.histogram import DecibelHistogram, SlotStrengths
 from airmixml.radio.power import largest_shares
 from airmixml.radio.privacy_target import (
     adversary_named,
+    asked_received_watts,
     joules_per_watt,
-    power_may_tell_schedule,
-    private_received_watts,
-    round_length_of,
-    sampling_of,
+    planned_design,
     sensitivity_of,
     slots_target,
     weakest_gain,
 )
-from airmixml.radio.slot_strengths import SlotStrengths
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Signal
 
+_EXACT = ("server", "gdp")
+
 
 class Tally:
-    """Adds up the draws of one transmission, block by block, in constant memory."""
+    """Adds up the draws of one transmission, block by block, in constant memory.
+
+    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again.
+    """
 
     def __init__(
         self,
@@ -52,6 +48,8 @@ class Tally:
         input_dim: int,
         label_dim: int,
         distance_metres: NDArray[np.float64] | None = None,
+        *,
+        received_watts: float | None = None,
     ) -> None:
         self.scenario = scenario
         self.slots = 0
@@ -60,7 +58,7 @@ class Tally:
         self.largest_power_watts = 0.0
         self.power_dbm = DecibelHistogram()
         self.ledger = Ledger(scenario.workers.count)
-        self.sensitivity: Sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+        self.sensitivity = sensitivity_of(scenario, input_dim, label_dim)
         self.signal = Signal.of(scenario.workers, input_dim, label_dim)
         self.joules_per_watt = joules_per_watt(scenario, self.signal, self.sensitivity)
         averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
@@ -70,13 +68,11 @@ class Tally:
             self.largest_power_watts = float(self.centring.power_watts.max())
             self.power_dbm.add(watts_to_dbm(self.centring.power_watts))
         self._strengths = SlotStrengths()
-        self._weakest_gain = weakest_gain(scenario, distance_metres)
-        asked_watts = (
-            private_received_watts(scenario, self.sensitivity, distance_metres)
-            if scenario.mixing.power == "dp"
-            else 0.0
+        if received_watts is None:
+            received_watts = asked_received_watts(scenario, self.sensitivity, distance_metres)
+        self._planned = planned_design(
+            scenario, self.sensitivity, received_watts=received_watts, floor=weakest_gain(scenario, distance_metres)
         )
-        self._power_tells_schedule = power_may_tell_schedule(scenario, asked_watts, self._weakest_gain)
 
     def add_draws(self, draws: SlotDraws) -> None:
         """Take consecutive slots into account."""
@@ -95,7 +91,7 @@ class Tally:
     @property
     def power_tells_the_schedule(self) -> bool:
         """Whether the power limit can make received power depend on who was scheduled."""
-        return self._power_tells_schedule or self.limited_slots > 0
+        return self._planned.power_tells_schedule or self.limited_slots > 0
 
     @property
     def energy_joules(self) -> float:
@@ -112,21 +108,11 @@ class Tally:
     def design(self) -> Design:
         """What was really sent, for the accountants."""
         received_watts, counts = self._strengths.kinds()
-        radio = self.scenario.radio
-        return Design(
-            workers=self.scenario.workers.count,
-            scheduled=radio.scheduled,
+        return replace(
+            self._planned,
             received_watts=received_watts,
             counts=counts,
-            sensitivity=self.sensitivity,
-            noise_watts=dbm_to_watts(radio.noise_dbm),
-            weakest_gain=self._weakest_gain,
-            max_power_watts=dbm_to_watts(radio.max_power_dbm),
-            max_participations=radio.max_participations,
-            slots_per_round=round_length_of(self.scenario),
-            sampling=sampling_of(self.scenario),
             power_tells_schedule=self.power_tells_the_schedule,
-            ratios_tell_ranks=self.scenario.mixing.assignment == "max-min",
             worst_received_watts=float(self.ledger.received_watts.max()),
             worst_sent_watts=float(self.worker_energy_joules.max()) / self.joules_per_watt,
             worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
@@ -141,17 +127,17 @@ class Tally:
     @property
     def privacy_against_server(self) -> PrivacyStatement:
         """What the server, who knows the schedule, can learn of the worst worker; exact."""
-        return self._state("server", "gdp")
+        return self._state(*_EXACT)
 
     @property
     def statements(self) -> list[PrivacyStatement]:
-        """The scenario's own statement, the exact one against the server, then what everybody else would say.
+        """The scenario's own statement, the exact one against the server, then those of every other pair.
 
         Last come the first two once more, for the other kind of neighbours.
         """
         target = self.scenario.privacy
-        first = [(target.adversary, target.accountant), ("server", "gdp")]
-        every = [(adversary, accountant) for adversary in ADVERSARIES for accountant in ACCOUNTANTS]
+        first = [(target.adversary, target.accountant), _EXACT]
+        every = product(ADVERSARIES.names, ACCOUNTANTS.names)
         stated = []
         for adversary, accountant in dict.fromkeys([*first, *every]):
             try:
@@ -168,7 +154,7 @@ class Tally:
     def worker_epsilons(self) -> NDArray[np.float64]:
         """Return what the server can learn of each worker, exactly; shape workers."""
         adjacency = self.scenario.privacy.adjacency
-        for_the_mean = 0.0 if self.centring is None else self.centring.epsilon("server", adjacency)
+        for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
         return for_the_mean + self.ledger.epsilons(
             noise_watts=dbm_to_watts(self.scenario.radio.noise_dbm),
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),

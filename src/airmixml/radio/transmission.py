@@ -92,12 +92,13 @@ def simulate_blocks(
     The same seed gives the same mixtures for any block size and number of threads; another device changes only how
     sums are rounded. A ``sender`` sends something else than the scenario's workers would.
     """
-    for blocks in simulate_family_blocks([scenario], dataset, population, speed=speed, sender=sender):
+    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
+    for blocks in simulate_family_blocks([setting], dataset, population, speed=speed, sender=sender):
         yield blocks[0]
 
 
 def simulate_family_blocks(
-    scenarios: Sequence[Scenario],
+    settings: Sequence[AirSetting],
     dataset: DataSet,
     population: Population,
     *,
@@ -110,12 +111,8 @@ def simulate_family_blocks(
     the scenarios' workers would.
     """
     speed = speed or Speed()
-    settings = [
-        AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
-        for scenario in scenarios
-    ]
     device = find_device(speed.device)
-    sender = sender or make_sender(scenarios[0], dataset, device)
+    sender = sender or make_sender(settings[0].scenario, dataset, device)
     first_slot = 0
     for draws in cut_into_blocks(draw_ahead(settings[0], threads=speed.threads), speed.block_slots):
         with using_threads(speed.threads):

@@ -1,7 +1,7 @@
 """The paper's tables and figures, run again and put beside what it printed."""
 
+from airmixml.reproduction.report import Reproduction
 from airmixml.reproduction.reproduce import reproduce
-from airmixml.reproduction.reproduction import Reproduction
 from airmixml.reproduction.request import TARGETS, Request
 
 __all__ = ["TARGETS", "Reproduction", "Request", "reproduce"]

@@ -1,14 +1,39 @@
-"""A cell: one entry of a table or one curve of a figure, with the scenario that should give it."""
+"""Cells: the entries of Tables I and II and the curves of Figures 3 and 4, each with the scenario that should give it.
+
+What the tables print comes from the data files beside this one. Of the figures the paper prints no values.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Any, Final, Literal
 
+from airmixml.output.numbers import power_of_ten
 from airmixml.scenario import Scenario
 from airmixml.sweeps.batches import Kind
 
 Quantity = Literal["accuracy", "energy"]
+_QUANTITIES: Final[dict[str, Quantity]] = {"table1": "accuracy", "table2": "energy"}
+
+# The paper does not say how many workers send at once here: 64 is what its MNIST table begins with, 8 its Iris table.
+SCHEDULED: Final = (64, 8)
+EXPONENTS: Final = (2, 4)
+POLICIES: Final = {
+    "NonMix": ("mixing.policy=nonmix",),
+    "EqualMix": ("mixing.policy=equalmix",),
+    "DirMix(5)": ("mixing.policy=dirmix", "mixing.alpha=5"),
+}
+FADINGS: Final = {
+    "no fading": ("radio.fading=none",),
+    "Rician, K = 10": ("radio.fading=rician", "radio.rician_k=10"),
+    "Rician, K = 3": ("radio.fading=rician", "radio.rician_k=3"),
+    "Rician, K = 1": ("radio.fading=rician", "radio.rician_k=1"),
+    "Rayleigh": ("radio.fading=rayleigh",),
+}
+ASSIGNMENTS: Final = ("random", "max-min")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +75,104 @@ class Cell:
         return self.target, self.dataset, self.row, self.column
 
 
-def power_of_ten(value: float) -> str:
-    """Return 100000.0 as 10^5, 693500.0 as 6.935e5, and what is below a hundred as it is."""
-    if value < 100.0:
-        return f"{value:g}"
-    mantissa, _, exponent = f"{value:.10e}".partition("e")
-    return f"10^{int(exponent)}" if float(mantissa) == 1.0 else f"{float(mantissa):g}e{int(exponent)}"
+def load_printed(table: str) -> dict[str, Any]:
+    """Return a printed table as it stands in its data file."""
+    return tomllib.loads(files(__package__).joinpath("printed", f"{table}.toml").read_text(encoding="utf-8"))
+
+
+def table_notes(table: str, dataset: str) -> list[str]:
+    """Return what is known about the differences between print and runs."""
+    return list(load_printed(table)[dataset]["notes"])
+
+
+def table_cells(table: str, dataset: str, base: Scenario, *, printed: bool = True) -> list[Cell]:
+    """Return the cells of one half of a table: each entry as printed, then each that is also read otherwise.
+
+    Args:
+        table: ``table1`` or ``table2``.
+        dataset: ``iris`` or ``mnist``.
+        base: the scenario that the rows and columns vary.
+        printed: whether the printed values apply to this base.
+    """
+    half = load_printed(table)[dataset]
+    cells = [cell for row in half["row"] for cell in _row_cells(table, dataset, half, row, base)]
+    if not printed:
+        cells = [replace(cell, printed=None, stands_out=False) for cell in cells if not cell.reading]
+    return sorted(cells, key=lambda cell: cell.reading != "")
+
+
+def _row_cells(table: str, dataset: str, half: dict[str, Any], row: dict[str, Any], base: Scenario) -> Iterator[Cell]:
+    read_as = row.get("read_as", {})
+    entries = zip(half["scheduled"], half["alpha"], row["printed"], strict=True)
+    for number, (scheduled, alpha, value) in enumerate(entries):
+        stated = Cell(
+            target=table,
+            dataset=dataset,
+            row=_row_label(row),
+            column=f"{scheduled} workers, alpha = {power_of_ten(alpha)}",
+            quantity=_QUANTITIES[table],
+            scenario=_scenario(base, row, scheduled, alpha),
+            printed=value * row.get("unit_joules", 1.0),
+            stands_out=number + 1 in row["best"],
+        )
+        yield stated
+        read_alpha = read_as["alpha"][number] if "alpha" in read_as else alpha
+        scenario = _scenario(base, {**row, **read_as}, scheduled, read_alpha)
+        if scenario != stated.scenario:
+            reading = _reading(row, read_as, alpha, read_alpha)
+            yield replace(stated, scenario=scenario, reading=reading, why=read_as["why"])
+
+
+def _scenario(base: Scenario, row: dict[str, Any], scheduled: int, alpha: float) -> Scenario:
+    power = (
+        ["mixing.power=max"] if row.get("power") == "max" else ["mixing.power=dp", f"privacy.epsilon={row['epsilon']}"]
+    )
+    noise = [f"radio.noise_dbm={row['noise_dbm']}"] if "noise_dbm" in row else []
+    return base.with_overrides(f"radio.scheduled={scheduled}", f"mixing.alpha={alpha}", *power, *noise)
+
+
+def _row_label(row: dict[str, Any]) -> str:
+    return "max. power" if row.get("power") == "max" else f"epsilon = {power_of_ten(row['epsilon'])}"
+
+
+def _reading(row: dict[str, Any], read_as: dict[str, Any], alpha: float, read_alpha: float) -> str:
+    changes = []
+    if read_as.get("epsilon", row.get("epsilon")) != row.get("epsilon"):
+        changes.append(f"epsilon = {power_of_ten(read_as['epsilon'])}")
+    if read_alpha != alpha:
+        changes.append(f"alpha = {power_of_ten(read_alpha)}")
+    if "noise_dbm" in read_as:
+        changes.append(f"noise {read_as['noise_dbm']:g} dBm")
+    return ", ".join(changes)
+
+
+def fig3_cells(base: Scenario) -> list[Cell]:
+    """Return the curves of Fig. 3: three policies, two path-loss exponents, maximum power, no fading."""
+    return [
+        _curve("fig3", base, f"n = {exponent}", policy, scheduled, f"radio.path_loss_exponent={exponent}", *settings)
+        for scheduled in SCHEDULED
+        for exponent in EXPONENTS
+        for policy, settings in POLICIES.items()
+    ]
+
+
+def fig4_cells(base: Scenario) -> list[Cell]:
+    """Return the curves of Fig. 4: DirMix(5) at n = 4 under fading, (a) random and (b) max-min assignment."""
+    common = ("radio.path_loss_exponent=4", *POLICIES["DirMix(5)"])
+    return [
+        _curve("fig4", base, assignment, fading, scheduled, f"mixing.assignment={assignment}", *settings, *common)
+        for scheduled in SCHEDULED
+        for assignment in ASSIGNMENTS
+        for fading, settings in FADINGS.items()
+    ]
+
+
+def _curve(target: str, base: Scenario, row: str, column: str, scheduled: int, *settings: str) -> Cell:
+    return Cell(
+        target=target,
+        dataset="mnist",
+        row=f"{row}, {scheduled} workers",
+        column=column,
+        quantity="accuracy",
+        scenario=base.with_overrides(f"radio.scheduled={scheduled}", "mixing.power=max", *settings),
+    )

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from airmixml.reproduction.figure_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
-from airmixml.reproduction.intervals import Decision, Interval, decide, mean_interval
-from airmixml.reproduction.results import CellResult, Summary
+from airmixml.reproduction.cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
+from airmixml.reproduction.results import CellResult, Decision, Interval, Summary, decide, mean_interval
 
 CHANCE_PERCENT: Final = 15.0
 
@@ -29,20 +28,29 @@ class Claim:
     place: str
     says: str
     case: str
+    light: str = ""
     decision: Decision
     evidence: str
-    light: str = ""
+
+    @classmethod
+    def about(
+        cls,
+        gap: Interval,
+        place: str,
+        says: str,
+        case: str,
+        *,
+        above: float = -math.inf,
+        below: float = math.inf,
+        of: str = "",
+    ) -> Claim:
+        """Return the claim that a paired difference, in points ``of`` something, lies between two bounds."""
+        decision = decide(gap, above=above, below=below)
+        return cls(place=place, says=says, case=case, decision=decision, evidence=gap.points(of))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "place": self.place,
-            "says": self.says,
-            "case": self.case,
-            "light": self.light,
-            "decision": self.decision,
-            "evidence": self.evidence,
-        }
+        return asdict(self)
 
 
 def check_claims(results: Sequence[CellResult]) -> list[Claim]:
@@ -153,12 +161,13 @@ def _bold_entries(table: _Table) -> Iterator[Claim]:
                 continue
             rival = max(others, key=table.mean)
             lead = _difference(table.values(bold), table.values(rival))
-            yield Claim(
-                place=f"Table I, {table.data_name('table1', dataset)}",
-                says="the entry in bold is the best of its row",
-                case=f"{bold.cell.row}, {bold.cell.column}",
-                decision=decide(lead, above=0.0),
-                evidence=lead.points(f" ahead of the next, {rival.cell.column.partition(', ')[2]}"),
+            yield Claim.about(
+                lead,
+                f"Table I, {table.data_name('table1', dataset)}",
+                "the entry in bold is the best of its row",
+                f"{bold.cell.row}, {bold.cell.column}",
+                above=0.0,
+                of=f" ahead of the next, {rival.cell.column.partition(', ')[2]}",
             )
 
 
@@ -178,13 +187,9 @@ def _alpha_guidelines(table: _Table) -> Iterator[Claim]:
             ]
             seeds = sorted(set.intersection(*(set(lead) for lead in leads)))
             lead = mean_interval([sign * float(np.mean([lead[seed] for lead in leads])) for seed in seeds])
-            yield Claim(
-                place=f"Table I, {table.data_name('table1', dataset)}, Remark 2",
-                says=says,
-                case=f"largest against smallest alpha, {' and '.join(chosen)}",
-                decision=decide(lead, above=0.0),
-                evidence=lead.points(),
-            )
+            place = f"Table I, {table.data_name('table1', dataset)}, Remark 2"
+            case = f"largest against smallest alpha, {' and '.join(chosen)}"
+            yield Claim.about(lead, place, says, case, above=0.0)
 
 
 def _iris_at_five(table: _Table) -> Iterator[Claim]:
@@ -234,92 +239,56 @@ def _energy_and_alpha(table: _Table) -> Iterator[Claim]:
 def _policies(table: _Table) -> Iterator[Claim]:
     if not table.of("fig3"):
         return
+    place = table.figure("Fig. 3")
     for scheduled in SCHEDULED:
         for exponent in EXPONENTS:
             row = f"n = {exponent}, {scheduled} workers"
             mixed, equal, alone = (table.summary("fig3", row, name) for name in ("DirMix(5)", "EqualMix", "NonMix"))
             lead, loss = _difference(mixed, equal), _difference(alone, mixed)
-            yield Claim(
-                place=table.figure("Fig. 3"),
-                says="DirMix(5) beats EqualMix",
-                case=row,
-                decision=decide(lead, above=0.0),
-                evidence=lead.points(),
-            )
-            yield Claim(
-                place=table.figure("Fig. 3"),
-                says="without privacy constraints NonMix is best",
-                case=f"against DirMix(5), {row}",
-                decision=decide(loss, above=0.0),
-                evidence=loss.points(" ahead"),
-            )
-            yield Claim(
-                place=table.figure("Fig. 3"),
-                says="DirMix(5) loses less than 2 points to NonMix",
-                case=row,
-                decision=decide(loss, below=2.0),
-                evidence=loss.points(" lost"),
-            )
+            best, against = "without privacy constraints NonMix is best", f"against DirMix(5), {row}"
+            yield Claim.about(lead, place, "DirMix(5) beats EqualMix", row, above=0.0)
+            yield Claim.about(loss, place, best, against, above=0.0, of=" ahead")
+            yield Claim.about(loss, place, "DirMix(5) loses less than 2 points to NonMix", row, below=2.0, of=" lost")
+        says = "a larger path-loss exponent lowers the accuracy"
         for policy in POLICIES:
             near, far = (table.summary("fig3", f"n = {n}, {scheduled} workers", policy) for n in EXPONENTS)
-            drop = _difference(near, far)
-            yield Claim(
-                place=table.figure("Fig. 3"),
-                says="a larger path-loss exponent lowers the accuracy",
-                case=f"{policy}, {scheduled} workers",
-                decision=decide(drop, above=0.0),
-                evidence=drop.points(f" from n = {EXPONENTS[0]} to n = {EXPONENTS[1]}"),
-            )
+            case, of = f"{policy}, {scheduled} workers", f" from n = {EXPONENTS[0]} to n = {EXPONENTS[1]}"
+            yield Claim.about(_difference(near, far), place, says, case, above=0.0, of=of)
 
 
 def _fading(table: _Table) -> Iterator[Claim]:
     if not table.of("fig4"):
         return
+    place = table.figure("Fig. 4a")
     calm, *fadings = FADINGS
+    largest, smallest = fadings[0], fadings[-2]
     for scheduled in SCHEDULED:
-        row = f"{ASSIGNMENTS[0]}, {scheduled} workers"
-        without = table.summary("fig4", row, calm)
+        found = {fading: table.summary("fig4", f"{ASSIGNMENTS[0]}, {scheduled} workers", fading) for fading in FADINGS}
         for fading in fadings:
-            harm = _difference(without, table.summary("fig4", row, fading))
-            yield Claim(
-                place=table.figure("Fig. 4a"),
-                says="fading lowers the accuracy",
-                case=f"{fading}, {scheduled} workers",
-                decision=decide(harm, above=0.0),
-                evidence=harm.points(" lost"),
-            )
-        largest, smallest = fadings[0], fadings[-2]
-        growth = _difference(table.summary("fig4", row, smallest), table.summary("fig4", row, largest))
-        yield Claim(
-            place=table.figure("Fig. 4a"),
-            says="accuracy becomes poorer as K increases",
-            case=f"{smallest} against {largest}, {scheduled} workers",
-            decision=decide(growth, above=0.0),
-            evidence=growth.points(" from the larger to the smaller K"),
+            harm, case = _difference(found[calm], found[fading]), f"{fading}, {scheduled} workers"
+            yield Claim.about(harm, place, "fading lowers the accuracy", case, above=0.0, of=" lost")
+        yield Claim.about(
+            _difference(found[smallest], found[largest]),
+            place,
+            "accuracy becomes poorer as K increases",
+            f"{smallest} against {largest}, {scheduled} workers",
+            above=0.0,
+            of=" from the larger to the smaller K",
         )
 
 
 def _max_min(table: _Table) -> Iterator[Claim]:
     if not table.of("fig4"):
         return
+    place = table.figure("Fig. 4b")
+    restored = "max-min assignment restores the accuracy without fading (less than a point lost)"
+    unmoved = "with max-min assignment fading makes no difference (within a point)"
     calm, *fadings = FADINGS
     for scheduled in SCHEDULED:
         random, max_min = (f"{assignment}, {scheduled} workers" for assignment in ASSIGNMENTS)
         for fading in fadings:
-            under_fading = table.summary("fig4", max_min, fading)
+            case, under_fading = f"{fading}, {scheduled} workers", table.summary("fig4", max_min, fading)
             loss = _difference(table.summary("fig4", random, calm), under_fading)
-            yield Claim(
-                place=table.figure("Fig. 4b"),
-                says="max-min assignment restores the accuracy without fading (less than a point lost)",
-                case=f"{fading}, {scheduled} workers",
-                decision=decide(loss, below=1.0),
-                evidence=loss.points(" lost"),
-            )
+            yield Claim.about(loss, place, restored, case, below=1.0, of=" lost")
             change = _difference(table.summary("fig4", max_min, calm), under_fading)
-            yield Claim(
-                place=table.figure("Fig. 4b"),
-                says="with max-min assignment fading makes no difference (within a point)",
-                case=f"{fading}, {scheduled} workers",
-                decision=decide(change, above=-1.0, below=1.0),
-                evidence=change.points(" lost"),
-            )
+            yield Claim.about(change, place, unmoved, case, above=-1.0, below=1.0, of=" lost")

@@ -5,41 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airmixml.output.figures import save_figure
-from airmixml.reproduction.cells import power_of_ten
-from airmixml.reproduction.figure_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
+from airmixml.output.figures import BLACK, BLUE, COLOURS, GREEN, YELLOW, finish_axis, new_figure, save_png_and_svg
+from airmixml.output.numbers import power_of_ten
+from airmixml.reproduction.cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
 from airmixml.reproduction.mixing_ratios import MixingRatios
 from airmixml.reproduction.results import CellResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_COLOURS: Final = ("#3b6ea8", "#d1603d", "#4a8f5d", "#8a63a8", "#e0a030")
-_PRINTED, _FINAL, _BEST, _OTHER = "#222222", _COLOURS[0], _COLOURS[4], _COLOURS[2]
 
 
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    for path in paths:
-        save_figure(figure, path)
-    return paths
-
-
-def draw_ratios_figure(drawn: Sequence[MixingRatios], folder: Path, name: str) -> list[Path]:
+def draw_ratios_figure(drawn: Sequence[MixingRatios], stem: Path) -> list[Path]:
     """Fig. 2: each bar is one slot, each colour one worker's share."""
-    figure = _figure(11, 2.9)
-    figure.suptitle("Fig. 2: who is in a mixture? Each bar is one slot, each colour one of its eight workers")
+    figure = new_figure(
+        11, 2.9, "Fig. 2: who is in a mixture? Each bar is one slot, each colour one of its eight workers"
+    )
     for axis, each in zip(figure.subplots(1, len(drawn), sharey=True), drawn, strict=True):
         bottom = np.zeros(len(each.ratios))
         for worker, share in enumerate(each.ratios.T):
@@ -50,7 +34,7 @@ def draw_ratios_figure(drawn: Sequence[MixingRatios], folder: Path, name: str) -
         )
         axis.set(xticks=[], xlabel="slots", ylim=(0, 1))
     figure.axes[0].set_ylabel("mixing ratio q")
-    return _save(figure, folder, name)
+    return save_png_and_svg(figure, stem)
 
 
 def _worker_colour(worker: int) -> tuple[float, ...]:
@@ -60,30 +44,32 @@ def _worker_colour(worker: int) -> tuple[float, ...]:
     return colour
 
 
-def draw_path_loss(results: Sequence[CellResult], folder: Path, name: str, title: str) -> list[Path]:
+def draw_path_loss(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:
     """Fig. 3: accuracy against epochs for each policy and path-loss exponent."""
-    figure = _figure(10, 4.2)
-    figure.suptitle(f"Fig. 3: path loss and mixing, maximum power, no fading ({title}; bands: standard deviation)")
+    figure = new_figure(
+        10, 4.2, f"Fig. 3: path loss and mixing, maximum power, no fading ({title}; bands: standard deviation)"
+    )
     for axis, scheduled in zip(figure.subplots(1, len(SCHEDULED), sharey=True), SCHEDULED, strict=True):
-        for colour, policy in zip(_COLOURS, POLICIES, strict=False):
+        for colour, policy in zip(COLOURS, POLICIES, strict=False):
             for line, exponent in zip(("-", "--"), EXPONENTS, strict=True):
                 row = f"n = {exponent}, {scheduled} workers"
                 _curve(axis, results, row, policy, f"{policy}, n = {exponent}", colour, line)
         _finish_curves(axis, f"{scheduled} workers at once")
-    return _save(figure, folder, name)
+    return save_png_and_svg(figure, stem)
 
 
-def draw_fading(results: Sequence[CellResult], folder: Path, name: str, title: str) -> list[Path]:
+def draw_fading(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:
     """Fig. 4: accuracy against epochs under fading, random assignment on the left, max-min on the right."""
-    figure = _figure(10, 7.6)
-    figure.suptitle(f"Fig. 4: fading, DirMix(5), n = 4, maximum power ({title}; bands: standard deviation)")
+    figure = new_figure(
+        10, 7.6, f"Fig. 4: fading, DirMix(5), n = 4, maximum power ({title}; bands: standard deviation)"
+    )
     axes = figure.subplots(len(SCHEDULED), len(ASSIGNMENTS), sharey=True)
     for row_axes, scheduled in zip(axes, SCHEDULED, strict=True):
         for axis, letter, assignment in zip(row_axes, "ab", ASSIGNMENTS, strict=True):
-            for colour, fading in zip(_COLOURS, FADINGS, strict=True):
+            for colour, fading in zip(COLOURS, FADINGS, strict=True):
                 _curve(axis, results, f"{assignment}, {scheduled} workers", fading, fading, colour, "-")
             _finish_curves(axis, f"({letter}) {assignment} assignment, {scheduled} workers at once")
-    return _save(figure, folder, name)
+    return save_png_and_svg(figure, stem)
 
 
 def _curve(
@@ -107,38 +93,31 @@ def _curve(
 
 def _finish_curves(axis: Axes, title: str) -> None:
     axis.set(xlabel="epoch", ylabel="test accuracy [%]")
-    axis.set_title(title, fontsize=10)
-    axis.grid(alpha=0.25)
-    if axis.lines:  # none where every curve failed
-        axis.legend(fontsize=8)
+    finish_axis(axis, title, size=10, legend=8)
 
 
-def draw_accuracies(results: Sequence[CellResult], folder: Path, name: str, title: str) -> list[Path]:
+def draw_accuracies(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:
     """Table I as a picture: one panel per column of the table, its rows from left to right."""
     rows = list(dict.fromkeys(result.cell.row for result in results))
     columns = list(dict.fromkeys(result.cell.column for result in results))
-    figure = _figure(11, 6.2)
-    figure.suptitle(f"Table I: test accuracy ({title}; bars: standard deviation over seeds)")
+    figure = new_figure(11, 6.2, f"Table I: test accuracy ({title}; bars: standard deviation over seeds)")
     for axis, column in zip(figure.subplots(2, len(columns) // 2, sharex=True, sharey=True).flat, columns, strict=True):
         stated = [each for each in results if each.cell.column == column and not each.cell.reading]
         reread = [each for each in results if each.cell.column == column and each.cell.reading]
-        _points(axis, rows, stated, "measured", "final epoch", _FINAL, "o-", -0.09)
-        _points(axis, rows, stated, "best_epoch", "best epoch on the test set", _BEST, "^:", 0.0)
-        _points(axis, rows, reread, "measured", "final epoch, other reading", _OTHER, "s--", 0.09)
+        _points(axis, rows, stated, "measured", "final epoch", BLUE, "o-", -0.09)
+        _points(axis, rows, stated, "best_epoch", "best epoch on the test set", YELLOW, "^:", 0.0)
+        _points(axis, rows, reread, "measured", "final epoch, other reading", GREEN, "s--", 0.09)
         printed = [(rows.index(each.cell.row), each.cell.printed) for each in stated if each.cell.printed is not None]
         if printed:
-            axis.plot(
-                *zip(*printed, strict=True), "x", color=_PRINTED, label="printed", markersize=9, markeredgewidth=2
-            )
-        axis.set_title(_pretty(column), fontsize=10)
+            axis.plot(*zip(*printed, strict=True), "x", color=BLACK, label="printed", markersize=9, markeredgewidth=2)
         axis.set_xticks(range(len(rows)), [_pretty(row) for row in rows], rotation=25, fontsize=8)
-        axis.grid(alpha=0.25)
         axis.set_ylim(0, 106)
+        finish_axis(axis, _pretty(column), size=10)
     for axis in figure.axes[:: len(columns) // 2]:
         axis.set_ylabel("test accuracy [%]")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
-    return _save(figure, folder, name)
+    return save_png_and_svg(figure, stem)
 
 
 def _pretty(label: str) -> str:
@@ -171,16 +150,16 @@ def _points(
         )
 
 
-def draw_energies(results: Sequence[CellResult], folder: Path, name: str, title: str) -> list[Path]:
+def draw_energies(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:
     """Table II as a picture: recomputed over printed energy, entry by entry; without print, the energies."""
-    figure = _figure(9.5, 4.4)
+    figure = new_figure(9.5, 4.4)
     axis = figure.subplots()
     rows = list(dict.fromkeys(result.cell.row for result in results))
     columns = list(dict.fromkeys(result.cell.column for result in results))
     has_print = any(result.cell.printed is not None for result in results)
     for reread, marker, colour, label in (
-        (False, "o", _FINAL, "as printed" if has_print else "energy"),
-        (True, "s", _OTHER, "other reading"),
+        (False, "o", BLUE, "as printed" if has_print else "energy"),
+        (True, "s", GREEN, "other reading"),
     ):
         chosen = [each for each in results if bool(each.cell.reading) == reread and each.measured is not None]
         places = [
@@ -197,10 +176,7 @@ def draw_energies(results: Sequence[CellResult], folder: Path, name: str, title:
     axis.set_xticks(range(len(rows)), [_pretty(row) for row in rows])
     axis.set_ylabel("recomputed / printed energy" if has_print else "energy [J]")
     if has_print:
-        axis.axhspan(0.95, 1.05, color=_OTHER, alpha=0.15, linewidth=0, label="within 5 %")
-        axis.axhline(1.0, color=_PRINTED, linewidth=0.8)
-    axis.grid(alpha=0.25)
-    if axis.lines:
-        axis.legend(fontsize=9)
-    axis.set_title(f"Table II: energy, in each row the six columns from left to right ({title})", fontsize=11)
-    return _save(figure, folder, name)
+        axis.axhspan(0.95, 1.05, color=GREEN, alpha=0.15, linewidth=0, label="within 5 %")
+        axis.axhline(1.0, color=BLACK, linewidth=0.8)
+    finish_axis(axis, f"Table II: energy, in each row the six columns from left to right ({title})", legend=9)
+    return save_png_and_svg(figure, stem)

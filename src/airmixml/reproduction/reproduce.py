@@ -10,10 +10,9 @@ from airmixml.errors import RunFolderError
 from airmixml.progress import Progress, silent
 from airmixml.reproduction.mixing_ratios import draw_mixing_ratios
 from airmixml.reproduction.paper_claims import check_claims
-from airmixml.reproduction.reproduction import Reproduction
+from airmixml.reproduction.report import Reproduction, write_reproduction
 from airmixml.reproduction.request import Request
 from airmixml.reproduction.results import judge, summarise
-from airmixml.reproduction.writing import write_reproduction
 from airmixml.sweeps import Engine, run_sweep
 
 
@@ -24,11 +23,12 @@ def reproduce(
     jobs: int = 1,
     engine: Engine = "local",
     data_dir: Path | None = None,
+    draw: bool = True,
     progress: Progress = silent,
 ) -> Reproduction:
     """Run what the request names, write tables and figures into ``out``, and return all of it.
 
-    Finished batches are kept in ``out/batches``: the same request goes on where it was interrupted, and another one
+    Finished batches are kept in ``out/batches``: the same request resumes what was interrupted, and another request
     uses what is there.
 
     Args:
@@ -37,6 +37,7 @@ def reproduce(
         jobs: batches at a time.
         engine: this machine, or a Ray cluster.
         data_dir: folder to look for MNIST in.
+        draw: whether to draw figures, which takes most of the time of a small request.
         progress: told how far it is.
     """
     started = time.perf_counter()
@@ -59,7 +60,7 @@ def reproduce(
             batches=len(batches),
             out=out,
         )
-        return replace(reproduction, files=write_reproduction(reproduction))
+        return replace(reproduction, files=write_reproduction(reproduction, draw=draw))
     except (FileExistsError, NotADirectoryError):
         raise RunFolderError(f"{out}: is a file or lies in one, and must be a folder; choose another --out") from None
     except OSError as problem:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from airmixml.errors import ScenarioError
-from airmixml.reproduction.cells import Cell
-from airmixml.reproduction.figure_cells import fig3_cells, fig4_cells
-from airmixml.reproduction.printed_tables import table_cells
+from airmixml.reproduction.cells import Cell, fig3_cells, fig4_cells, table_cells
 from airmixml.scenario import Scenario
 from airmixml.sweeps import Batch, cut_into_batches
 from airmixml.wording import nearest
@@ -41,6 +39,7 @@ class Request:
         quick: a small version: fewer slots and epochs, digits for MNIST; prints stand beside Iris only as a hint.
         as_printed: leave out the other readings of rows that look misprinted.
         device: cpu, cuda or cuda:N.
+        bases: by data set (iris, mnist), scenarios that tables and figures vary instead of the paper's.
     """
 
     targets: tuple[str, ...]
@@ -49,6 +48,7 @@ class Request:
     quick: bool = False
     as_printed: bool = False
     device: str = "cpu"
+    bases: Mapping[str, Scenario] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = (*TARGETS, "all")
@@ -81,23 +81,24 @@ class Request:
                     groups.append([cell for cell in cells if not cell.reading])
                     groups.append([cell for cell in cells if cell.reading and not self.as_printed])
             elif target in ("fig3", "fig4") and self.dataset != "iris":
-                groups.append((fig3_cells if target == "fig3" else fig4_cells)(_base("mnist", self.quick)))
+                groups.append((fig3_cells if target == "fig3" else fig4_cells)(self._base("mnist")))
         return [cells for cells in groups if cells]
 
     def _table_cells(self, target: str, dataset: str) -> list[Cell]:
         # A small version prints beside the paper only what its size does not change: the energies of Iris.
         printed = not self.quick or (target, dataset) == ("table2", "iris")
-        return table_cells(target, dataset, _base(dataset, self.quick), printed=printed)
+        return table_cells(target, dataset, self._base(dataset), printed=printed)
 
     def batches(self, cells: Sequence[Cell]) -> list[Batch]:
         """Return the work that a group of cells takes, for all seeds."""
         scenarios = [cell.scenario.with_seed(seed) for seed in range(self.seeds) for cell in cells]
         return cut_into_batches(scenarios, cells[0].kind, device=self.device)
 
-
-def _base(dataset: str, quick: bool) -> Scenario:
-    if not quick:
-        return Scenario.preset(f"paper-{dataset}")
-    if dataset == "iris":
-        return Scenario.preset("paper-iris").with_overrides(*_QUICK_IRIS)
-    return Scenario.preset("digits").with_overrides(*_QUICK_IMAGES)
+    def _base(self, dataset: str) -> Scenario:
+        if dataset in self.bases:
+            return self.bases[dataset]
+        if not self.quick:
+            return Scenario.preset(f"paper-{dataset}")
+        if dataset == "iris":
+            return Scenario.preset("paper-iris").with_overrides(*_QUICK_IRIS)
+        return Scenario.preset("digits").with_overrides(*_QUICK_IMAGES)

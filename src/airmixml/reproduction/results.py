@@ -1,14 +1,17 @@
-"""What the cells gave: summaries over the seeds, and verdicts against print."""
+"""What the cells gave: summaries over the seeds with their confidence, and verdicts against print."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+import numpy as np
+from scipy import stats
+
 from airmixml.reproduction.cells import Cell
-from airmixml.reproduction.intervals import mean_interval
 from airmixml.sweeps import SweepResult
 from airmixml.sweeps.work import Outcome
 
@@ -18,12 +21,54 @@ TREND: Final = "trend agrees"
 NOT_FOLLOWING: Final = "does not follow from the stated settings"
 UNDECIDED: Final = "undecided"
 
+Decision = Literal["holds", "does not hold", "undecided"]
+_CONFIDENCE: Final = 0.95
 ACCURACY_TOLERANCE_POINTS: Final = 3.0
 ENERGY_TOLERANCE: Final = 0.05
 _CONCORDANT_SHARE: Final = 0.75
 _FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
 _ENERGY_REACH_FACTOR: Final = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A mean with its 95 % confidence interval; the interval is the whole line where there is only one value."""
+
+    mean: float
+    low: float
+    high: float
+
+    def percent(self) -> str:
+        """Return the interval of an accuracy in words."""
+        spread = "(one seed)" if math.isinf(self.high) else f"({self.low:.1f} to {self.high:.1f})"
+        return f"{self.mean:.1f} {spread} %"
+
+    def points(self, what: str = "") -> str:
+        """Return the interval in words: points of accuracy, and of what."""
+        if math.isnan(self.mean):
+            return "no seed could be compared"
+        spread = "(one seed)" if math.isinf(self.high) else f"({self.low:+.1f} to {self.high:+.1f})"
+        return f"{self.mean:+.1f} {spread} points{what}"
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """Return the mean of the values with Student's confidence interval."""
+    if not values:
+        return Interval(mean=math.nan, low=-math.inf, high=math.inf)
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(mean=mean, low=-math.inf, high=math.inf)
+    # Not around the mean at once: SciPy's interval of a deviation of 0 is not a number.
+    half = float(stats.t.interval(_CONFIDENCE, len(values) - 1)[1]) * float(stats.sem(values))
+    return Interval(mean=mean, low=mean - half, high=mean + half)
+
+
+def decide(interval: Interval, *, above: float = -math.inf, below: float = math.inf) -> Decision:
+    """Decide whether a mean lies strictly between two bounds, if its whole confidence interval says so."""
+    if (above < interval.low or above == -math.inf) and (interval.high < below or below == math.inf):
+        return "holds"
+    return "does not hold" if interval.high < above or interval.low > below else "undecided"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
-from airmixml.output.tables import TextTable
+from airmixml.output.tables import TextTable, rows_csv
 from airmixml.reproduction.mixing_ratios import MixingRatios
 from airmixml.reproduction.paper_claims import Claim
 from airmixml.reproduction.results import CellResult, Summary
@@ -82,12 +80,7 @@ def _case(claim: Claim) -> str:
 
 def results_csv(results: Sequence[CellResult]) -> str:
     """Return all numbers of the cells, for other programs."""
-    text = io.StringIO()
-    rows = [_flat(result) for result in results]
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return rows_csv([_flat(result) for result in results])
 
 
 def _flat(result: CellResult) -> dict[str, Any]:

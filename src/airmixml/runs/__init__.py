@@ -13,6 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["load_metrics", "load_model", "run"]
 
-__getattr__ = import_late(
-    __name__, {"airmixml.runs.experiment": ("run",), "airmixml.runs.model_file": ("load_model",)}
-)
+__getattr__ = import_late(__name__, {"airmixml.runs.experiment": ("run",), "airmixml.runs.model_file": ("load_model",)})

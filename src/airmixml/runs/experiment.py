@@ -18,22 +18,22 @@ from typing import Any
 import torch
 
 from airmixml.devices import find_device
-from airmixml.edge import TrainingHistory, build_model, learn_from_stream, train
+from airmixml.edge import TrainingHistory, learn
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio import check_privacy_target, simulate
-from airmixml.radio.mixtures import Mixtures, Transmission
-from airmixml.scenario import CLOSED_FORM_MODELS, Scenario, Speed
-from airmixml.streams import Streams
+from airmixml.radio import check_privacy_target
 from airmixml.runs.checkpoint import CHECKPOINT, FileCheckpoint
-from airmixml.runs.pictures import draw_run
-from airmixml.storage.files import write_arrays, write_text, writing_to
-from airmixml.runs.model_file import save_model
 from airmixml.runs.ledger_picture import draw_ledger
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, load_metrics
+from airmixml.runs.model_file import save_model
+from airmixml.runs.pictures import draw_run
 from airmixml.runs.seeds import summarise_seeds
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.storage.files import write_arrays, write_text, writing_to
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, load_metrics
+from airmixml.streams import Streams
 from airmixml.version import __version__
 from airmixml.workers import load_dataset, worker_cost
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Means:
@@ -116,19 +116,12 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
     speed, progress = means.speed, means.progress
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=means.data_dir, progress=progress)
     held_dim = dataset.held_dim or dataset.input_dim
-    # Only to refuse a network that does not fit the data before the slots are run.
-    build_model(scenario.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
     checkpoint = FileCheckpoint(folder.work, made_with=f"{speed.device} torch {torch.__version__}")
-    sent: Transmission | Mixtures
-    if scenario.learner.model in CLOSED_FORM_MODELS:
-        sent, trained = learn_from_stream(scenario, dataset=dataset, speed=speed, progress=progress)
-        simulated = time.perf_counter()
-    else:
-        sent = simulate(scenario, dataset=dataset, speed=speed, progress=progress)
-        simulated = time.perf_counter()
-        trained = train(sent, speed=speed, progress=progress, checkpoint=checkpoint)
-    finished = time.perf_counter()
-    history = trained.history
+    learned = learn(
+        scenario, dataset=dataset, context=RunContext(speed=speed, progress=progress), checkpoint=checkpoint
+    )
+    seconds = time.perf_counter() - started
+    sent, trained, history = learned.transmission, learned.trained, learned.trained.history
     write_text(folder.work / "learning_curve.csv", _curve_table(history))
     dataset = sent.dataset
     save_model(trained.model, dataset, folder.work)
@@ -161,8 +154,11 @@ def _run_one(scenario: Scenario, folder: RunFolder, means: _Means) -> dict[str, 
             "input_dim": dataset.input_dim,
             "label_dim": dataset.label_dim,
         },
-        "seconds": finished - started,
-        "seconds_by_stage": {"over_the_air": simulated - started, "training": finished - simulated},
+        "seconds": seconds,
+        "seconds_by_stage": {
+            "over_the_air": seconds - learned.training_seconds,
+            "training": learned.training_seconds,
+        },
         "resumed_from_epoch": checkpoint.resumed_epoch,
         "device": speed.device,
         "versions": _versions(),

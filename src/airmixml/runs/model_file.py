@@ -7,12 +7,12 @@ from pathlib import Path
 
 import torch
 
+from airmixml.data import DataSet
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_bytes
 from airmixml.storage.run_folder import SCENARIO, load_metrics
-from airmixml.data import DataSet
 
 _MODEL = "model.pt"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from airmixml.scenario import Scenario
 
+
 def summarise_seeds(scenario: Scenario, runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Return means over the seeds, the spread of the accuracy, and the worst of what has limits."""
 

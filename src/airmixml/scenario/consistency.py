@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from airmixml.doors import ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
-from airmixml.scenario.tables import CLOSED_FORM_MODELS, Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
 
 _SMALLEST_POISSON_DELTA: Final = 1e-15
@@ -33,9 +34,9 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
 
 def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
     """What an encoder, its centre and what is sent allow."""
-    if workers.encoder == "scale":
+    encoder = ENCODERS.load(workers.encoder)
+    if not encoder.bounds_norm:
         for name, value, default in (
-            ("features", workers.features, 0),
             ("centre", workers.centre, "none"),
             ("norm", workers.norm, "clip"),
             ("constant", workers.constant, 0.0),
@@ -47,25 +48,26 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
                     f"workers.{name} = {shown(value)}: needs an encoder that bounds the norm of what is sent; use "
                     'workers.encoder = "clip" or a feature encoder'
                 )
-    if workers.encoder == "clip" and workers.features:
+    if workers.features and not encoder.takes_features:
         raise ScenarioError(
-            f'workers.features = {workers.features}: must be 0 for workers.encoder = "clip", which sends the '
-            "inputs themselves; use a feature encoder"
+            f'workers.features = {workers.features}: must be 0 for workers.encoder = "{workers.encoder}", whose number '
+            "of features is fixed; use an encoder that lets you choose it"
         )
-    may_be_negative = workers.encoder not in ("scale", "clip") or workers.centre != "none"
+    beyond_inputs = not encoder.keeps_inputs or workers.centre != "none"
     grown = workers.norm == "unit" or workers.constant > 0.0
-    if (may_be_negative or grown or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:
+    if (beyond_inputs or grown or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:
         raise ScenarioError(
             f"workers.clip_norm = {workers.clip_norm:g}: must be at most 1 for centred inputs, features, inputs "
             "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
             "with more than the transmit power"
         )
-    if workers.sends == "moments" and learner.model not in CLOSED_FORM_MODELS:
+    if workers.sends == "moments" and not learner.closed_form:
+        closed_forms = [name for name in LEARNERS.names if LEARNERS.load(name).closed_form]
         raise ScenarioError(
-            f"learner.model = {shown(learner.model)}: must be one of {', '.join(CLOSED_FORM_MODELS)} where "
+            f"learner.model = {shown(learner.model)}: must be one of {', '.join(closed_forms)} where "
             'workers.sends = "moments"; networks learn from samples'
         )
-    if privacy.sensitivity == "paper" and (may_be_negative or workers.sends == "moments" or workers.bits):
+    if privacy.sensitivity == "paper" and (beyond_inputs or workers.sends == "moments" or workers.bits):
         raise ScenarioError(
             'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
             '"encoder" where inputs are centred or quantised, or features or moments are sent'
@@ -107,9 +109,9 @@ def _check_private_centre(radio: Radio, mixing: Mixing, privacy: Privacy) -> Non
                 f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '
                 'workers.centre = "own" or "public"'
             )
-    if privacy.adversary == "eavesdropper":
+    if ADVERSARIES.load(privacy.adversary).own_receiver:
         raise ScenarioError(
-            'privacy.adversary = "eavesdropper": must be "server" or "release" for workers.centre = "private", '
+            f'privacy.adversary = "{privacy.adversary}": must be "server" or "release" for workers.centre = "private", '
             "whose slot is accounted for against those; use another centre"
         )
 

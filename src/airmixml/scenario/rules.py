@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Collection
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Protocol
 
 from airmixml.errors import ScenarioError
-from airmixml.wording import shown
+from airmixml.wording import nearest, shown
 
 
 class Rule(Protocol):
@@ -83,15 +84,16 @@ def _as_whole(value: object) -> int | None:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of a few words."""
+    """One of a few words, or the name of something that a registry holds, ours or another package's."""
 
-    options: tuple[str, ...]
+    options: Collection[str]
 
     def check(self, name: str, value: object) -> str:
         """Return the value if it is one of the options."""
         if not isinstance(value, str) or value not in self.options:
             quoted = [f'"{option}"' for option in self.options]
-            raise _refuse(name, value, quoted[0] if len(quoted) == 1 else "one of " + ", ".join(quoted))
+            near = f"; did you mean {nearest(value.lower(), quoted)}?" if isinstance(value, str) else ""
+            raise _refuse(name, value, f"one of {', '.join(quoted)}{near}" if len(quoted) > 1 else quoted[0])
         return value
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
 CLOSED_FORM_MODELS = ("ridge", "lda")
-ENCODERS = ("scale", "clip", "dct", "projection", "convolution", "gradients")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
     """Who holds which sample, and where they stand."""
 
-    dataset: str = key("iris", Text(), "iris, digits, mnist, or the path of a CSV or NPZ file")
+    dataset: str = key("iris", Text(), "a data set of `airmix data list`, or the path of a CSV or NPZ file")
     count: int = key(2000, Whole(low=1, high=10**9), "N, number of workers, each with one sample drawn from the pool")
     train_samples: int = key(
         100,
@@ -40,9 +40,7 @@ class Workers:
         Choice(ENCODERS),
         "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing more, clip its norm, or features",
     )
-    features: int = key(
-        0, Whole(low=0, high=10**6), "dct, projection, convolution, gradients: features sent (0: the encoder's own)"
-    )
+    features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
     centre: str = key(
         "none",
         Choice(("none", "own", "public", "private")),
@@ -166,12 +164,12 @@ class Privacy:
     delta: float = key(0.01, Real(low=1e-300, high=1, open_high=True), "target delta")
     adversary: str = key(
         "release",
-        Choice(("release", "server", "eavesdropper")),
+        Choice(ADVERSARIES),
         "from whom: who gets the mixtures but no schedule, the server itself, or a receiver near the workers",
     )
     accountant: str = key(
         "paper-loose",
-        Choice(("paper-loose", "paper-tight", "rdp", "pld", "gdp")),
+        Choice(ACCOUNTANTS),
         "the bound: Corollary 1 / Proposition 2, Proposition 1, dp-accounting's two, or exact for the server",
     )
     adjacency: str = key(
@@ -199,7 +197,7 @@ class Learner:
 
     model: str = key(
         "mlp",
-        Choice(("mlp", "cnn", *CLOSED_FORM_MODELS)),
+        Choice(LEARNERS),
         "mlp: dense layers; cnn: convolutions, then dense layers; ridge, lda: linear, solved from streamed moments",
     )
     hidden_units: tuple[int, ...] = key(
@@ -228,6 +226,11 @@ class Learner:
 
     def __post_init__(self) -> None:
         check_fields(self, "learner.")
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
+        return bool(LEARNERS.load(self.model).closed_form)
 
 
 TABLES: dict[str, type[Any]] = {

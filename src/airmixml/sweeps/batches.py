@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from airmixml.data.catalogue import CATALOGUE
+from airmixml.data import KnownDataSet, known_dataset
+from airmixml.doors import DATASETS
 from airmixml.errors import ScenarioError
-from airmixml.scenario import CLOSED_FORM_MODELS, Scenario
+from airmixml.scenario import Scenario
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim
 
@@ -50,7 +51,7 @@ class Batch:
     def work(self) -> int:
         """How long it takes, roughly, in units that only compare batches."""
         first = self.scenarios[0]
-        known = CATALOGUE[first.workers.dataset]
+        known: KnownDataSet = DATASETS.load(first.workers.dataset)
         per_slot = first.radio.scheduled if self.kind == "energy" else first.learner.epochs * known.input_dim
         return len(self.scenarios) * first.radio.slots * per_slot
 
@@ -92,15 +93,15 @@ def _scenarios_at_once(scenario: Scenario, device: str) -> int:
 
 
 def _check_known(scenario: Scenario) -> None:
-    if scenario.workers.dataset not in CATALOGUE:
+    if known_dataset(scenario.workers.dataset) is None:
         raise ScenarioError(
-            f"workers.dataset = {scenario.workers.dataset!r}: a sweep needs one of {', '.join(CATALOGUE)}"
+            f"workers.dataset = {scenario.workers.dataset!r}: a sweep needs one of {', '.join(DATASETS.names)}"
         )
 
 
 def _check_trainable(scenario: Scenario) -> None:
     """Refuse what is not a network trained on the data as they were loaded."""
-    if scenario.learner.model in CLOSED_FORM_MODELS:
+    if scenario.learner.closed_form:
         raise ScenarioError(
             f"learner.model = {scenario.learner.model!r}: a sweep trains networks; run each scenario by itself"
         )
@@ -109,6 +110,6 @@ def _check_trainable(scenario: Scenario) -> None:
 
 
 def _mixture_bytes(scenario: Scenario) -> int:
-    known = CATALOGUE[scenario.workers.dataset]
+    known: KnownDataSet = DATASETS.load(scenario.workers.dataset)
     inputs = encoded_dim(scenario.workers, known.input_dim)
     return 4 * _COPIES * scenario.radio.slots * (inputs + known.label_dim)

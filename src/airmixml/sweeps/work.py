@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from airmixml.doors import DATASETS
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Speed
@@ -42,12 +43,12 @@ def run_batch(
 
 
 def _energies(batch: Batch, progress: Progress) -> list[Outcome]:
-    from airmixml.data.catalogue import CATALOGUE
+    from airmixml.data import KnownDataSet
     from airmixml.radio.rehearsal import rehearse_family
     from airmixml.radio.tally import Tally
     from airmixml.workers import encoded_dim
 
-    known = CATALOGUE[batch.scenarios[0].workers.dataset]
+    known: KnownDataSet = DATASETS.load(batch.scenarios[0].workers.dataset)
 
     def rehearse(family: list[Scenario]) -> list[Tally]:
         return rehearse_family(family, encoded_dim(family[0].workers, known.input_dim), known.label_dim)

@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.data.catalogue import CATALOGUE
 from airmixml.data.csv_file import load_csv
-from airmixml.data.dataset import DataSet, RawData
-from airmixml.data.embedded import load_digits, load_iris
-from airmixml.data.mnist import load_mnist
+from airmixml.data.dataset import DataSet, RawData, known_dataset
 from airmixml.data.npz_file import load_npz
 from airmixml.data.scaling import declare_bounds, scale_to_unit
+from airmixml.doors import DATASETS
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.wording import nearest, shown
-from airmixml.workers.encoders import encode, keeps_pixels
+from airmixml.workers.encoding import encode, keeps_pixels
 
 
 def load_dataset(
@@ -65,18 +63,15 @@ def load_dataset(
 
 
 def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> RawData:
-    if workers.dataset == "iris":
-        return load_iris()
-    if workers.dataset == "digits":
-        return load_digits()
-    if workers.dataset == "mnist":
-        return load_mnist(data_dir, progress)
+    known = known_dataset(workers.dataset)
+    if known is not None:
+        return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
     if path.suffix.lower() == ".csv":
         return load_csv(path, feature_columns=workers.feature_columns, label_column=workers.label_column)
     if path.suffix.lower() == ".npz":
         return load_npz(path)
-    names = list(CATALOGUE)
+    names = DATASETS.names
     raise ScenarioError(
         f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv or "
         f".npz file; did you mean {nearest(workers.dataset, names)}?"

@@ -1,4 +1,4 @@
-"""Central DP-SGD with Opacus: a trusted curator holds all samples, and whoever sees the model is the adversary.
+"""Central DP-SGD with Opacus: a trusted curator holds all samples, and the adversary sees the model.
 
 The same linear softmax on the same features as federated learning over the air, trained in the field's usual way:
 Poisson batches, per-sample clipping, Gaussian noise.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Final
 
 import numpy as np
@@ -16,11 +18,13 @@ import torch
 from torch import nn
 
 from airmixml.compare.baselines.federated import CLIP_NORM, score
+from airmixml.compare.methods import Method
+from airmixml.compare.variants import adjacencies, samples_scenario
+from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
-from airmixml.edge.training import TrainedModel
+from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement, Release, Sensitivity, calibrate_power, state_privacy
-from airmixml.progress import Progress, silent
 from airmixml.scenario import Privacy
 from airmixml.streams import Streams
 from airmixml.workers import Population
@@ -29,6 +33,28 @@ from airmixml.workers import Population
 _BATCHES_PER_EPOCH: Final = 12
 _EPOCHS: Final = 20
 _LEARNING_RATE: Final = 0.1
+
+
+class DpSgd(Method):
+    """Central DP-SGD of the linear softmax on the scenario's features; the curator is trusted, no radio is used."""
+
+    about = "central DP-SGD (Opacus) of that linear softmax; a trusted curator holds all samples"
+
+    def run(self, work: Work) -> Outcome:
+        """Train with the noise that keeps the target against an adversary who sees the model."""
+        scenario = samples_scenario(work.scenario)
+        dataset, population = work.load(scenario.workers)
+        design = calibrate_dp_sgd(scenario.privacy, population.count)
+        model = _train(design, dataset, population, work)
+        own, other = adjacencies(scenario)
+        stated = [state_dp_sgd(design, scenario.privacy, own)]
+        with suppress(PrivacyError):
+            stated.append(state_dp_sgd(design, scenario.privacy, other))
+        return Outcome(accuracy=score(model, dataset), privacy=tuple(stated))
+
+    def missing(self) -> str:
+        """Return whether the library is."""
+        return "" if find_spec("opacus") is not None else "needs Opacus: pip install airmixml[dp-sgd]"
 
 
 def calibrate_dp_sgd(privacy: Privacy, workers: int) -> Design:
@@ -53,7 +79,7 @@ def calibrate_dp_sgd(privacy: Privacy, workers: int) -> Design:
 
 
 def state_dp_sgd(design: Design, privacy: Privacy, adjacency: str) -> PrivacyStatement:
-    """Return what holds against whoever sees the model, or all steps of its training, but not the batches."""
+    """Return what holds against an adversary who sees the model after every step, but not the batches."""
     stated = state_privacy(design, Release(), "pld", adjacency=adjacency, delta=privacy.delta)
     return replace(
         stated,
@@ -64,32 +90,14 @@ def state_dp_sgd(design: Design, privacy: Privacy, adjacency: str) -> PrivacySta
     )
 
 
-def learn_dp_sgd(
-    design: Design,
-    dataset: DataSet,
-    population: Population,
-    *,
-    seed: int,
-    device: torch.device,
-    progress: Progress = silent,
-) -> TrainedModel:
-    """Train the linear softmax on what all workers hold, and score it on the clean test set.
-
-    Args:
-        design: from ``calibrate_dp_sgd``.
-        dataset: what the workers hold.
-        population: who holds which sample; each worker's copy is a sample of its own.
-        seed: of batches and noise.
-        device: where to compute.
-        progress: told how many steps are done.
-    """
+def _train(design: Design, dataset: DataSet, population: Population, work: Work) -> nn.Module:
+    """Train the linear softmax on what all workers hold; each worker's copy is a sample of its own."""
     from opacus.grad_sample import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-    streams, steps = Streams(seed), design.slots
-    inputs = torch.from_numpy(dataset.train_inputs).to(device)
-    labels = torch.from_numpy(dataset.train_labels).to(device)
+    streams, steps, device = Streams(work.scenario.seed), design.slots, work.device
+    inputs, labels = (torch.from_numpy(each).to(device) for each in (dataset.train_inputs, dataset.train_labels))
     layer = nn.Linear(dataset.input_dim, dataset.label_dim, device=device)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -108,12 +116,14 @@ def learn_dp_sgd(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Full backward hook")
         for step in range(steps):
-            progress("dp-sgd", step, steps)
+            work.context.progress("dp-sgd", step, steps)
             chosen = np.flatnonzero(streams.generator("training", step).random(population.count) < rate)
             held = torch.from_numpy(population.sample_index[chosen]).to(device)
             optimiser.zero_grad()
             loss(model(inputs[held]), labels[held]).backward()
             optimiser.step()
-    progress("dp-sgd", steps, steps)
-    trained = linear_model(layer.weight.detach().T.cpu(), layer.bias.detach().cpu())
-    return TrainedModel(model=trained, history=score(trained, dataset))
+    work.context.progress("dp-sgd", steps, steps)
+    return linear_model(layer.weight.detach().T.cpu(), layer.bias.detach().cpu())
+
+
+DP_SGD = DpSgd()

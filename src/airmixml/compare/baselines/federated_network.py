@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,53 +10,54 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from airmixml.compare.baselines.federated import AdamSteps, pool_tensors, round_noise, score
-from airmixml.compare.baselines.rounds import Rounds
-from airmixml.data import DataSet
+from airmixml.compare.baselines.federated import CLIP_NORM, AdamSteps, pool_tensors, round_noise, score
+from airmixml.compare.baselines.rounds import plan_rounds
+from airmixml.compare.methods import Method
+from airmixml.compare.variants import paper_scenario, slow_on_a_cpu
+from airmixml.compare.work import Outcome, Work
 from airmixml.edge.fitting import start_network
-from airmixml.edge.training import TrainedModel
-from airmixml.progress import Progress, silent
-from airmixml.scenario import Learner
-from airmixml.workers import Population
+from airmixml.scenario import Scenario, Speed
 
 LEARNING_RATE: Final = 2e-3
+_SCHEDULED: Final = 512
+_EPOCHS: Final = 10
+_FEWEST_ROUNDS: Final = 100
 _NUMBERS_AT_ONCE: Final = 1 << 25
 
 
-def learn_federated_network(
-    rounds: Rounds,
-    learner: Learner,
-    dataset: DataSet,
-    population: Population,
-    *,
-    norm: float,
-    device: torch.device,
-    progress: Progress = silent,
-) -> TrainedModel:
-    """Train the learner's network over the air and score it on the clean test set.
+class FederatedNetwork(Method):
+    """Federated learning over the air of the paper's network on scaled raw samples."""
 
-    Args:
-        rounds: who sends when, and with how much noise, planned for gradients of norm ``norm``.
-        learner: which network; its optimiser is not used.
-        dataset: what the workers hold.
-        population: who holds which sample.
-        norm: C, to which every gradient is shortened.
-        device: where to compute.
-        progress: told how many rounds are done.
-    """
-    network = start_network(learner, dataset, rounds.scenario.seed).to(device)
-    inputs, labels = pool_tensors(dataset, device)
-    held = torch.from_numpy(population.sample_index).to(device)
-    everybody = torch.arange(population.count)
-    adam = AdamSteps(LEARNING_RATE)
-    for number, noise in enumerate(round_noise(rounds, rounds.symbols, device)):
-        progress("federated net", number, len(rounds))
-        senders = everybody if rounds.schedule is None else torch.from_numpy(rounds.schedule[number])
-        samples = held[senders.to(device)]
-        gradient = clipped_network_gradient_sum(network, inputs[samples], labels[samples], norm) / len(senders)
-        _add(network, adam.change(gradient + noise))
-    progress("federated net", len(rounds), len(rounds))
-    return TrainedModel(model=network, history=score(network, dataset))
+    about = "the same with the paper's network on raw samples"
+
+    def run(self, work: Work) -> Outcome:
+        """Let some workers send their gradients in every round."""
+        scenario = paper_scenario(work.scenario)
+        dataset, population = work.load(scenario.workers)
+        network = start_network(scenario.learner, dataset, scenario.seed)
+        symbols = sum(parameter.numel() for parameter in network.parameters())
+        scheduled = min(_SCHEDULED, population.count)
+        number = max(_FEWEST_ROUNDS, math.ceil(_EPOCHS * population.count / scheduled))
+        rounds = plan_rounds(scenario, population, rounds=number, scheduled=scheduled, symbols=symbols, norm=CLIP_NORM)
+        network.to(work.device)
+        inputs, labels = pool_tensors(dataset, work.device)
+        held = torch.from_numpy(population.sample_index).to(work.device)
+        everybody = torch.arange(population.count)
+        adam = AdamSteps(LEARNING_RATE)
+        for done, noise in enumerate(round_noise(rounds, symbols, work.device)):
+            work.context.progress("federated net", done, number)
+            senders = everybody if rounds.schedule is None else torch.from_numpy(rounds.schedule[done])
+            samples = held[senders.to(work.device)]
+            gradient = clipped_network_gradient_sum(network, inputs[samples], labels[samples], CLIP_NORM)
+            _add(network, adam.change(gradient / len(senders) + noise))
+        work.context.progress("federated net", number, number)
+        a_gradient = 3 * network_multiply_accumulates(network, dataset.input_dim) + 2 * symbols
+        operations = 2 * dataset.input_dim + round(number * scheduled / population.count * a_gradient)
+        return rounds.outcome(score(network, dataset), operations)
+
+    def skipped(self, scenario: Scenario, speed: Speed) -> str:
+        """Return why the network is not trained unless asked for."""
+        return slow_on_a_cpu(scenario, speed)
 
 
 def clipped_network_gradient_sum(
@@ -105,3 +107,6 @@ def _layer_costs(network: nn.Sequential, input_dim: int) -> Iterator[int]:
             yield layer.weight.numel() * values.shape[-2] * values.shape[-1]
         elif isinstance(layer, nn.Linear):
             yield layer.weight.numel()
+
+
+FEDERATED_NETWORK = FederatedNetwork()

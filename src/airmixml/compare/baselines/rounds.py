@@ -7,11 +7,15 @@ the same calibration as that of mixtures, and the statements from the same accou
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.compare.variants import adjacencies, with_slots
+from airmixml.compare.work import Outcome
+from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.radio.channel import draw_fading, path_gain
 from airmixml.radio.privacy_target import (
@@ -70,44 +74,21 @@ class Rounds:
             target_epsilon=privacy.epsilon if adjacency == privacy.adjacency else None,
         )
 
-
-def exact_accountant(adversary: str, *, everybody_sends: bool) -> str:
-    """Return the sharpest accountant: exact where it is known who sent when, else by privacy-loss distributions."""
-    return "gdp" if everybody_sends or adversary == "server" else "pld"
-
-
-def fewest_participations(slots: int, scheduled: int, workers: int) -> int:
-    """Return the smallest limit on a worker's participations that such a schedule can keep."""
-    return -(-slots // (workers // scheduled))
-
-
-def rounds_scenario(scenario: Scenario, *, rounds: int, scheduled: int) -> Scenario:
-    """Return the scenario with so many rounds of so many workers, all received alike.
-
-    Against the server nothing hides who sent when, so every worker sends about equally often; else the schedule is
-    hidden and a limit on participations would only spoil that.
-    """
-    everybody = scheduled == scenario.workers.count
-    limit = scenario.privacy.adversary == "server" and not everybody
-    return replace(
-        scenario,
-        workers=replace(
-            scenario.workers, centre="own" if scenario.workers.centre == "private" else scenario.workers.centre
-        ),
-        radio=replace(
-            scenario.radio,
-            slots=rounds,
-            scheduled=scheduled,
-            schedule="fixed",
-            slot_seconds=0.0,
-            max_participations=fewest_participations(rounds, scheduled, scenario.workers.count) if limit else 0,
-        ),
-        mixing=Mixing(policy="equalmix", power="dp"),
-        privacy=replace(
-            scenario.privacy,
-            accountant=exact_accountant(scenario.privacy.adversary, everybody_sends=everybody),
-        ),
-    )
+    def outcome(self, accuracy: float, operations: int) -> Outcome:
+        """Return what such rounds gave and cost; ``operations`` are one average worker's, of all rounds."""
+        own, other = adjacencies(self.scenario)
+        stated = [self.state(own)]
+        with suppress(PrivacyError):
+            stated.append(self.state(other))
+        uplink = len(self) * self.symbols
+        return Outcome(
+            accuracy=accuracy,
+            privacy=tuple(stated),
+            uplink_symbols=uplink,
+            air_seconds=uplink / SYMBOLS_PER_SECOND,
+            energy_joules=float(self.worker_energy_joules.sum()),
+            worker_multiply_accumulates=operations,
+        )
 
 
 def plan_rounds(
@@ -125,7 +106,14 @@ def plan_rounds(
         symbols: numbers in a vector.
         norm: C, the largest Euclidean norm of a vector.
     """
-    planned = rounds_scenario(scenario, rounds=rounds, scheduled=scheduled)
+    workers = scenario.workers
+    planned = with_slots(
+        scenario,
+        slots=rounds,
+        scheduled=scheduled,
+        mixing=Mixing(policy="equalmix", power="dp"),
+        workers=replace(workers, centre="own" if workers.centre == "private" else workers.centre),
+    )
     sensitivity = Sensitivity(removal=norm**2, replacement=4.0 * norm**2)
     asked_watts = private_received_watts(planned, sensitivity, population.distance_metres)
     schedule = None if scheduled == population.count else _draw_schedule(planned)

@@ -1,0 +1,203 @@
+"""``airmix attack``: attack settings side by side; table, pictures and figures as files of one folder; resumable."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.attacks.cases import Case, choose_parts
+from airmixml.attacks.claimed_epsilons import least_epsilons
+from airmixml.attacks.parts import Part, PartStore
+from airmixml.attacks.pictures import draw_attack
+from airmixml.attacks.public_knowledge import Reader
+from airmixml.attacks.results import AttackResult, CaseResult, Found
+from airmixml.attacks.tables import attack_csv, attack_markdown
+from airmixml.attacks.target import Attack, Target
+from airmixml.data import DataSet
+from airmixml.devices import find_device, using_threads
+from airmixml.doors import ATTACKS
+from airmixml.errors import ScenarioError
+from airmixml.progress import Progress, silent
+from airmixml.radio import check_privacy_target
+from airmixml.runs.experiment import identity_of
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.storage.files import write_text, writing_to
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim
+from airmixml.streams import Streams
+from airmixml.workers import deploy, load_dataset
+
+_EXAMPLES: Final = 10
+_PARTS_FOLDER: Final = "parts"
+_CLAIMS: Final = "claims"
+# Against these every setting has a claim, whether they attack or not.
+_ADVERSARIES: Final = ("server", "release", "eavesdropper")
+
+
+def attack(
+    cases: Sequence[Case] | Scenario,
+    parts: Sequence[str] | None = None,
+    *,
+    out: Path | str | None = None,
+    force: bool = False,
+    speed: Speed | None = None,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> AttackResult:
+    """Attack the cases, write the folder, and return what was found.
+
+    Args:
+        cases: settings of the same data, or one scenario.
+        parts: names of the attacks; all by default.
+        out: folder to make (default: a free name below ``runs``).
+        force: replace ``out`` where it exists.
+        speed: device, block size and threads.
+        data_dir: folder to look for MNIST in.
+        progress: told how far each stage is.
+    """
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    find_device(context.speed.device)
+    if isinstance(cases, Scenario):
+        cases = [Case(label=cases.name, scenario=cases)]
+    attacks: dict[str, Attack] = {name: ATTACKS.load(name) for name in parts or choose_parts(None)}
+    for case in cases:
+        check_privacy_target(case.scenario)
+        _check_any_fits(case, attacks)
+    first = cases[0].scenario
+    identity = {
+        **identity_of(first),
+        "attacked": [[case.label, case.scenario.to_dict()] for case in cases],
+        "parts": list(attacks),
+    }
+    started = time.perf_counter()
+    name = f"attack-{first.name}-seed{first.seed}"
+    with (
+        writing_to(out or RUNS_FOLDER),
+        claim(out, name, identity, force=force) as folder,
+        using_threads(context.speed.threads),
+    ):
+        store = PartStore(folder.work / _PARTS_FOLDER)
+        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
+        examples = _choose_examples(cases, dataset)
+        found = _attack_all(cases, attacks, store, examples, context)
+        results = [
+            CaseResult(
+                label=case.label,
+                scenario=case.scenario,
+                claimed=_claimed(store, number, case.scenario, dataset, attacks),
+                found=by_name,
+                left_out=refused,
+            )
+            for number, (case, (by_name, refused)) in enumerate(zip(cases, found, strict=True))
+        ]
+        result = AttackResult(
+            cases=results,
+            seconds=time.perf_counter() - started,
+            device=context.speed.device,
+            run_dir=folder.final,
+        )
+        write_text(folder.work / SCENARIO, first.to_toml())
+        write_text(folder.work / "attack.md", attack_markdown(result))
+        write_text(folder.work / "attack.csv", attack_csv(result))
+        draw_attack(result, folder.work)
+        write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+        folder.publish(replace=force)
+    return result
+
+
+def _check_any_fits(case: Case, attacks: Mapping[str, Attack]) -> None:
+    """Refuse a setting that none of the attacks fits: what was not attacked must not look hidden."""
+    refusals = {name: each.refusal(case.scenario) for name, each in attacks.items()}
+    if all(refusals.values()):
+        why = "; ".join(f"{name} ({why})" for name, why in refusals.items())
+        raise ScenarioError(f"--attacks: none fits {case.label}: {why}; choose others of {', '.join(ATTACKS.names)}")
+
+
+def _attack_all(
+    cases: Sequence[Case],
+    attacks: Mapping[str, Attack],
+    store: PartStore,
+    examples: NDArray[np.int64],
+    context: RunContext,
+) -> list[tuple[dict[str, Found], dict[str, str]]]:
+    """Run what is not there yet; for each case what was found, and why other attacks were left out."""
+    readers: dict[Any, Reader] = {}
+    found, total = [], len(cases) * len(attacks)
+    for number, case in enumerate(cases):
+        target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
+        by_name: dict[str, Found] = {}
+        refused: dict[str, str] = {}
+        for place, (name, each) in enumerate(attacks.items()):
+            context.progress("attacks", number * len(attacks) + place, total)
+            refusal = each.refusal(case.scenario)
+            if refusal:
+                refused[name] = refusal
+                continue
+            kept = store.load(number, name)
+            known = None if kept is None else _found(name, each, kept)
+            if known is None:
+                known, part = _run(name, each, target)
+                store.save(number, name, part)
+            by_name[name] = known
+        found.append((by_name, refused))
+    context.progress("attacks", total, total)
+    return found
+
+
+def _run(name: str, attack: Attack, target: Target) -> tuple[Found, Part]:
+    """Return what the attack finds, and the same to be kept."""
+    started = time.perf_counter()
+    outcome = attack.run(target)
+    found = Found(
+        attack=name,
+        adversary=attack.adversary,
+        findings=outcome.findings,
+        arrays=outcome.arrays,
+        seconds=time.perf_counter() - started,
+    )
+    return found, Part(figures=found.to_dict(), arrays=dict(outcome.arrays))
+
+
+def _found(name: str, attack: Attack, part: Part) -> Found | None:
+    """Return what was kept; None where that is not what the attack finds nowadays."""
+    figures = dict(part.figures)
+    try:
+        seconds = float(figures.pop("seconds"))
+        findings = attack.findings.from_dict(figures)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
+    return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=part.arrays, seconds=seconds)
+
+
+def _claimed(
+    store: PartStore, number: int, scenario: Scenario, dataset: DataSet, attacks: Mapping[str, Attack]
+) -> dict[str, float | None]:
+    """Return what is claimed of one case, from the store where it is there."""
+    known = store.load(number, _CLAIMS)
+    if known is not None:
+        return known.figures
+    adversaries = dict.fromkeys((*_ADVERSARIES, *(each.adversary for each in attacks.values())))
+    claimed = least_epsilons(scenario, dataset, adversaries)
+    store.save(number, _CLAIMS, Part(figures=claimed, arrays={}))
+    return claimed
+
+
+def _choose_examples(cases: Sequence[Case], dataset: DataSet) -> NDArray[np.int64]:
+    """Return samples that some worker holds in every case, class after class; rows of the pool."""
+    held = np.arange(dataset.train_samples)
+    for case in cases:
+        scenario = case.scenario
+        population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
+        held = np.intersect1d(held, population.sample_index)
+    if not len(held):
+        raise ScenarioError("--vary, --beside: no sample is held in every setting to be shown; deploy more workers")
+    labels = dataset.train_labels[held]
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], labels[order])
+    rank = np.arange(len(order)) - starts  # how many of its class come before it
+    return np.asarray(held[order[np.argsort(rank, kind="stable")[:_EXAMPLES]]])

@@ -1,0 +1,117 @@
+"""What an attack found, and how bad that is: four grades, from what was found and from what is claimed.
+
+Every kind of findings has its own figures; tables, verdicts and pictures ask all of them the same questions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, Final, Self, get_args, get_type_hints
+
+GRADES: Final = ("hidden", "not found", "leaks", "exposed")
+LARGEST_EPSILON_THAT_HIDES: Final = 10.0
+# Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
+LEAK: Final = 0.05
+EXPOSED: Final = 0.5
+NONE: Final = "–"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings(ABC):
+    """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses."""
+
+    @property
+    @abstractmethod
+    def level(self) -> str:
+        """How much was found: "exposed", "leaks", or empty for nothing beyond chance."""
+
+    @property
+    @abstractmethod
+    def strength(self) -> tuple[float, ...]:
+        """Larger for the better of two attacks of this kind."""
+
+    @abstractmethod
+    def cells(self) -> dict[str, str]:
+        """Return the columns of the table and their texts."""
+
+    @abstractmethod
+    def caption(self) -> str:
+        """Return what was found, in a few words below a picture."""
+
+    @abstractmethod
+    def learned(self) -> list[str]:
+        """Return what the adversary does, such as "reads 7 of 10 samples"; asked only where something was found."""
+
+    def nothing(self) -> str:
+        """Return what to say of the adversary where a small epsilon hides everybody."""
+        return "cannot identify any sample"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, figures: dict[str, Any]) -> Self:
+        """Return the findings that ``to_dict`` was called on."""
+        found: Self = _read(cls, figures)
+        return found
+
+
+def _read(kind: Any, value: Any) -> Any:
+    """Return what JSON holds of a value of that type: a dataclass, a tuple, or a plain value."""
+    for each in get_args(kind) or (kind,):
+        if is_dataclass(each) and isinstance(each, type) and isinstance(value, dict):
+            hints = get_type_hints(each)
+            return each(**{name: _read(hints[name], inner) for name, inner in value.items()})
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainFindings(Findings):
+    """Findings of an attack that needs no class of its own.
+
+    Attributes:
+        share: part of what guessing leaves open that was learned: 0 is guessing, 1 is everything.
+        words: what the adversary does, such as "names the class of 30 of 40 workers".
+        columns: texts of the attack's table, by column.
+        figures: numbers for JSON and CSV.
+    """
+
+    share: float
+    words: str
+    columns: dict[str, str]
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def level(self) -> str:
+        """From 5 % on it is a leak; from a half on everything is exposed."""
+        return level_of(self.share)
+
+    @property
+    def strength(self) -> tuple[float, ...]:
+        """The share."""
+        return (self.share,)
+
+    def cells(self) -> dict[str, str]:
+        """Return the columns."""
+        return self.columns
+
+    def caption(self) -> str:
+        """Return the words."""
+        return self.words
+
+    def learned(self) -> list[str]:
+        """Return the words."""
+        return [self.words]
+
+
+def level_of(share: float, *, anybody: bool = False) -> str:
+    """Return the level of what was learned; finding anybody beyond chance is a leak, however many others there are."""
+    return "exposed" if share >= EXPOSED else "leaks" if share >= LEAK or anybody else ""
+
+
+def grade_of(level: str, epsilon: float | None) -> str:
+    """Return the grade: where nothing was found, only a small claimed epsilon hides people; None is no claim."""
+    promised = epsilon is not None and epsilon <= LARGEST_EPSILON_THAT_HIDES
+    return level or ("hidden" if promised else "not found")

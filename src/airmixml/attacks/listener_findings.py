@@ -1,0 +1,162 @@
+"""What was found without a schedule: linkage, unmixing, labels, and the workers that can be named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scipy.stats import binom
+
+from airmixml.attacks.findings import EXPOSED, LEAK, NONE, Findings
+from airmixml.attacks.image_quality import Recovery
+from airmixml.attacks.label_inference import LabelInference, PopulationTest
+from airmixml.attacks.linkage import Linkage
+
+# A single sample among all that are held may be named by chance once in as many.
+_NAMED_BY_CHANCE: Final = 1e-3
+_BEYOND_DOUBT: Final = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identified:
+    """Slots whose strongest worker's sample was looked up among all that are held.
+
+    Attributes:
+        looked_at: how many.
+        identified: how many led to the right sample.
+        p_value: of so many, or more, by guessing.
+    """
+
+    looked_at: int
+    identified: int
+    p_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClearestSlots(Identified):
+    """The same of the clearest slots, each of another sample; ``psnr_db`` is the median likeness at the best scale."""
+
+    psnr_db: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unmixing(Recovery):
+    """Groups of slots that were unmixed, and how many are most like the very sample that dominates them."""
+
+    identified: int
+    p_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassShares:
+    """Classes of the whole population: ``PropertyInference``, and how surely they are told from equal shares."""
+
+    shares: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    true_shares: tuple[float, ...]
+    distance: float
+    prior_distance: float
+    told_from_equal: PopulationTest
+
+
+def _beyond_chance(found: Identified | Unmixing | None) -> int:
+    """Return how many were identified; 0 where that may be chance, or nobody was looked for."""
+    return found.identified if found is not None and found.p_value < _NAMED_BY_CHANCE else 0
+
+
+def by_chance(identified: int, trials: int, held_samples: int) -> float:
+    """Return the probability that so many, or more, are identified by guessing among all samples that are held."""
+    return float(binom.sf(identified - 1, trials, 1.0 / held_samples))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListenerFindings(Findings):
+    """What was found without a schedule, in figures.
+
+    Attributes:
+        linkage: known samples told from samples that nobody holds.
+        unmixing: samples unmixed.
+        slot_labels: class of the worker that dominates a slot; None where no label is sent by itself.
+        shares: classes of the population; None where too little was received.
+        clearest_slots: of those the samples that were named.
+        beside: slots in which the worker nearby was loudest; None where no worker is nearby.
+        image_shape: height and width of a sample that is an image.
+        beside_worker: the worker nearby, of an eavesdropper; None for the release.
+    """
+
+    linkage: Linkage
+    unmixing: Unmixing
+    slot_labels: LabelInference | None
+    shares: ClassShares | None
+    clearest_slots: ClearestSlots
+    beside: Identified | None
+    image_shape: tuple[int, int] | None = None
+    beside_worker: int | None = None
+
+    @property
+    def level(self) -> str:
+        """How much was found, of all workers or of one nearby."""
+        clearest, nearby = _beyond_chance(self.clearest_slots), _beyond_chance(self.beside)
+        if self._hits >= EXPOSED or clearest >= EXPOSED * max(self.clearest_slots.looked_at, 1):
+            return "exposed"
+        if self.beside and nearby and nearby >= EXPOSED * self.beside.looked_at:
+            return "exposed"
+        anybody = clearest or nearby or _beyond_chance(self.unmixing)
+        return "leaks" if anybody or self._hits >= LEAK or self._renamed >= LEAK else ""
+
+    @property
+    def strength(self) -> tuple[float, ...]:
+        """How many of the clearest workers are named; of equal ones how many samples are told from others."""
+        return _beyond_chance(self.clearest_slots), self._hits
+
+    @property
+    def _hits(self) -> float:
+        """Share of held samples that are told from others, beyond chance; 0 where that may be chance."""
+        linkage, alarms = self.linkage, self.linkage.false_positive_rate
+        sure = abs(linkage.auc - 0.5) > _BEYOND_DOUBT * linkage.auc_chance_deviation
+        return (linkage.hit_rate - alarms) / (1.0 - alarms) if sure else 0.0
+
+    @property
+    def _renamed(self) -> float:
+        """Share of slots whose sample is named among the candidates, beyond chance."""
+        linkage = self.linkage
+        named = linkage.reidentified_p_value < _NAMED_BY_CHANCE
+        return linkage.reidentified - linkage.reidentified_chance if named else 0.0
+
+    def cells(self) -> dict[str, str]:
+        """Return membership, workers named, and the error of the class shares."""
+        clearest, unmixing, beside = self.clearest_slots, self.unmixing, self.beside
+        return {
+            "AUC": f"{self.linkage.auc:.2f}",
+            "hits": f"{100 * self.linkage.hit_rate:.1f} %",
+            "clearest": f"{clearest.identified} of {clearest.looked_at}",
+            "unmixed": f"{unmixing.identified:,} of {unmixing.estimates:,}",
+            "beside": NONE if beside is None else f"{beside.identified} of {beside.looked_at}",
+            "classes": NONE if self.shares is None else f"{100 * self.shares.distance:.1f} %",
+        }
+
+    def caption(self) -> str:
+        """Return how many workers are named."""
+        clearest, beside = self.clearest_slots, self.beside
+        nearby = f", neighbour {beside.identified} of {beside.looked_at}" if beside and beside.looked_at else ""
+        return f"names {clearest.identified} of {clearest.looked_at} workers{nearby}"
+
+    def learned(self) -> list[str]:
+        """Return what the listener knows, names, unmixes or detects."""
+        clearest, told = self.clearest_slots, []
+        if self.beside and (nearby := _beyond_chance(self.beside)):
+            told.append(f"identifies its sample in {nearby} of {self.beside.looked_at} slots")
+        if _beyond_chance(clearest):
+            told.append(f"names the sample of {clearest.identified} of the {clearest.looked_at} clearest workers")
+        if unmixed := _beyond_chance(self.unmixing):
+            told.append(f"unmixes {unmixed:,} sample{'s' if unmixed > 1 else ''}")
+        if self._hits >= LEAK:
+            told.append(f"detects that {100 * self.linkage.hit_rate:.0f} % of the samples took part")
+        return told or [f"names the sample in {100 * self.linkage.reidentified:.0f} % of the slots"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values for JSON."""
+        figures = super().to_dict()
+        if self.beside_worker is None:
+            del figures["beside_worker"]
+        return figures

@@ -1,0 +1,196 @@
+"""Results of attacks: what was found in each setting, its grade, and a verdict in words that need no table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from airmixml.attacks.findings import GRADES, Findings, grade_of
+from airmixml.attacks.recognition import ServerFindings
+from airmixml.radio.privacy_target import slots_target
+from airmixml.scenario import Scenario
+
+LISTENERS: Final = ("release", "eavesdropper")
+_WHO: Final = {"server": "the server", "release": "an adversary who sees only the mixtures"}
+
+
+def epsilon_text(epsilon: float | None) -> str:
+    """Return an epsilon of few digits; powers of ten where it protects nobody anyway."""
+    if epsilon is None:
+        return "none"
+    return f"{epsilon:.1e}" if epsilon >= 1e4 else f"{epsilon:.3g}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """What one attack found in one setting.
+
+    Attributes:
+        attack: its name.
+        adversary: who can do it.
+        findings: the figures.
+        arrays: examples for the picture, and values of each worker.
+        seconds: how long it took.
+    """
+
+    attack: str
+    adversary: str
+    findings: Findings
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values for JSON."""
+        return {**self.findings.to_dict(), "seconds": self.seconds}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Group:
+    """Attacks of one adversary whose findings are of one kind; the best of them speaks for all.
+
+    Attributes:
+        adversary: who attacks.
+        found: by each of the attacks.
+        epsilon: what is claimed against that adversary; None for no claim.
+    """
+
+    adversary: str
+    found: list[Found]
+    epsilon: float | None
+
+    @property
+    def best(self) -> Found:
+        """The attack that learned most, judged with the truth at hand."""
+        return max(self.found, key=lambda each: each.findings.strength)
+
+    @property
+    def grade(self) -> str:
+        """The worst grade of all."""
+        return max((grade_of(each.findings.level, self.epsilon) for each in self.found), key=GRADES.index)
+
+    def in_words(self, who: str) -> str:
+        """Return what that adversary learns, or that our attacks found nobody."""
+        if self.grade == "hidden":
+            return f"{who} {self.best.findings.nothing()}"
+        if self.grade == "not found":
+            claim = "without any claim" if self.epsilon is None else f"at epsilon {epsilon_text(self.epsilon)}"
+            return f"as {who}, our attacks found nobody ({claim} a stronger attack may)"
+        *others, last = self.best.findings.learned()
+        return f"{who} {', '.join(others)} and {last}" if others else f"{who} {last}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CaseResult:
+    """What was found in one setting.
+
+    Attributes:
+        label: what tables and pictures call it.
+        scenario: what was attacked.
+        claimed: least epsilon against each adversary; None for no claim.
+        found: by each attack, by its name.
+        left_out: attacks that do not fit, and why.
+    """
+
+    label: str
+    scenario: Scenario
+    claimed: dict[str, float | None]
+    found: dict[str, Found]
+    left_out: dict[str, str]
+
+    @property
+    def groups(self) -> list[Group]:
+        """All that was found, by adversary and kind of findings."""
+        groups: dict[tuple[str, type], list[Found]] = {}
+        for each in self.found.values():
+            groups.setdefault((each.adversary, type(each.findings)), []).append(each)
+        return [
+            Group(adversary=adversary, found=found, epsilon=self.claimed[adversary])
+            for (adversary, _), found in groups.items()
+        ]
+
+    def group_of(self, attack: str) -> Group:
+        """Return the group of an attack."""
+        return next(group for group in self.groups if any(each.attack == attack for each in group.found))
+
+    @property
+    def grade(self) -> str:
+        """The worst grade over all adversaries that attacked."""
+        return max((group.grade for group in self.groups), key=GRADES.index)
+
+    @property
+    def verdict(self) -> str:
+        """One line for a person who decides."""
+        metres = self.scenario.privacy.eavesdropper_distance_metres
+        who = {**_WHO, "eavesdropper": f"an eavesdropper {metres:g} m from a worker"}
+        told = dict.fromkeys(group.in_words(who.get(group.adversary, group.adversary)) for group in self.groups)
+        return f"{self.grade.upper()}: {'; '.join(told)}."
+
+    @property
+    def server(self) -> Group | None:
+        """The server's reconstructions."""
+        return next((group for group in self.groups if isinstance(group.best.findings, ServerFindings)), None)
+
+    def graded(self, attack: str) -> dict[str, Any]:
+        """Return the figures of an attack with the grade of what was found against its adversary."""
+        return {**self.found[attack].to_dict(), "grade": self.group_of(attack).grade}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; attacks of other packages have an entry of their own, if there are any."""
+        scenario, server = self.scenario, self.server
+        methods = {} if server is None else {each.attack: each.to_dict() for each in server.found}
+        others = {
+            name: {"adversary": each.adversary, **self.graded(name)}
+            for name, each in self.found.items()
+            if name not in (*methods, *LISTENERS)
+        }
+        return {
+            "label": self.label,
+            "name": scenario.name,
+            "workers": scenario.workers.count,
+            "slots": scenario.radio.slots,
+            "scheduled": scenario.radio.scheduled,
+            "eavesdropper_distance_metres": scenario.privacy.eavesdropper_distance_metres,
+            "server": server and {"best": server.best.attack, "grade": server.grade, "methods": methods},
+            **{name: self.graded(name) if name in self.found else None for name in LISTENERS},
+            **({"other_attacks": others} if others else {}),
+            "claimed": {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency, **self.claimed},
+            "left_out": self.left_out,
+            "scenario": scenario.to_dict(),
+            "grade": self.grade,
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackResult:
+    """Everything that one command found; ``to_dict`` is its ``metrics.json``.
+
+    Attributes:
+        cases: one for each setting.
+        seconds: how long it took.
+        device: where it was computed.
+        run_dir: folder of the results.
+    """
+
+    cases: list[CaseResult]
+    seconds: float
+    device: str
+    run_dir: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; name, seed, verdict and grade are those of the first setting."""
+        first = self.cases[0]
+        return {
+            "name": first.scenario.name,
+            "seed": first.scenario.seed,
+            "cases": [case.to_dict() for case in self.cases],
+            "verdict": first.verdict,
+            "grade": first.grade,
+            "seconds": self.seconds,
+            "device": self.device,
+            "run_dir": str(self.run_dir),
+        }

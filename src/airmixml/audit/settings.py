@@ -1,0 +1,86 @@
+"""What an audit is asked for; what makes no sense is refused in one line, before any data are loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from airmixml.audit.faults import SOUND, Fault
+from airmixml.errors import ScenarioError
+from airmixml.privacy import ADJACENCIES, Design, Sensitivity
+from airmixml.radio.privacy_target import check_privacy_target, planned_design
+from airmixml.scenario import Scenario
+
+AUDITED: Final = ("release", "server")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """How a scenario is audited.
+
+    Attributes:
+        adversaries: as whom to attack, "release" and "server".
+        adjacency: which neighbours; empty for the scenario's own.
+        trials: of which half have the canary.
+        canaries: workers that are canaries in one real run; 0 for no such run.
+        confidence: with which all lower bounds on all these adversaries hold together.
+        fault: injected into the mechanism; claims are those of the sound one.
+    """
+
+    adversaries: tuple[str, ...] = AUDITED
+    adjacency: str = ""
+    trials: int = 10_000
+    canaries: int = 1000
+    confidence: float = 0.95
+    fault: Fault = SOUND
+
+    def neighbours(self, scenario: Scenario) -> str:
+        """Return which neighbours are audited."""
+        return self.adjacency or scenario.privacy.adjacency
+
+    def check(self, scenario: Scenario) -> None:
+        """Refuse in one line what cannot be audited."""
+        if not self.adversaries or any(adversary not in AUDITED for adversary in self.adversaries):
+            raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be release, server or both")
+        if self.adjacency and self.adjacency not in ADJACENCIES:
+            raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
+        if not 100 <= self.trials <= 10**8:
+            raise ScenarioError(
+                f"trials = {self.trials}: must be at least 100, half of them with the canary, and at most 10^8"
+            )
+        if not 0 <= self.canaries <= 10**6:
+            raise ScenarioError(
+                f"canaries = {self.canaries}: must be at least 0 (no run with many canaries) and at most 10^6"
+            )
+        if not 0.5 <= self.confidence < 1.0:
+            raise ScenarioError(f"confidence = {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95")
+        check_privacy_target(scenario)
+        if self.fault.schedule_revealed:
+            if "release" not in self.adversaries:
+                raise ScenarioError(
+                    f"fault = {self.fault.name!r}: the server knows the schedule anyway; audit the release "
+                    "(--adversary release)"
+                )
+            # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
+            check_hidden(self.fault, scenario, planned_design(scenario, _ANY, received_watts=0.0))
+
+
+_ANY: Final = Sensitivity(removal=1.0, replacement=1.0)
+
+
+def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
+    """Return why no credit is claimed for a hidden schedule; empty where it is."""
+    if design.power_tells_schedule:
+        return "received power may tell who was scheduled"
+    if design.ratios_tell_ranks and scenario.privacy.colluders:
+        return "the ratios of colluding workers tell of the others' channels"
+    everybody = design.everybody_sends and design.sampling == "without-replacement"
+    return "everybody sends in every slot" if everybody and scenario.mixing.policy == "equalmix" else ""
+
+
+def check_hidden(fault: Fault, scenario: Scenario, design: Design) -> None:
+    """Refuse to reveal a schedule that is not hidden."""
+    if why := why_nothing_is_hidden(scenario, design):
+        raise ScenarioError(
+            f"fault = {fault.name!r}: nothing is hidden that could be revealed, since {why}; choose another fault"
+        )

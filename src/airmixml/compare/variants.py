@@ -1,0 +1,107 @@
+"""A scenario as other methods need it: the same data, workers, channel and target, sent or learned in another way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from airmixml.data import DataSet
+from airmixml.doors import ADVERSARIES
+from airmixml.privacy import ADJACENCIES
+from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers
+from airmixml.workers import Signal, worker_cost
+
+HARD_OPERATION: Final = 10  # an exponential or a Gaussian number, in multiply-accumulates
+_MOST_WORKERS_ON_A_CPU: Final = 20_000
+
+
+def adjacencies(scenario: Scenario) -> list[str]:
+    """Return the scenario's kind of neighbours, then the other one."""
+    return sorted(ADJACENCIES, key=lambda name: name != scenario.privacy.adjacency)
+
+
+def exact_accountant(adversary: str, *, everybody_sends: bool) -> str:
+    """Return the sharpest accountant: exact where it is known who sent when, else by privacy-loss distributions."""
+    return "gdp" if everybody_sends or ADVERSARIES.load(adversary).knows_schedule else "pld"
+
+
+def with_slots(
+    scenario: Scenario, *, slots: int, scheduled: int, mixing: Mixing, limited: bool = True, **changes: Any
+) -> Scenario:
+    """Return the scenario with so many slots (or rounds) of so many workers, under the sharpest accountant.
+
+    Against the server nothing hides who sent when, so every worker sends about equally often unless ``limited`` is
+    false; else the schedule is hidden, and a limit on participations would only spoil that. ``changes`` are those of
+    other tables.
+    """
+    count, adversary = scenario.workers.count, scenario.privacy.adversary
+    everybody = scheduled == count
+    # The smallest limit that such a schedule can keep.
+    limited = limited and ADVERSARIES.load(adversary).knows_schedule and not everybody
+    limit = -(-slots // (count // scheduled)) if limited else 0
+    privacy = changes.pop("privacy", scenario.privacy)
+    return replace(
+        scenario,
+        radio=replace(
+            scenario.radio,
+            slots=slots,
+            scheduled=scheduled,
+            schedule="fixed",
+            slot_seconds=0.0,
+            max_participations=limit,
+        ),
+        mixing=mixing,
+        privacy=replace(privacy, accountant=exact_accountant(adversary, everybody_sends=everybody)),
+        **changes,
+    )
+
+
+def closed_form_learner(learner: Learner) -> Learner:
+    """Return the learner, or ridge with its shrinkage where it is a network."""
+    return learner if learner.closed_form else Learner(model="ridge", shrinkage=learner.shrinkage)
+
+
+def samples_scenario(scenario: Scenario) -> Scenario:
+    """Return the scenario with the same features sent as samples, unrounded, and a learner in closed form.
+
+    A mean estimated over the air belongs to the mixtures; the other methods centre without it.
+    """
+    workers = replace(scenario.workers, sends="samples", bits=0)
+    if workers.centre == "private":
+        workers = replace(workers, centre="own")
+    return replace(scenario, workers=workers, learner=closed_form_learner(scenario.learner))
+
+
+def paper_scenario(scenario: Scenario) -> Scenario:
+    """Return the paper's way: scaled raw samples, its slots, ratios and network, and what it says a worker can move.
+
+    Only its bound is not kept: a sharper one is kinder to it, and the same for all methods.
+    """
+    dataset = scenario.workers.dataset
+    printed = Scenario.preset("paper-mnist" if dataset == "mnist" else "paper-iris")
+    learner = Scenario.preset("digits").learner if dataset == "digits" else printed.learner
+    plain = Workers()
+    raw = {name: getattr(plain, name) for name in ("encoder", "features", "centre", "norm", "clip_norm", "constant")}
+    raw |= {name: getattr(plain, name) for name in ("sends", "label_weight", "bits")}
+    return with_slots(
+        scenario,
+        slots=printed.radio.slots,
+        scheduled=min(printed.radio.scheduled, scenario.workers.count),
+        mixing=replace(printed.mixing, power="dp"),
+        limited=False,
+        workers=replace(scenario.workers, **raw),
+        privacy=replace(scenario.privacy, sensitivity="paper"),
+        learner=learner,
+    )
+
+
+def slow_on_a_cpu(scenario: Scenario, speed: Speed) -> str:
+    """Return why a network is not trained on these data unless asked for; empty where it is."""
+    large = scenario.workers.dataset == "mnist" or scenario.workers.count > _MOST_WORKERS_ON_A_CPU
+    return "takes long on a CPU: name it in --methods or use --device cuda" if large and speed.device == "cpu" else ""
+
+
+def encoding_operations(scenario: Scenario, dataset: DataSet) -> int:
+    """Return the multiply-accumulates that a worker spends on encoding its sample."""
+    signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
+    return worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, signal).multiply_accumulates

@@ -1,0 +1,49 @@
+"""How numbers look in tables, figures and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+NONE: Final = "–"  # in a cell that has no value
+
+
+def epsilon_text(epsilon: float | None, digits: int = 4) -> str:
+    """Return an epsilon with few digits; as a power of ten where it protects nobody anyway."""
+    if epsilon is None:
+        return "none"
+    return f"{epsilon:.1e}" if epsilon >= 1e4 else f"{epsilon:.{digits}g}"
+
+
+def joules(value: float) -> str:
+    """Return an energy with a unit that keeps it readable."""
+    return _with_unit(value, (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12)))
+
+
+def duration(seconds: float) -> str:
+    """Return a time with a unit that keeps it readable."""
+    return _with_unit(seconds, (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)))
+
+
+def short_count(value: float) -> str:
+    """Return a number of things with a unit that keeps it short."""
+    return _with_unit(value, (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))).rstrip()
+
+
+def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
+    """Return three digits of the value in the largest unit that it reaches, else in the last one."""
+    unit, size = next((each for each in units if value >= each[1]), units[-1])
+    return f"{value / size:.3g} {unit}"
+
+
+def plural(count: int, thing: str) -> str:
+    """Return "1 seed", "2 seeds"."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def power_of_ten(value: float) -> str:
+    """Return 100000.0 as 10^5, 693500.0 as 6.935e5, and what is below a hundred as it is."""
+    if value < 100.0:
+        return f"{value:g}"
+    mantissa, _, exponent = f"{value:.10e}".partition("e")
+    return f"10^{int(exponent)}" if float(mantissa) == 1.0 else f"{float(mantissa):g}e{int(exponent)}"

@@ -1,0 +1,154 @@
+"""Everything that came of a request, and its files: tables, figures, report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from airmixml.output.numbers import plural
+from airmixml.output.tables import TextTable, write_all
+from airmixml.reproduction import pictures
+from airmixml.reproduction.cells import table_notes
+from airmixml.reproduction.mixing_ratios import MixingRatios
+from airmixml.reproduction.paper_claims import Claim
+from airmixml.reproduction.request import Request
+from airmixml.reproduction.results import CellResult
+from airmixml.reproduction.tables import (
+    claims_table,
+    ratios_table,
+    results_csv,
+    results_table,
+    side_by_side,
+)
+from airmixml.version import __version__
+
+_TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
+_DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {
+    "table1": pictures.draw_accuracies,
+    "table2": pictures.draw_energies,
+    "fig3": pictures.draw_path_loss,
+    "fig4": pictures.draw_fading,
+}
+_VERDICTS: Final = """\
+*Agrees*: the mean over the seeds is within 3 points of accuracy, or 5 % of energy, of print. *Undecided*: it is not,
+but print lies inside the 95 % confidence interval of the mean. *Trend agrees*: missed by at most 15 points or a factor
+of 1.5, and clearly different entries of its row and column lie on the printed side of it. Otherwise it *does not follow
+from the stated settings*. A claim *holds* or *does not hold* if the whole 95 % interval of its paired difference says
+so.
+"""
+_SMALL: Final = "**A small version with too few slots, epochs and seeds: it says nothing about the paper.**\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """Everything that came of a request."""
+
+    request: Request
+    results: list[CellResult]
+    ratios: list[MixingRatios]
+    claims: list[Claim]
+    files: list[Path]
+    seconds: float
+    kept_batches: int
+    batches: int
+    out: Path = field(default_factory=Path)
+
+    def parts(self) -> dict[tuple[str, str], list[CellResult]]:
+        """Return the results by table or figure and half of it."""
+        parts: dict[tuple[str, str], list[CellResult]] = {}
+        for result in self.results:
+            parts.setdefault((result.cell.target, result.cell.dataset), []).append(result)
+        return parts
+
+    @property
+    def failures(self) -> list[str]:
+        """What went wrong, cell by cell."""
+        return [
+            f"{result.cell.target}, {result.cell.dataset}, {result.cell.row}, {result.cell.column}: {error}"
+            for result in self.results
+            for error in result.errors
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "targets": list(self.request.wanted),
+            "seeds": self.request.seeds,
+            "quick": self.request.quick,
+            "device": self.request.device,
+            "airmixml": __version__,
+            "cells": [drawn.to_dict() for drawn in self.ratios] + [result.to_dict() for result in self.results],
+            "claims": [claim.to_dict() for claim in self.claims],
+        }
+
+
+def write_reproduction(reproduction: Reproduction, *, draw: bool = True) -> list[Path]:
+    """Write all files and return them: each table as Markdown, CSV and LaTeX; ``draw``: each figure as PNG and SVG."""
+    out, files = reproduction.out, []
+    for suffix in (".md", ".csv", ".tex"):  # claims and report are those of the last request
+        (out / f"claims{suffix}").unlink(missing_ok=True)
+    sections = _opening(reproduction)
+    if reproduction.claims:
+        claims = claims_table(reproduction.claims)
+        files += _write_table(out / "claims", claims)
+        sections.append(claims.to_markdown())
+    if reproduction.ratios:
+        ratios = ratios_table(reproduction.ratios)
+        files += _write_table(out / "fig2", ratios)
+        files += pictures.draw_ratios_figure(reproduction.ratios, out / "fig2") if draw else []
+        sections += ["![Fig. 2](fig2.png)\n", ratios.to_markdown()]
+    for (target, dataset), results in reproduction.parts().items():
+        name = f"{target}-{dataset}" if target.startswith("table") else target
+        title = f"{_TITLES[target]}, {results[0].cell.scenario.workers.dataset}"
+        matrix, table = side_by_side(title, results), results_table(f"{title}, entry by entry", results)
+        files += write_all(
+            out / name,
+            {
+                ".md": table.to_markdown(),
+                ".csv": results_csv(results),
+                ".tex": matrix.to_latex() + "\n" + table.to_latex(),
+            },
+        )
+        files += _DRAWINGS[target](results, out / name, _about(results)) if draw else []
+        sections += [matrix.to_markdown(), _notes(target, dataset, results), f"![{title}]({name}.png)\n"]
+        sections.append(table.to_markdown())
+    texts = {
+        ".md": "\n".join(section for section in sections if section),
+        ".json": json.dumps(reproduction.to_dict(), indent=1, allow_nan=False) + "\n",
+    }
+    return files + write_all(out / "report", texts)
+
+
+def _opening(reproduction: Reproduction) -> list[str]:
+    """Return what a stranger must know first: what was run, what the verdicts mean, what failed."""
+    request = reproduction.request
+    what = ", ".join(request.wanted) + (f" ({request.dataset})" if request.dataset else "")
+    lines = [
+        "# The paper, run again\n",
+        f"{what}; seeds 0 to {request.seeds - 1}; device {request.device}; airmixml {__version__}.\n",
+        _SMALL if request.quick else "",
+        _VERDICTS,
+    ]
+    if reproduction.failures:
+        lines.append("## Failed\n\n" + "".join(f"- {failure}\n" for failure in reproduction.failures))
+    return lines
+
+
+def _notes(target: str, dataset: str, results: Sequence[CellResult]) -> str:
+    """Return what is known about the differences from print, and what speaks for the other readings."""
+    if all(result.cell.printed is None for result in results):
+        return ""
+    reasons = dict.fromkeys(f"Read otherwise: {result.cell.why}." for result in results if result.cell.why)
+    return "".join(f"- {note}\n" for note in (*table_notes(target, dataset), *reasons))
+
+
+def _write_table(stem: Path, table: TextTable) -> list[Path]:
+    return write_all(stem, {".md": table.to_markdown(), ".csv": table.to_csv(), ".tex": table.to_latex()})
+
+
+def _about(results: Sequence[CellResult]) -> str:
+    seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
+    return f"{results[0].cell.scenario.workers.dataset}, {plural(seeds, 'seed')}"

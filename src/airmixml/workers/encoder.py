@@ -1,0 +1,108 @@
+"""The door for encoders: what an encoder computes of a sample, what it declares about the result, what it costs.
+
+Nothing here needs NumPy, so that a scenario can be checked at once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from airmixml.doors import ENCODERS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from airmixml.scenario import Workers
+
+ImageShape = tuple[int, int] | None
+"""Height and width of an input, where it is an image."""
+
+HARD_OPERATION: Final = 10
+FLOAT_BYTES: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureCost:
+    """What it costs a worker to compute the features of one sample, without scaling, centring and norm.
+
+    Counts follow the arithmetic, without any vector unit. An addition or subtraction counts as a multiply-accumulate, a
+    square root or a division as ``HARD_OPERATION`` = 10. Constants are counted as stored: signs take a bit each, other
+    numbers ``FLOAT_BYTES`` = 4 bytes.
+
+    Attributes:
+        multiply_accumulates: operations.
+        constant_bytes: filters, signs and tables.
+        working_numbers: numbers in memory at once besides the input and the features.
+    """
+
+    multiply_accumulates: int
+    constant_bytes: int = 0
+    working_numbers: int = 0
+
+
+class Encoder(Protocol):
+    """Turns an input in [0, 1]^d into the features that a worker sends. Inherit from it to add one.
+
+    After ``features`` the package subtracts the centre, bounds the norm and appends the constant, as the scenario says.
+    What an encoder declares must hold for every input, since the privacy guarantee rests on it; ``encode`` refuses
+    features that contradict it.
+
+    Attributes:
+        about: what it computes, in one line.
+        bounds_norm: whether the norm of the features is bounded by ``workers.clip_norm``. If not, the features must lie
+            in [0, 1], and the scenario allows no centre, no constant, no moments and no bits.
+        keeps_inputs: whether the features are the inputs themselves, in their order: pixels stay pixels.
+        never_negative: whether no feature is ever negative before the centre is subtracted.
+        needs_images: whether it looks at neighbouring pixels.
+        takes_features: whether ``workers.features`` chooses the number of features.
+    """
+
+    about: str
+    bounds_norm: bool = True
+    keeps_inputs: bool = False
+    never_negative: bool = False
+    needs_images: bool = False
+    takes_features: bool = True
+
+    @abstractmethod
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        """Return how many features it computes of an input of ``input_dim`` numbers."""
+
+    @abstractmethod
+    def features(
+        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Return the features of inputs in [0, 1]; samples x features.
+
+        Args:
+            workers: the scenario's table.
+            unit_inputs: samples x inputs.
+            image_shape: height and width of an input, where it is an image.
+            rng: gives the same numbers at every call of a run; no draw may depend on the samples or their number.
+        """
+
+    @abstractmethod
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        """Return what the features of one sample cost the worker."""
+
+    def after_centring(
+        self, workers: Workers, rng: np.random.Generator
+    ) -> Callable[[NDArray[np.float32]], NDArray[np.float32]] | None:
+        """Return what makes the features of the centred output of ``features`` (samples x numbers); None: nothing."""
+        return None
+
+
+def encoder_of(workers: Workers) -> Encoder:
+    """Return the encoder that the scenario names."""
+    encoder: Encoder = ENCODERS.load(workers.encoder)
+    return encoder
+
+
+def sends_inputs_unchanged(workers: Workers) -> bool:
+    """Whether what leaves the encoder is the scaled input as it is."""
+    encoder = encoder_of(workers)
+    return encoder.keeps_inputs and not encoder.bounds_norm

@@ -1,0 +1,47 @@
+"""``dct``: the cosine coefficients of lowest frequency."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.scenario import Workers
+from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost, ImageShape
+
+_DEFAULT_FEATURES: Final = 64
+_ROWS_AT_ONCE: Final = 8192
+
+
+class Cosines(Encoder):
+    """Cosine coefficients, of rows and columns of an image together; all of them would keep every norm."""
+
+    about = "cosine coefficients of lowest frequency"
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        """Return 64 or as many as the scenario says, but no more than there are inputs."""
+        return min(workers.features or _DEFAULT_FEATURES, input_dim)
+
+    def features(
+        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Return the coefficients in order of frequency, rows first among equals; samples x features."""
+        from scipy.fft import dctn
+
+        height, width = image_shape or (1, unit_inputs.shape[1])
+        frequency = np.add.outer(np.arange(height) / height, np.arange(width) / width).ravel()
+        lowest = np.argsort(frequency, kind="stable")[: self.feature_count(workers, unit_inputs.shape[1])]
+        parts = [
+            dctn(some.reshape(-1, height, width), axes=(1, 2), norm="ortho").reshape(len(some), -1)[:, lowest]
+            for some in np.array_split(unit_inputs, max(1, len(unit_inputs) // _ROWS_AT_ONCE))
+        ]
+        return np.concatenate(parts).astype(np.float32)
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        """One product for each feature and input, and a table of cosines."""
+        count = self.feature_count(workers, input_dim)
+        return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
+
+
+DCT: Final = Cosines()

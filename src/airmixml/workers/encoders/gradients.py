@@ -1,0 +1,110 @@
+"""``gradients``: histograms of the edges of an image, on request mixed at random into another number of features.
+
+The mixing needs no stored matrix: signs and Walsh-Hadamard transforms, then the positive part. A microcontroller needs
+additions alone and one bit per sign: H S1 H S0 z, with H the Walsh-Hadamard transform and S0, S1 random signs, is
+nearly as random as a matrix of independent numbers (Yu et al. 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.scenario import Workers
+from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost, ImageShape
+
+HISTOGRAM_FEATURES: Final = 128  # 8 directions around 4 x 4 places
+_CELLS_PER_PIXEL: Final = 4
+# Adding up the moments of an image, and interpolating each pixel between two.
+_STRAIGHTENING_PER_PIXEL: Final = 5 + 3
+# Two differences, their magnitudes compared, and two directions into four cells each.
+_GRADIENT_PER_PIXEL: Final = 2 + 3 + 2 * _CELLS_PER_PIXEL
+
+
+class Gradients(Encoder):
+    """128 numbers: how strong the edges in each of 8 directions are around each of 4 x 4 places."""
+
+    about = "strength of the edges in 8 directions around 4 x 4 places, or random mixtures of them (images)"
+    never_negative = True
+    needs_images = True
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        """Return 128 or as many as the scenario says."""
+        return workers.features or HISTOGRAM_FEATURES
+
+    def features(
+        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Return the histograms; samples x 128."""
+        # Here: an account needs the number of features, but no torch.
+        from airmixml.workers.encoders.image_features import as_images, gradient_histograms
+
+        return np.asarray(gradient_histograms(as_images(unit_inputs, image_shape)).numpy())
+
+    def after_centring(
+        self, workers: Workers, rng: np.random.Generator
+    ) -> Callable[[NDArray[np.float32]], NDArray[np.float32]] | None:
+        """Mix only what is centred and of one length: then all directions count alike."""
+        if not workers.features:
+            return None
+        signs = draw_signs(workers.features, HISTOGRAM_FEATURES, rng)
+
+        def mix(histograms: NDArray[np.float32]) -> NDArray[np.float32]:
+            lengths = np.linalg.norm(histograms, axis=1, keepdims=True)
+            return rectified_mixtures(histograms / np.maximum(lengths, np.float32(1e-12)), signs, workers.features)
+
+        return mix
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        """Straightening, gradients and roots; where mixed, a norm and two signed transforms for each block."""
+        operations = (_STRAIGHTENING_PER_PIXEL + _GRADIENT_PER_PIXEL) * input_dim
+        operations += HARD_OPERATION * HISTOGRAM_FEATURES
+        if not workers.features:
+            return FeatureCost(multiply_accumulates=operations)
+        blocks = math.ceil(workers.features / HISTOGRAM_FEATURES)
+        # Per block: signs and log2(size) rounds of additions, twice; before, centring and norm of the histograms.
+        transform = HISTOGRAM_FEATURES * (1 + int(math.log2(HISTOGRAM_FEATURES)))
+        return FeatureCost(
+            multiply_accumulates=operations + 4 * HISTOGRAM_FEATURES + 2 * blocks * transform,
+            constant_bytes=2 * blocks * HISTOGRAM_FEATURES // 8,
+            working_numbers=HISTOGRAM_FEATURES,
+        )
+
+
+def draw_signs(features: int, size: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Draw the signs of as many blocks as the features need; blocks x 2 x size."""
+    blocks = math.ceil(features / size)
+    return rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=(blocks, 2, size))
+
+
+def rectified_mixtures(vectors: NDArray[np.float32], signs: NDArray[np.float32], features: int) -> NDArray[np.float32]:
+    """Return the positive parts of H S1 H S0 z, block after block; samples x features.
+
+    Args:
+        vectors: z; samples x size, the size a power of 2.
+        signs: S0 and S1 of each block; blocks x 2 x size.
+        features: how many of them are kept.
+    """
+    unit_vectors = np.eye(vectors.shape[1], dtype=np.float32)
+    # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
+    matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second) for first, second in signs]
+    mixed = vectors @ np.concatenate(matrices, axis=1)[:, :features]
+    return np.asarray(np.maximum(mixed, np.float32(0.0), out=mixed))
+
+
+def walsh_hadamard(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the Walsh-Hadamard transform of each row, scaled to keep its length; same shape."""
+    samples, size = vectors.shape
+    step = 1
+    while step < size:
+        pairs = vectors.reshape(samples, size // (2 * step), 2, step)
+        vectors = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
+        step *= 2
+    return np.asarray(vectors.reshape(samples, size) / np.float32(math.sqrt(size)))
+
+
+GRADIENTS: Final = Gradients()

@@ -1,0 +1,122 @@
+"""Features of images that a microcontroller can compute: fixed before any data is seen, the same on every worker."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from airmixml.workers.encoder import ImageShape
+
+_CELLS_ACROSS: Final = 4
+# Cell centres are this share of the image apart: four of them cover all but the rim.
+_CELL_PITCH: Final = 5.0 / 28.0
+_STEEPEST_SHEAR: Final = 0.6
+_IMAGES_AT_ONCE: Final = 256
+_TINY: Final = 1e-6
+
+
+def as_images(unit_inputs: NDArray[np.float32], image_shape: ImageShape) -> torch.Tensor:
+    """Return inputs (samples x pixels) as images x height x width."""
+    assert image_shape is not None
+    return torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *image_shape)
+
+
+def gradient_histograms(images: torch.Tensor) -> torch.Tensor:
+    """Return how strong the edges in each of 8 directions are around each of 4 x 4 places; images x 128.
+
+    The image is straightened first. The square root at the end keeps a few bold strokes from drowning the fine ones.
+
+    Args:
+        images: values in [0, 1]; images x height x width.
+    """
+    parts = [_pool(compass_edges(straighten(some))) for some in torch.split(images, _IMAGES_AT_ONCE)]
+    return torch.cat(parts).clamp_(min=0.0).sqrt_()
+
+
+def straighten(images: torch.Tensor) -> torch.Tensor:
+    """Shift the rows of each image until it stands upright in the middle; same shape.
+
+    Upright means that its moment of height times breadth is zero, as far as a shear of 0.6 allows. Values between two
+    columns are interpolated; what is shifted in from outside is zero.
+    """
+    height, width = images.shape[1:]
+    rows = torch.arange(height, dtype=images.dtype, device=images.device) - (height - 1) / 2.0
+    columns = torch.arange(width, dtype=images.dtype, device=images.device) - (width - 1) / 2.0
+    mass = images.sum(dim=(1, 2)) + _TINY
+    row_offset = rows - (images.sum(dim=2) @ rows / mass)[:, None]
+    centre_column = images.sum(dim=1) @ columns / mass
+    height_moment = (images.sum(dim=2) * row_offset.square()).sum(dim=1) / mass
+    mixed_moment = torch.einsum("nij,ni,j->n", images, row_offset, columns) / mass
+    shear = (mixed_moment / (height_moment + _TINY)).clamp(-_STEEPEST_SHEAR, _STEEPEST_SHEAR)
+    shift = centre_column[:, None] + shear[:, None] * row_offset
+    source = torch.arange(width, device=images.device) + shift[:, :, None]
+    left = source.floor()
+    share = source - left
+    # A border of zeros on both sides, into which all that lies outside is clamped.
+    bordered = functional.pad(images, (1, 2))
+    place = left.long() + 1
+    from_left = bordered.gather(2, place.clamp(0, width + 2))
+    from_right = bordered.gather(2, (place + 1).clamp(0, width + 2))
+    return torch.lerp(from_left, from_right, share)
+
+
+def compass_edges(images: torch.Tensor) -> torch.Tensor:
+    """Return each pixel's gradient, split exactly onto its two nearest of 8 compass directions; images x 8 x h x w.
+
+    (a, b) with |a| >= |b| is |a| - |b| along its axis and sqrt(2) |b| along the diagonal, which takes neither angle nor
+    root.
+    """
+    padded = functional.pad(images, (1, 1, 1, 1))
+    across = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]
+    down = padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
+    diagonal = math.sqrt(2.0) * torch.minimum(across.abs(), down.abs())
+    level = (across.abs() - down.abs()).relu()
+    upright = (down.abs() - across.abs()).relu()
+    right, below = across > 0, down > 0
+    return torch.stack(
+        [
+            level * right,
+            level * ~right,
+            upright * below,
+            upright * ~below,
+            diagonal * (right & below),
+            diagonal * (right & ~below),
+            diagonal * (~right & below),
+            diagonal * (~right & ~below),
+        ],
+        dim=1,
+    )
+
+
+def _pool(maps: torch.Tensor) -> torch.Tensor:
+    """Add up maps around 4 x 4 places with weights that fall to zero at the next place; images x (maps 16)."""
+    down, across = (_cell_weights(size).to(maps) for size in maps.shape[-2:])
+    return torch.einsum("nkij,ai,bj->nkab", maps, down, across).flatten(1)
+
+
+def _cell_weights(size: int) -> torch.Tensor:
+    """Return the weight of each pixel of a line in each cell; cells x size."""
+    pitch = size * _CELL_PITCH
+    centres = (torch.arange(_CELLS_ACROSS) - (_CELLS_ACROSS - 1) / 2.0) * pitch
+    pixels = torch.arange(size) - (size - 1) / 2.0
+    return (1.0 - (pixels - centres[:, None]).abs() / pitch).clamp(min=0.0)
+
+
+def convolution_features(images: torch.Tensor, filters: NDArray[np.float32]) -> torch.Tensor:
+    """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
+
+    Args:
+        images: values in [0, 1]; images x height x width.
+        filters: filters x side x side, the side odd.
+    """
+    weights = torch.from_numpy(filters)[:, None].to(images)
+    parts = [
+        _pool(functional.conv2d(some[:, None], weights, padding=filters.shape[-1] // 2).relu_())
+        for some in torch.split(images, _IMAGES_AT_ONCE)
+    ]
+    return torch.cat(parts)

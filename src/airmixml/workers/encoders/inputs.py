@@ -1,0 +1,42 @@
+"""``scale`` and ``clip``: the scaled inputs themselves, as they are or with their norm bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from airmixml.workers.encoder import Encoder, FeatureCost, ImageShape
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from airmixml.scenario import Workers
+
+
+class Inputs(Encoder):
+    """The inputs in [0, 1], as many as there are."""
+
+    keeps_inputs = True
+    never_negative = True
+    takes_features = False
+
+    def __init__(self, about: str, *, bounds_norm: bool) -> None:
+        self.about, self.bounds_norm = about, bounds_norm
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        """Return the number of inputs."""
+        return input_dim
+
+    def features(
+        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Return the inputs."""
+        return unit_inputs
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        """Scaling and norm are counted elsewhere."""
+        return FeatureCost(multiply_accumulates=0)
+
+
+SCALE: Final = Inputs("the inputs, scaled to [0, 1] by declared bounds", bounds_norm=False)
+CLIP: Final = Inputs("the scaled inputs, their norm bounded", bounds_norm=True)

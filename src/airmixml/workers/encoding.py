@@ -1,0 +1,189 @@
+"""What a worker does to its scaled input before it sends it, and how large what it sends can be.
+
+The encoder computes features; then a centre is subtracted, the norm bounded, and a constant may be appended. Two bounds
+hold for what is sent: on ||x||^2 (what a removal moves) and on ||x - x'||^2 (what a replacement moves). They hold for
+every sample, whatever the data set; nothing is measured on private samples.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.data.public_images import are_public, public_images
+from airmixml.doors import ENCODERS
+from airmixml.errors import PluginError, ScenarioError
+from airmixml.scenario import Workers
+from airmixml.streams import Streams
+from airmixml.workers.encoder import Encoder, ImageShape, encoder_of
+
+# float32 may round a norm up by less than this.
+_ROUNDING_MARGIN: Final = 1.0 - 1e-6
+
+
+def encode(
+    workers: Workers,
+    unit_inputs: NDArray[np.float32],
+    *,
+    image_shape: ImageShape = None,
+    streams: Streams | None = None,
+) -> tuple[NDArray[np.float32], int]:
+    """Return what the scenario's encoder makes of inputs in [0, 1], samples x features, and how many it clipped.
+
+    With ``centre = "private"`` the mean is not known yet: the inputs are of bounded norm and uncentred, and
+    ``finish_encoding`` is to follow.
+
+    Args:
+        workers: which encoder.
+        unit_inputs: samples x inputs.
+        image_shape: height and width of an input, where it is an image.
+        streams: the run's seed; its stream "encoder" draws what is random in an encoder.
+    """
+    encoder = encoder_of(workers)
+    features = _centred_features(encoder, workers, unit_inputs, image_shape, streams or Streams(0))
+    if features.shape != (len(unit_inputs), encoder.feature_count(workers, unit_inputs.shape[1])):
+        raise _contradiction(workers, f"{features.shape[1:]} features, not as many as feature_count says")
+    if not encoder.bounds_norm:
+        return features, 0
+    if workers.centre == "private":
+        return bound_norms(workers, features)
+    return finish_encoding(workers, features)
+
+
+def _centred_features(
+    encoder: Encoder, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, streams: Streams
+) -> NDArray[np.float32]:
+    """Return the features of inputs in [0, 1], centred by what the scenario says (not yet by a private mean)."""
+    if encoder.needs_images and image_shape is None:
+        others = (name for name in ENCODERS.own if not ENCODERS.load(name).needs_images)
+        raise ScenarioError(
+            f'workers.encoder = "{workers.encoder}": needs images, but the data set has none; use one of '
+            f"{', '.join(others)}"
+        )
+    features = _features(encoder, workers, unit_inputs, image_shape, streams)
+    if not encoder.bounds_norm:
+        return features
+    public_inputs = _public_inputs(workers, unit_inputs, image_shape)
+    public = None if public_inputs is None else _features(encoder, workers, public_inputs, image_shape, streams)
+    mix = encoder.after_centring(workers, streams.generator("encoder"))
+    if mix is not None:
+        features, public = _centred(features, public, own=workers.centre in ("own", "private"))
+        features, public = mix(features), None if public is None else mix(public)
+    return _centred(features, public, own=workers.centre == "own")[0]
+
+
+def _features(
+    encoder: Encoder, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, streams: Streams
+) -> NDArray[np.float32]:
+    """Return what the encoder computes, in the range that it declares; samples x features."""
+    found = encoder.features(workers, unit_inputs, image_shape, streams.generator("encoder"))
+    features = np.asarray(found, dtype=np.float32)
+    if encoder.keeps_inputs:
+        return features
+    low, high = float(features.min(initial=0.0)), float(features.max(initial=0.0))
+    if not np.isfinite([low, high]).all():  # the least of numbers with a NaN among them is NaN
+        raise _contradiction(workers, "features that are not finite")
+    if low < 0.0 and (encoder.never_negative or not encoder.bounds_norm):
+        raise _contradiction(workers, f"the feature {low:.4g}, but declares that none is negative")
+    if high > 1.0 and not encoder.bounds_norm:
+        raise _contradiction(workers, f"the feature {high:.4g}: must be at most 1 where no norm is bounded")
+    return features
+
+
+def _contradiction(workers: Workers, what: str) -> PluginError:
+    return PluginError(f'workers.encoder = "{workers.encoder}": gives {what}; correct that encoder')
+
+
+def _centred(
+    features: NDArray[np.float32], public_features: NDArray[np.float32] | None, *, own: bool
+) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    """Return features and public features less the centre: the public mean, or each sample's own mean."""
+    if public_features is not None:
+        mean = public_features.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return features - mean, public_features - mean
+    if own:
+        return features - features.mean(axis=1, keepdims=True), None
+    return features, None
+
+
+def _public_inputs(
+    workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape
+) -> NDArray[np.float32] | None:
+    """Return the inputs whose mean is the public centre: public images, or the middle of the declared bounds."""
+    if workers.centre != "public":
+        return None
+    if image_shape is None:
+        return np.full((1, unit_inputs.shape[1]), 0.5, dtype=np.float32)
+    if workers.dataset == "digits" or are_public(unit_inputs, image_shape):
+        raise ScenarioError(
+            'workers.centre = "public": its constants are means of scikit-learn\'s digits, which are the private data '
+            'here; use workers.centre = "own"'
+        )
+    return public_images(image_shape)
+
+
+def finish_encoding(workers: Workers, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
+    """Return centred features with their norm bounded and the constant appended, and how many were shortened."""
+    bounded, shortened = bound_norms(workers, features)
+    if not workers.constant:
+        return bounded, shortened
+    share = np.float32(np.sqrt(1.0 - workers.constant**2))
+    last = np.full((len(bounded), 1), workers.constant * workers.clip_norm * _ROUNDING_MARGIN, dtype=np.float32)
+    return np.hstack([bounded * share, last]), shortened
+
+
+def bound_norms(workers: Workers, inputs: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
+    """Return the inputs (samples x features) within the declared norm, or all of that norm, and how many it shortened.
+
+    ``norm = "clip"`` shortens those that are longer, and ``norm = "unit"`` brings all to it.
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64))
+    norm = workers.clip_norm * _ROUNDING_MARGIN
+    if workers.norm == "unit":
+        factors = np.where(lengths > 0.0, norm / np.maximum(lengths, 1e-300), 0.0)
+        return np.asarray(inputs * factors[:, None], dtype=np.float32), 0
+    long = lengths > norm
+    if not long.any():
+        return inputs, 0
+    clipped = inputs.copy()
+    clipped[long] *= (norm / lengths[long])[:, None].astype(np.float32)
+    return clipped, int(long.sum())
+
+
+def keeps_pixels(workers: Workers) -> bool:
+    """Whether an image is still an image when it leaves the encoder."""
+    return encoder_of(workers).keeps_inputs and not workers.constant
+
+
+def encoded_dim(workers: Workers, input_dim: int) -> int:
+    """Return d, how many numbers the encoder makes of an input."""
+    return encoder_of(workers).feature_count(workers, input_dim) + (1 if workers.constant else 0)
+
+
+def declared_bounds(workers: Workers, features: int) -> tuple[float, float]:
+    """Return the bounds on ||x||^2 and on ||x - x'||^2 of what leaves the encoder with that many numbers.
+
+    Inputs in [0, 1]^d give d for both. A norm of at most C gives C^2 and, where no number is negative and so no two
+    inputs point apart, 2 C^2; else 4 C^2.
+    """
+    encoder = encoder_of(workers)
+    if not encoder.bounds_norm:
+        return float(features), float(features)
+    square = workers.clip_norm**2
+    squared_norm, squared_distance = square, (2.0 if _never_negative(workers) else 4.0) * square
+    if encoder.keeps_inputs and workers.norm == "clip" and workers.centre == "none":
+        return min(squared_norm, float(features)), min(squared_distance, float(features))
+    return squared_norm, squared_distance
+
+
+def input_range(workers: Workers) -> tuple[float, float]:
+    """Return the least and the largest number that may leave the encoder."""
+    if not encoder_of(workers).bounds_norm:
+        return 0.0, 1.0
+    return (0.0 if _never_negative(workers) else -workers.clip_norm), workers.clip_norm
+
+
+def _never_negative(workers: Workers) -> bool:
+    return encoder_of(workers).never_negative and workers.centre == "none"

@@ -1,0 +1,577 @@
+"""Attacks side by side: which settings, which grade, and a folder that an interrupted command resumes."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, read_cases
+from airmixml.attacks.findings import GRADES, Findings, grade_of
+from airmixml.attacks.image_quality import Recovery
+from airmixml.attacks.label_inference import LabelInference
+from airmixml.attacks.linkage import Linkage
+from airmixml.attacks.listener_attacks import ListenerAttack
+from airmixml.attacks.listener_findings import ClearestSlots, Identified, ListenerFindings, Unmixing
+from airmixml.attacks.parts import Part, PartStore
+from airmixml.attacks.recognition import ServerFindings, Spread
+from airmixml.attacks.results import CaseResult, Found, epsilon_text
+from airmixml.attacks.server_attacks import ServerAttack
+from airmixml.attacks.tables import attack_csv, attack_markdown, tables_of
+from airmixml.doors import ATTACKS
+from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.progress import Progress
+from airmixml.scenario import Scenario
+from airmixml.streams import Streams
+from airmixml.workers import deploy, load_dataset
+
+PARTS = ("least-squares", "non-negative", "prior", "release", "eavesdropper")
+IRIS = Scenario.preset("paper-iris").with_overrides("workers.count=40", "radio.slots=80", "radio.scheduled=4")
+DIGITS = Scenario.preset("digits").with_overrides("workers.count=80", "radio.slots=150")
+
+
+class Stopped(Exception):
+    pass
+
+
+def without_seconds(value: Any) -> Any:
+    """The same without how long things took and where they were put."""
+    if isinstance(value, dict):
+        return {
+            key: without_seconds(inner)
+            for key, inner in value.items()
+            if "seconds" not in key and key not in ("run_dir", "scenario")
+        }
+    return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[AttackResult, Path]:
+    """Digits at full power and at epsilon = 10, all attacks; result and folder."""
+    folder = tmp_path_factory.mktemp("whole") / "here"
+    return attack(read_cases(DIGITS, "privacy.epsilon=max,10", None), out=folder), folder
+
+
+def test_one_scenario_is_one_case() -> None:
+    (case,) = read_cases(IRIS, None, None)
+    assert (case.label, case.scenario) == ("paper-iris", IRIS)
+
+
+def test_values_of_a_key() -> None:
+    cases = read_cases(IRIS, " privacy.epsilon = max, 1e5,10 ,10", None)
+    assert [case.label for case in cases] == ["maximum power", "epsilon 1e5", "epsilon 10"]
+    assert [case.scenario.mixing.power for case in cases] == ["max", "dp", "dp"]
+    assert [case.scenario.privacy.epsilon for case in cases] == [5.0, 1e5, 10.0]
+    # The digits are sent with full power: an epsilon decides nothing unless the power follows from it.
+    assert [case.scenario.mixing.power for case in read_cases(DIGITS, "privacy.epsilon=max,10", None)] == ["max", "dp"]
+    cases = read_cases(IRIS, "privacy.eavesdropper_distance_metres=1,100", None)
+    assert [case.label for case in cases] == ["eavesdropper distance metres 1", "eavesdropper distance metres 100"]
+
+
+def test_others_beside_it(tmp_path: Path) -> None:
+    other = Scenario.preset("paper-iris").with_overrides("workers.count=50", "name=second")
+    (tmp_path / "other.toml").write_text(other.to_toml())
+    seeded = IRIS.with_seed(3)
+    cases = read_cases(seeded, None, f"paper-iris, {tmp_path / 'other.toml'}")
+    assert [case.label for case in cases] == ["paper-iris", "paper-iris", "second"]
+    assert [case.scenario.workers.count for case in cases] == [40, 2000, 50]
+    assert {case.scenario.seed for case in cases} == {3}  # the same workers hold the same samples
+    both = read_cases(IRIS, "radio.scheduled=2,4", "paper-iris")
+    assert [case.label for case in both] == ["scheduled 2", "scheduled 4", "paper-iris"]
+
+
+@pytest.mark.parametrize(
+    ("vary", "beside", "message"),
+    [
+        ("x", None, "--vary x: must be KEY=V1,V2,..."),
+        ("privacy.epsilon=", None, "must be KEY=V1,V2,..."),
+        ("privacy.epsilon=1,,2", None, "must be KEY=V1,V2,..."),
+        ("name=a,b", None, "--vary name: must leave the data as they are"),
+        ("seed=1,2", None, "--vary seed: must leave the data"),
+        ("workers.dataset=iris,digits", None, "--vary workers.dataset: must leave the data"),
+        ("workers.train_samples=50,60", None, "--vary workers.train_samples: must leave the data"),
+        ("workers.label_column=a,b", None, "--vary workers.label_column: must leave the data"),
+        ("workers.input_upper=9,10", None, "--vary workers.input_upper: must leave the data"),
+        ("radio.slotss=1,2", None, "radio.slots"),
+        ("radio.slots=max", None, "radio.slots"),
+        ("mixing.power=max,loud", None, "mixing.power"),
+        (None, "", "--beside: must be presets or scenario files"),
+        (None, "paper-iris,", "--beside: must be presets or scenario files"),
+        (None, "nosuch", "nosuch"),
+        (None, "nosuch.toml", "nosuch.toml"),
+        (None, "digits", "--beside digits: has other data (workers.dataset = 'digits'): must be that of paper-iris"),
+        (None, "private-iris", "--beside private-iris: has other data (workers.input_lower"),
+    ],
+)
+def test_settings_that_cannot_be_attacked_side_by_side(vary: str | None, beside: str | None, message: str) -> None:
+    with pytest.raises(ScenarioError) as refusal:
+        read_cases(IRIS, vary, beside)
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_attacks_by_name() -> None:
+    assert choose_parts(None) == ATTACKS.own == PARTS
+    assert choose_parts("eavesdropper , prior,prior") == ("prior", "eavesdropper")
+    with pytest.raises(ScenarioError, match=r"'lest-squares': must be some of .*; did you mean least-squares\?"):
+        choose_parts("prior,lest-squares")
+    with pytest.raises(ScenarioError, match="--attacks '': must be some of"):
+        choose_parts("")
+
+
+def server(
+    beyond: float,
+    labels: float,
+    explained: float = 0.0,
+    *,
+    p_value: float = 0.0,
+    copied: float = 0.0,
+    copied_p_value: float = 0.0,
+) -> ServerFindings:
+    return ServerFindings(
+        psnr_db=Spread(median=12.0, low=10.0, high=14.0, largest=15.0),
+        ssim=None,
+        recognised=7,
+        recognised_share=0.7,
+        guessing=0.4,
+        beyond_guessing=beyond,
+        p_value=p_value,
+        explained=explained,
+        copied=round(10 * copied),
+        copied_share=copied,
+        copied_p_value=copied_p_value,
+        labels=LabelInference(inferred=10, accuracy=0.9, baseline=0.4, p_value=p_value),
+        labels_beyond_guessing=labels,
+        image_shape=None,
+        reader_accuracy=0.95,
+        iterations=3,
+        solver_seconds=0.1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("findings", "level"),
+    [
+        (server(-0.3, -0.2, -5.0), ""),
+        (server(0.0499, 0.0499, 0.0499), ""),
+        (server(0.05, 0.0), "leaks"),
+        (server(0.0, 0.05), "leaks"),
+        (server(0.0, 0.0, 0.05), "leaks"),
+        (server(0.4999, 0.4999, 0.4999), "leaks"),
+        (server(0.5, 0.0), "exposed"),
+        (server(0.0, 0.5), "exposed"),
+        (server(0.0, 0.0, 0.5), "exposed"),
+        (server(0.0, 0.0, copied=0.001), "leaks"),  # one in a thousand, but copied
+        (server(0.0, 0.0, copied=0.9, copied_p_value=1e-4), ""),
+        (server(0.0, 0.0, copied=0.5), "exposed"),
+        (server(0.6, 0.6, p_value=1e-4), ""),  # three right ones of four are nothing
+        (server(0.6, 0.6, p_value=0.9e-4), "exposed"),
+    ],
+)
+def test_how_much_the_server_found(findings: ServerFindings, level: str) -> None:
+    assert findings.level == level
+
+
+def listener(
+    *,
+    clear: int = 0,
+    groups: int = 0,
+    hits: float = 0.01,
+    auc: float = 0.5,
+    p_clear: float = 0.0,
+    p_groups: float = 0.0,
+    beside: tuple[int, int] | None = None,
+    named: float = 0.0,
+    p_named: float = 0.0,
+) -> ListenerFindings:
+    recovery = Recovery(
+        estimates=500, median_psnr_db=20.0, median_public_psnr_db=12.0, recovered_samples=3, gain_db=10.0
+    )
+    return ListenerFindings(
+        linkage=Linkage(
+            auc=auc,
+            auc_chance_deviation=0.01,
+            hit_rate=hits,
+            false_positive_rate=0.01,
+            reidentified=named,
+            reidentified_chance=0.01,
+            reidentified_p_value=p_named,
+            private_candidates=100,
+            public_candidates=100,
+        ),
+        unmixing=Unmixing(**vars(recovery), identified=groups, p_value=p_groups),
+        slot_labels=None,
+        shares=None,
+        clearest_slots=ClearestSlots(identified=clear, looked_at=10, p_value=p_clear, psnr_db=9.0),
+        beside=None if beside is None else Identified(identified=beside[0], looked_at=beside[1], p_value=0.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("findings", "level"),
+    [
+        (listener(), ""),
+        (listener(clear=1), "leaks"),
+        (listener(clear=4), "leaks"),
+        (listener(clear=5), "exposed"),
+        (listener(clear=10, p_clear=1e-3), ""),
+        (listener(groups=1), "leaks"),
+        (listener(groups=500), "leaks"),
+        (listener(groups=500, p_groups=1e-3), ""),
+        (listener(beside=(3, 6)), "exposed"),
+        (listener(beside=(2, 6)), "leaks"),
+        (listener(beside=(0, 6)), ""),
+        (listener(named=0.059), ""),  # less than 5 % more than by chance
+        (listener(named=0.061), "leaks"),
+        (listener(named=0.33, p_named=0.03), ""),
+        (listener(hits=0.0594, auc=0.6), ""),  # (0.0594 - 0.01) / 0.99 is just below 0.05
+        (listener(hits=0.0596, auc=0.6), "leaks"),
+        (listener(hits=0.5049, auc=0.6), "leaks"),
+        (listener(hits=0.5051, auc=0.6), "exposed"),
+        (listener(hits=1.0, auc=0.549), ""),  # less than five standard deviations from a half
+        (listener(hits=1.0, auc=0.551), "exposed"),
+    ],
+)
+def test_how_much_was_found_without_a_schedule(findings: ListenerFindings, level: str) -> None:
+    assert findings.level == level
+
+
+def test_only_a_small_claimed_epsilon_hides_people() -> None:
+    assert [grade_of("", epsilon) for epsilon in (0.1, 10.0, 10.01, 1.1e4, None)] == [
+        "hidden", "hidden", "not found", "not found", "not found",
+    ]  # fmt: skip
+    for level in ("leaks", "exposed"):  # what was found counts, whatever is claimed
+        assert {grade_of(level, epsilon) for epsilon in (0.1, 1e4, None)} == {level}
+    assert GRADES == ("hidden", "not found", "leaks", "exposed")
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [server(0.5, 0.1, copied=0.3), listener(beside=(3, 6)), PlainFindings(share=0.2, words="x", columns={"a": "1"})],
+    ids=["server", "listener", "plain"],
+)
+def test_findings_come_back_from_json_as_they_were(findings: Findings) -> None:
+    back = type(findings).from_dict(json.loads(json.dumps(findings.to_dict(), allow_nan=False)))
+    assert back == findings
+    assert back.to_dict() == findings.to_dict()
+
+
+def result(epsilon: float | None = 1.0, **findings: Findings) -> CaseResult:
+    """A case of 10 workers with these findings, by adversary."""
+    found = {
+        name: Found(attack={"server": "prior"}.get(name, name), adversary=name, findings=each)
+        for name, each in findings.items()
+    }
+    return CaseResult(
+        label="case",
+        scenario=IRIS.with_overrides("privacy.eavesdropper_distance_metres=2.5"),
+        claimed=dict.fromkeys(("server", "release", "eavesdropper"), epsilon),
+        found={each.attack: each for each in found.values()},
+        left_out={},
+    )
+
+
+def test_the_worst_grade_counts_and_the_words_say_why() -> None:
+    both = result(server=server(0.5, 0.0), release=listener())
+    assert both.grade == "exposed"
+    assert both.verdict == (
+        "EXPOSED: the server reads 7 of 10 samples (70 %; guessing gets 40 %); an adversary who sees only the mixtures "
+        "cannot identify any sample."
+    )
+    assert "infers 90 % of the labels" in result(server=server(0.1, 0.5)).verdict
+    assert "copies 3 of them" in result(server=server(0.1, 0.0, copied=0.3)).verdict
+    assert "identifies its sample in 3 of 6 slots" in result(eavesdropper=listener(beside=(3, 6))).verdict
+    assert "sees 55 % of what sets samples apart" in result(server=server(0.0, 0.0, 0.55)).verdict
+    assert result(server=server(0.0, 0.0)).verdict.startswith("HIDDEN: the server reads samples no better than by")
+    # A lucky hit among the clearest slots is not mentioned where something else gives the grade.
+    lucky = result(release=listener(clear=1, p_clear=0.3, groups=1))
+    assert lucky.verdict == "LEAKS: an adversary who sees only the mixtures unmixes 1 sample."
+    heard = result(eavesdropper=listener(clear=3, groups=2, hits=0.2, auc=0.9))
+    assert heard.verdict == (
+        "LEAKS: an eavesdropper 2.5 m from a worker names the sample of 3 of the 10 clearest workers, unmixes 2 "
+        "samples and detects that 20 % of the samples took part."
+    )
+
+
+def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
+    quiet = {"server": server(0.0, 0.0), "release": listener(), "eavesdropper": listener()}
+    assert result(10.0, **quiet).grade == "hidden"
+    large = result(1.1e4, **quiet)
+    assert large.grade == "not found"
+    assert large.verdict == (
+        "NOT FOUND: as the server, our attacks found nobody (at epsilon 1.1e+04 a stronger attack may); "
+        "as an adversary who sees only the mixtures, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
+        "may); as an eavesdropper 2.5 m from a worker, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
+        "may)."
+    )
+    unclaimed = result(None, release=listener())
+    assert unclaimed.grade == "not found"
+    assert "(without any claim a stronger attack may)" in unclaimed.verdict
+    figures = large.to_dict()
+    assert [figures[name]["grade"] for name in ("server", "release", "eavesdropper")] == ["not found"] * 3
+
+
+def test_epsilons_in_few_digits() -> None:
+    texts = [epsilon_text(epsilon) for epsilon in (None, 0.123456, 5.0, 9999.0, 1e4, 6.93e7)]
+    assert texts == ["none", "0.123", "5", "1e+04", "1.0e+04", "6.9e+07"]
+
+
+def test_figures_tables_and_pictures_of_two_settings(whole: tuple[AttackResult, Path]) -> None:
+    found, folder = whole
+    metrics = found.to_dict()
+    assert {entry.name for entry in folder.iterdir()} == {
+        "scenario.toml", "metrics.json", "attack.md", "attack.csv", "attack.png", "attack.svg", "parts",
+    }  # fmt: skip
+    assert json.loads((folder / "metrics.json").read_text()) == json.loads(json.dumps(metrics))
+    loud, private = metrics["cases"]
+    assert [case["label"] for case in metrics["cases"]] == ["maximum power", "epsilon 10"]
+    assert (metrics["grade"], metrics["verdict"]) == (loud["grade"], loud["verdict"])
+    assert loud["grade"] == "exposed"
+    assert loud["claimed"]["server"] > 1e6
+    assert private["claimed"]["release"] <= 10.0
+    assert private["server"]["methods"]["least-squares"]["psnr_db"]["median"] < 15.0
+    assert loud["server"]["methods"]["least-squares"]["psnr_db"]["median"] > 40.0
+    rows = list(csv.DictReader(io.StringIO((folder / "attack.csv").read_text())))
+    assert [(row["setting"], row["attack"]) for row in rows] == [
+        (label, part) for label in ("maximum power", "epsilon 10") for part in PARTS
+    ]
+    for row, part in zip(rows[:3], PARTS, strict=False):
+        figures = loud["server"]["methods"][part]
+        assert float(row["psnr_db_median"]) == figures["psnr_db"]["median"]
+        assert float(row["labels_accuracy"]) == figures["labels"]["accuracy"]
+        assert float(row["epsilon_claimed"]) == loud["claimed"]["server"]
+    assert float(rows[8]["linkage_auc"]) == private["release"]["linkage"]["auc"]
+    text = (folder / "attack.md").read_text()
+    assert text == attack_markdown(found)
+    assert all(case["verdict"] in text for case in metrics["cases"])
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(tables) == (2 + 6) + 2 * (2 + 2)
+    assert {line.count("|") for line in tables[:8]} == {9}
+    head = (folder / "attack.png").read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", head[16:])
+    assert 300 < height < width < 6000
+    assert "<svg" in (folder / "attack.svg").read_text()[:2000]
+    assert Scenario.load(folder / "scenario.toml") == read_cases(DIGITS, "privacy.epsilon=max,10", None)[0].scenario
+
+
+def test_values_of_each_worker_and_examples_that_all_settings_share(whole: tuple[AttackResult, Path]) -> None:
+    metrics, folder = whole[0].to_dict(), whole[1]
+    dataset = load_dataset(DIGITS.workers, Streams(0))
+    held_index = deploy(DIGITS.workers, dataset.train_samples, Streams(0)).sample_index
+    for number, case in enumerate(metrics["cases"]):
+        for method, figures in case["server"]["methods"].items():
+            with np.load(folder / "parts" / f"{number + 1:02d}-{method}.npz", allow_pickle=False) as content:
+                psnr_db, ssim, recognised = (content[name] for name in ("psnr_db", "ssim", "recognised"))
+                originals, examples = content["originals"], content["examples"]
+            assert psnr_db.shape == ssim.shape == recognised.shape == (80,)
+            assert recognised.sum() == figures["recognised"]
+            assert np.median(psnr_db) == pytest.approx(figures["psnr_db"]["median"], rel=1e-5)
+            rows = [int(np.flatnonzero((dataset.train_inputs == original).all(axis=1))[0]) for original in originals]
+            assert set(rows) <= set(held_index.tolist())
+            assert dataset.train_labels[rows].tolist() == list(range(10))  # one of each class
+            assert examples.shape == originals.shape == (10, 64)
+    with np.load(folder / "parts" / "01-least-squares.npz") as content:
+        np.testing.assert_allclose(content["examples"], content["originals"], atol=0.1)
+
+
+def test_examples_are_held_in_every_setting(tmp_path: Path) -> None:
+    cases = read_cases(DIGITS, "workers.count=30,80", None)
+    attack(cases, ("least-squares",), out=tmp_path / "here")
+    pools = [set(deploy(case.scenario.workers, 1300, Streams(0)).sample_index.tolist()) for case in cases]
+    inputs = load_dataset(DIGITS.workers, Streams(0)).train_inputs
+    shown = []
+    for number in (1, 2):
+        with np.load(tmp_path / "here" / "parts" / f"{number:02d}-least-squares.npz") as content:
+            shown.append(content["originals"])
+    np.testing.assert_array_equal(*shown)
+    for original in shown[0]:
+        rows = set(np.flatnonzero((inputs == original).all(axis=1)).tolist())
+        assert rows & pools[0]
+        assert rows & pools[1]
+
+
+@pytest.mark.parametrize("parts", [("release",), ("eavesdropper",), ("prior", "release")])
+def test_some_attacks_alone(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    found = attack(IRIS, parts, out=tmp_path / "here")
+    (case,) = found.to_dict()["cases"]
+    assert [name for name in ("server", "release", "eavesdropper") if case[name] is not None] == [
+        {"prior": "server"}.get(part, part) for part in parts
+    ]
+    assert len(list(csv.reader(io.StringIO(attack_csv(found))))) == 1 + len(parts)
+    assert (tmp_path / "here" / "attack.png").stat().st_size > 5000
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_does_not(tmp_path: Path) -> None:
+    one, same, other = (
+        attack(IRIS.with_seed(seed), out=tmp_path / name).to_dict() for seed, name in ((1, "a"), (1, "b"), (2, "c"))
+    )
+    assert without_seconds(one) == without_seconds(same)
+    assert without_seconds(one) != without_seconds(other)
+
+
+def stop_before(attack_number: int) -> Progress:
+    """Stands for whatever ends the command before that attack, counted from 0 over all settings."""
+
+    def progress(stage: str, done: int, _total: int) -> None:
+        if (stage, done) == ("attacks", attack_number):
+            raise Stopped
+
+    return progress
+
+
+def test_an_interrupted_attack_resumes_with_what_is_missing(tmp_path: Path, whole: tuple[AttackResult, Path]) -> None:
+    cases = read_cases(DIGITS, "privacy.epsilon=max,10", None)
+    with pytest.raises(Stopped):
+        attack(cases, out=tmp_path / "here", progress=stop_before(9))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["here.partial"]
+
+    # One part is damaged as a disk would do it, another was cut off.
+    parts = tmp_path / "here.partial" / "parts"
+    damaged = bytearray((parts / "01-prior.npz").read_bytes())
+    damaged[200:300] = bytes(100)
+    (parts / "01-prior.npz").write_bytes(damaged)
+    (parts / "02-release.npz").write_bytes((parts / "02-release.npz").read_bytes()[:500])
+    # A third is whole, but holds something else.
+    PartStore(parts).save(1, "least-squares", Part(figures={"psnr_db": 7, "seconds": 1.0}, arrays={}))
+    before = {path.name: path.stat().st_ino for path in parts.iterdir()}
+
+    found = attack(cases, out=tmp_path / "here")
+    after = {path.name: path.stat().st_ino for path in (tmp_path / "here" / "parts").iterdir()}
+    made = {name for name, inode in after.items() if before.get(name) != inode}
+    again = {"01-prior.npz", "02-least-squares.npz", "02-release.npz"}
+    assert made == again | {"02-eavesdropper.npz", "01-claims.npz", "02-claims.npz"}
+    assert without_seconds(found.to_dict()) == without_seconds(whole[0].to_dict())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
+
+
+def test_another_attack_does_not_resume_it(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        attack(IRIS, ("prior", "release"), out=tmp_path / "here", progress=stop_before(1))
+    for scenario, parts in ((IRIS.with_seed(1), ("prior", "release")), (IRIS, ("prior",))):
+        with pytest.raises(RunFolderError, match="holds an interrupted run of something else"):
+            attack(scenario, parts, out=tmp_path / "here")
+    attack(IRIS.with_seed(1), ("prior",), out=tmp_path / "here", force=True)
+    assert json.loads((tmp_path / "here" / "metrics.json").read_text())["seed"] == 1
+
+
+OTHER_PACKAGE = """
+import numpy as np
+from airmixml.attacks import Outcome, PlainFindings
+
+class MeanAttack:
+    about = "take the class of the public mean nearest to the strongest slot"
+    adversary = "release"
+    findings = PlainFindings
+
+    def refusal(self, scenario):
+        return "moments are sent" if scenario.workers.sends == "moments" else ""
+
+    def run(self, target):
+        share = 0.3 if target.view.released.shape[0] == target.scenario.radio.slots else 0.0
+        return Outcome(findings=PlainFindings(
+            share=share, words="guesses 3 of 10 classes", columns={"right | wrong": "3 | 7"}, figures={"right": 3},
+        ))
+
+attack = MeanAttack()
+"""
+
+
+@pytest.fixture
+def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installed package that brings the attack ``mean``."""
+    site = tmp_path / "site"
+    (site / "other-1.0.dist-info").mkdir(parents=True)
+    (site / "other-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (site / "other-1.0.dist-info" / "entry_points.txt").write_text("[airmixml.attacks]\nmean = other_attack:attack\n")
+    (site / "other_attack.py").write_text(OTHER_PACKAGE)
+    monkeypatch.syspath_prepend(site)
+    vars(ATTACKS).pop("plugins", None)  # names are looked up once in a process
+    yield
+    vars(ATTACKS).pop("plugins", None)
+
+
+@pytest.mark.usefixtures("other_package")
+def test_an_attack_of_another_package_stands_beside_ours(tmp_path: Path) -> None:
+    assert choose_parts(None) == (*PARTS, "mean")
+    found = attack(IRIS, ("release", "mean"), out=tmp_path / "here")
+    (case,) = found.cases
+    assert case.grade == "leaks"
+    assert "an adversary who sees only the mixtures guesses 3 of 10 classes" in case.verdict
+    figures = json.loads((tmp_path / "here" / "metrics.json").read_text())["cases"][0]
+    assert figures["other_attacks"]["mean"]["adversary"] == "release"
+    assert figures["other_attacks"]["mean"]["grade"] == "leaks"
+    assert figures["release"]["grade"] != "leaks"
+    _, table = tables_of(found)
+    assert table.title == "release, mean: take the class of the public mean nearest to the strongest slot"
+    assert (table.columns[2:], table.rows[0][2:]) == (("right | wrong",), ("3 | 7",))
+    text = (tmp_path / "here" / "attack.md").read_text()
+    assert table.title in text
+    assert "3 \\| 7" in text
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "here" / "attack.csv").read_text())))
+    assert [(row["attack"], row["figures_right"]) for row in rows] == [("release", ""), ("mean", "3")]
+    # Alone it has nothing to draw, and what it refuses is left out.
+    attack(IRIS, ("mean",), out=tmp_path / "alone")
+    moments = Scenario.preset("private-iris")
+    assert attack(moments, ("release", "mean"), out=tmp_path / "left").cases[0].left_out == {"mean": "moments are sent"}
+    with pytest.raises(ScenarioError, match=r"--attacks: none fits private-iris: mean \(moments are sent\)"):
+        attack(moments, ("mean",), out=tmp_path / "none")
+
+
+def test_every_attack_of_ours_says_what_it_does() -> None:
+    for name in ATTACKS.own:
+        each = ATTACKS.load(name)
+        assert all(hasattr(each, needed) for needed in ATTACKS.needs)
+        assert isinstance(each, ServerAttack | ListenerAttack)
+        assert each.about
+        assert name == (each.method if isinstance(each, ServerAttack) else each.adversary)
+
+
+def test_parts_come_back_as_they_were_kept(tmp_path: Path) -> None:
+    store = PartStore(tmp_path / "parts")
+    part = Part(figures={"text": "ε", "none": None, "list": [1, 2.5]}, arrays={"a": np.arange(6.0).reshape(2, 3)})
+    assert store.load(0, "prior") is None
+    store.save(0, "prior", part)
+    back = store.load(0, "prior")
+    assert back is not None
+    assert back.figures == part.figures
+    np.testing.assert_array_equal(back.arrays["a"], part.arrays["a"])
+    assert list(back.arrays) == ["a"]
+    assert store.load(1, "prior") is None
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.save(0, "prior", Part(figures={"x": float("nan")}, arrays={}))
+    kept = store.load(0, "prior")
+    assert kept is not None
+    assert kept.figures == part.figures
+
+
+@pytest.mark.parametrize("writes_before", [0, 1, 2, 5])
+def test_a_disk_that_fills_up(
+    tmp_path: Path, disk_full_after: Callable[[int], AbstractContextManager[None]], writes_before: int
+) -> None:
+    with disk_full_after(writes_before), pytest.raises(RunFolderError, match=r"cannot be written \(No space left"):
+        attack(IRIS, ("prior",), out=tmp_path / "here")
+    assert not (tmp_path / "here").exists()
+    found = attack(IRIS, ("prior",), out=tmp_path / "here")  # there is room again
+    assert list(found.cases[0].found) == ["prior"]
+    assert not list((tmp_path / "here").rglob("*.tmp"))
+
+
+def test_no_sample_that_all_settings_share(tmp_path: Path) -> None:
+    one = IRIS.with_overrides("workers.count=1", "radio.scheduled=1")
+    first, second = copy.copy(one), one.with_overrides("workers.holding=dealt")
+    cases = [*read_cases(first, None, None), *read_cases(second, None, None)]
+    indices = [deploy(case.scenario.workers, 100, Streams(0)).sample_index[0] for case in cases]
+    assert indices[0] != indices[1]
+    with pytest.raises(ScenarioError, match="no sample is held in every setting"):
+        attack(cases, ("prior",), out=tmp_path / "here")
+    assert not list(tmp_path.iterdir())
