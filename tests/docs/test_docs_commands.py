@@ -25,8 +25,20 @@ CHECKED_WORD_BY_WORD = "privacy.md"
 NOT_AGAIN = {"make check", "make test", "make test-long", "make reproduce-quick", "airmix account --preset paper-iris"}
 # What later commands of the same block need; it is run before each of them.
 PREPARES = (". ", "cd ", "export ", "printf ")
-# A part of each command that takes over about ten seconds alone.
-LONG = ("run --preset private-mnist", "run --preset paper-mnist", "attack --preset digits", "audit --preset")
+# A part of each command or block that takes over about five seconds alone.
+LONG = (
+    "run --preset paper-mnist",
+    "run --preset private-mnist",
+    "--seeds ",
+    "attack --preset digits --set",
+    "audit --preset paper-iris",
+    "examples/scikit_learn.py",
+    'simulate(Scenario.preset("paper-iris"))',
+)
+
+
+def marks(code: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.long] if any(part in code for part in LONG) else []
 
 
 def fenced(document: Path, language: str) -> list[str]:
@@ -81,12 +93,7 @@ def test_commands_are_found() -> None:
 
 @pytest.mark.parametrize(
     ("command", "shown_error"),
-    [
-        pytest.param(
-            command, error, id=command, marks=[pytest.mark.long] if any(part in command for part in LONG) else []
-        )
-        for command, error in COMMANDS.items()
-    ],
+    [pytest.param(command, error, id=command, marks=marks(command)) for command, error in COMMANDS.items()],
 )
 def test_a_command(command: str, shown_error: str, clone: Path, airmix_in: Callable[..., Finished]) -> None:
     if command.startswith("airmix ") and not set(command) & set("|&;<>$`*"):  # no work for a shell
@@ -107,11 +114,14 @@ def test_a_command(command: str, shown_error: str, clone: Path, airmix_in: Calla
         assert done.returncode == 0 or mnist_is_out_of_reach(command, done.stderr), done.stderr
 
 
-BLOCKS = {f"{document.name} {number}": block
-          for document in DOCUMENTS for number, block in enumerate(fenced(document, "python"), 1)}  # fmt: skip
-
-
-@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=f"{document.name} {number}", marks=marks(block))
+        for document in DOCUMENTS
+        for number, block in enumerate(fenced(document, "python"), 1)
+    ],
+)
 def test_a_python_block(block: str, tmp_path: Path) -> None:
     with chdir(tmp_path), redirect_stdout(StringIO()):
         exec(compile(block, "block", "exec"), {"__name__": "__main__"})
