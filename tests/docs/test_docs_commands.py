@@ -23,6 +23,8 @@ ERROR = "airmix: error:"
 CHECKED_WORD_BY_WORD = "privacy.md"
 # `make test` and `make test-long` are what runs this test, and then the small reproduction; tests/cli runs the last.
 NOT_AGAIN = {"make check", "make test", "make test-long", "make reproduce-quick", "airmix account --preset paper-iris"}
+# They would change the environment that the tests run in.
+NOT_HERE = ("pip ", "git ", "python -m venv ", "python3 -m venv ")
 # What later commands of the same block need; it is run before each of them.
 PREPARES = (". ", "cd ", "export ", "printf ")
 # A part of each command or block that takes over about five seconds alone.
@@ -55,7 +57,7 @@ def commands(document: Path) -> dict[str, str]:
                 last = preparation + line[2:]
                 if line[2:].startswith(PREPARES):
                     preparation = f"{last} && "
-                elif line[2:] not in NOT_AGAIN:
+                elif line[2:] not in NOT_AGAIN and not line[2:].startswith(NOT_HERE):
                     found[last] = ""
             elif line.startswith(ERROR):
                 found[last] = line
