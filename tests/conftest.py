@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import io
 import os
 import signal
@@ -14,14 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from airmixml import Scenario
 from airmixml.cli.main import main
 from airmixml.progress import Progress
-from airmixml.runs.checkpoint import FileCheckpoint
 
 Finished = subprocess.CompletedProcess[str]
 SMALL = ("radio.slots=100", "learner.epochs=6")
@@ -95,25 +92,6 @@ def disk_full_after() -> Callable[[int], AbstractContextManager[None]]:
 
 
 @pytest.fixture
-def run_module() -> ModuleType:
-    """The module that holds the function run."""
-    return importlib.import_module("airmixml.runs.experiment")
-
-
-@pytest.fixture
-def no_pictures(run_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the pictures, which take most of the time of a small run."""
-    monkeypatch.setattr(run_module, "draw_run", lambda _mixtures, _history, folder: folder.mkdir(exist_ok=True))
-    monkeypatch.setattr(run_module, "draw_ledger", lambda *_arguments: None)
-
-
-@pytest.fixture
-def every_epoch(run_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep a checkpoint of every epoch instead of one every five seconds."""
-    monkeypatch.setattr(run_module, "FileCheckpoint", partial(FileCheckpoint, every_seconds=0))
-
-
-@pytest.fixture
 def stop_at() -> Callable[[int], Progress]:
     """Return a progress callable that raises Stopped after so many epochs."""
 
@@ -134,19 +112,20 @@ def stopped() -> type[Exception]:
 
 # The real command, but for a checkpoint after each epoch, and a halt after the third of the folder in $HALT_IN.
 HALTING = """
-import importlib, os, signal
+import os, signal
+from airmixml import runs
 from airmixml.cli.main import main
-module = importlib.import_module("airmixml.runs.experiment")
-class Halting(module.FileCheckpoint):
-    def __init__(self, folder, **options):
-        super().__init__(folder, **options, every_seconds=0)
-        self.folder = folder
-    def save(self, state):
-        super().save(state)
-        if state["epoch"] == 3 and self.folder.name == os.environ["HALT_IN"]:
+run = runs.run
+def halting(scenario, *, seeds, out, **options):
+    def progress(stage, done, total):
+        if stage == "seeds":
+            progress.folder = f"seed-{scenario.seed + done}.partial"
+        if (stage, done) == ("training", 3) and progress.folder == os.environ["HALT_IN"]:
             print("halted", flush=True)
             signal.pause()
-module.FileCheckpoint = Halting
+    progress.folder = f"{out}.partial"
+    return run(scenario, seeds=seeds, out=out, **{**options, "checkpoint_seconds": 0.0, "progress": progress})
+runs.run = halting
 main()
 """
 

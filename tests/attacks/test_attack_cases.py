@@ -458,7 +458,7 @@ def test_another_attack_does_not_resume_it(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         attack(IRIS, ("prior", "release"), out=tmp_path / "here", progress=stop_before(1))
     for scenario, parts in ((IRIS.with_seed(1), ("prior", "release")), (IRIS, ("prior",))):
-        with pytest.raises(RunFolderError, match="holds an interrupted run of something else"):
+        with pytest.raises(RunFolderError, match="holds an interrupted run with other settings"):
             attack(scenario, parts, out=tmp_path / "here")
     attack(IRIS.with_seed(1), ("prior",), out=tmp_path / "here", force=True)
     assert json.loads((tmp_path / "here" / "metrics.json").read_text())["seed"] == 1

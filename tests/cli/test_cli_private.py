@@ -83,7 +83,7 @@ def test_a_saved_model_is_the_one_that_was_scored(iris_run: tuple[dict[str, Any]
     import torch
 
     from airmixml import Scenario
-    from airmixml.runs.model_file import load_model
+    from airmixml.runs import load_model
     from airmixml.streams import Streams
     from airmixml.workers import load_dataset
 

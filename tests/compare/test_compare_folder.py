@@ -69,7 +69,7 @@ def test_other_settings_need_force(tmp_path: Path) -> None:
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunFolderError, match="not made by airmix compare"):
+    with pytest.raises(RunFolderError, match="not made by airmix"):
         compare_methods(IRIS, load_methods("raw"), out=tmp_path, force=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -21,7 +21,7 @@ from airmixml.edge.models import build_model
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.training import TrainingHistory, train_model, train_stack
 from airmixml.radio.mixtures import simulate_family
-from airmixml.runs.checkpoint import FileCheckpoint
+from airmixml.runs.model_files import FileCheckpoint
 from airmixml.scenario import Learner
 
 MLP = Learner(hidden_units=(8, 5), epochs=5, batch_size=10)
@@ -223,7 +223,7 @@ class Kept:
         self.states = states or {}
         self.resume_from = resume_from
 
-    def load(self) -> dict[str, Any] | None:
+    def load(self, _like: dict[str, Any]) -> dict[str, Any] | None:
         return copy.deepcopy(self.states.get(self.resume_from))
 
     def save(self, state: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from airmixml import Scenario
 from airmixml.reproduction.cells import Cell, fig3_cells, fig4_cells, table_cells
 from airmixml.reproduction.paper_claims import Claim, check_claims
 from airmixml.reproduction.results import CellResult, Summary, judge, mean_interval, summarise
-from airmixml.sweeps import SweepResult
+from airmixml.sweeps import Failed, Sent, SweepResult, Trained
 
 AGREES, TREND, NOT_FOLLOWING = "agrees", "trend agrees", "does not follow from the stated settings"
 UNDECIDED = "undecided"
@@ -48,13 +48,14 @@ def test_mean_and_deviation_over_the_seeds() -> None:
     }
 
 
-def accuracy_outcome(*curve: float) -> dict[str, object]:
-    return {"accuracy": {"final": curve[-1], "best": max(curve)}, "curve": list(curve)}
+def accuracy_outcome(*curve: float) -> Trained:
+    sent = Sent(energy_joules=1.0, power_limited_slots=0)
+    return Trained(**vars(sent), curve=curve, snr_inputs_db=0.0, epsilon=5.0, epsilon_server=50.0)
 
 
 def test_a_cell_is_summed_up_over_the_seeds_that_could_be_run() -> None:
     cell = Cell(target="table1", dataset="iris", row="r", column="c", quantity="accuracy", scenario=BASE)
-    outcomes = [accuracy_outcome(0.5, 0.9, 0.7), {"error": "no luck"}, accuracy_outcome(0.3, 0.4, 0.6)]
+    outcomes = [accuracy_outcome(0.5, 0.9, 0.7), Failed(error="no luck"), accuracy_outcome(0.3, 0.4, 0.6)]
     sweep = SweepResult(
         outcomes={("training", BASE.with_seed(seed)): outcome for seed, outcome in enumerate(outcomes)}, kept_batches=0
     )
@@ -79,8 +80,11 @@ def test_a_cell_is_summed_up_over_the_seeds_that_could_be_run() -> None:
 
 def test_an_energy_is_summed_up_in_joules() -> None:
     cell = Cell(target="table2", dataset="iris", row="r", column="c", quantity="energy", scenario=BASE, printed=4e-6)
-    outcomes = {("energy", BASE.with_seed(seed)): {"energy_joules": (1 + 2 * seed) * 1e-6} for seed in range(2)}
-    result = summarise(cell, SweepResult(outcomes=outcomes, kept_batches=0), range(2))
+    sent = [Sent(energy_joules=(1 + 2 * seed) * 1e-6, power_limited_slots=0) for seed in range(2)]
+    sweep = SweepResult(
+        outcomes={("energy", BASE.with_seed(seed)): each for seed, each in enumerate(sent)}, kept_batches=0
+    )
+    result = summarise(cell, sweep, range(2))
     assert result.measured is not None
     assert result.measured.values == (1e-6, 3e-6)
     assert (result.best_epoch, result.curve, result.errors) == (None, (), ())

@@ -6,13 +6,17 @@ import resource
 import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from airmixml import RunFolderError, Scenario, run
-from airmixml.runs.checkpoint import FileCheckpoint
+import airmixml
+from airmixml import RunFolderError, Scenario
+from airmixml.runs.model_files import FileCheckpoint
+
+run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = ("run", "--preset", "paper-iris", "--set", "radio.slots=100", "--set", "learner.epochs=2", "--out", "here")
@@ -31,7 +35,6 @@ def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int
     assert not (tmp_path / "here").exists()
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("writes_before", range(6))
 def test_a_disk_that_fills_up_at_any_time(
     small: Scenario, tmp_path: Path, disk_full_after: Callable[[int], AbstractContextManager[None]], writes_before: int
@@ -49,20 +52,22 @@ def test_a_disk_that_fills_up_at_any_time(
         assert "cannot be written (No space left on device)" in message
         assert not (tmp_path / "here").exists()
         run(small, out=tmp_path / "here")  # there is room again: the same call goes through
-    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt"}
     assert {entry.name for entry in (tmp_path / "here").iterdir()} == files
 
 
 def test_a_checkpoint_that_does_not_fit_is_an_error_of_the_system_and_the_last_one_stays(tmp_path: Path) -> None:
     checkpoint = FileCheckpoint(tmp_path, every_seconds=0)
-    checkpoint.save({"epoch": 1, "model": torch.zeros(10)})
+    state = {"epoch": 1, "epochs": 2, "model": {"w": torch.zeros(10)}, "moments": [], "loss": [[1.0]]}
+    state["test_accuracy"] = [[0.5]]
+    checkpoint.save(state)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, before[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            checkpoint.save({"epoch": 2, "model": torch.zeros(10_000)})
+            checkpoint.save({**state, "epoch": 2, "model": {"w": torch.zeros(10_000)}})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    state = FileCheckpoint(tmp_path).load()
-    assert state is not None
-    assert state["epoch"] == 1
+    kept = FileCheckpoint(tmp_path).load(state)
+    assert kept is not None
+    assert kept["epoch"] == 1

@@ -5,19 +5,21 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airmixml import RunFolderError, Scenario, load_metrics, run
+import airmixml
+from airmixml import RunFolderError, Scenario, load_metrics
 from airmixml.progress import Progress
 from airmixml.storage.run_folder import claim_folder, claim_free_folder
 
+run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
+
 StopAt = Callable[[int], Progress]
-pytestmark = pytest.mark.usefixtures("no_pictures", "every_epoch")
 
 
 def names(folder: Path) -> list[str]:
@@ -38,11 +40,12 @@ def during_training(action: Callable[[], object]) -> Progress:
 
 def test_two_runs_at_once_write_two_folders(small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    second: dict[str, Any] = {}
-    first = run(small, progress=during_training(lambda: second.update(run(small))))
-    assert (first["run_dir"], second["run_dir"]) == ("runs/paper-iris-seed0", "runs/paper-iris-seed0-2")
+    results: list[Any] = []
+    results.append(run(small, progress=during_training(lambda: results.append(run(small)))))
+    second, first = results
+    assert (first.run_dir, second.run_dir) == ("runs/paper-iris-seed0", "runs/paper-iris-seed0-2")
     assert names(tmp_path / "runs") == ["paper-iris-seed0", "paper-iris-seed0-2"]
-    curves = [(tmp_path / each["run_dir"] / "learning_curve.csv").read_bytes() for each in (first, second)]
+    curves = [(tmp_path / each.run_dir / "learning_curve.csv").read_bytes() for each in (first, second)]
     assert curves[0] == curves[1]
 
 
@@ -58,7 +61,7 @@ def test_two_runs_at_once_do_not_write_the_same_folder(small: Scenario, tmp_path
 
 def test_finished_runs_are_never_overwritten(small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    places = [run(small)["run_dir"] for _ in range(3)] + [run(small, seeds=2)["run_dir"]]
+    places = [run(small).run_dir for _ in range(3)] + [run(small, seeds=2).run_dir]
     expected = ["paper-iris-seed0", "paper-iris-seed0-2", "paper-iris-seed0-3", "paper-iris-seed0-x2"]
     assert places == [f"runs/{name}" for name in expected]
     assert names(tmp_path / "runs") == expected
@@ -72,11 +75,11 @@ def test_an_interrupted_run_of_another_scenario_is_refused(
     other = small.with_seed(1)
     with pytest.raises(RunFolderError) as caught:
         run(other, out=tmp_path / "here")
-    assert "here.partial: holds an interrupted run of" in str(caught.value)
+    assert "here.partial: holds an interrupted run with other settings" in str(caught.value)
     assert "\n" not in str(caught.value)
-    with pytest.raises(RunFolderError, match="interrupted run of"):
+    with pytest.raises(RunFolderError, match="interrupted run with other settings"):
         run(small, seeds=2, out=tmp_path / "here")
-    assert run(other, out=tmp_path / "here", force=True)["resumed_from_epoch"] == 0
+    assert run(other, out=tmp_path / "here", force=True).resumed_from_epoch == 0
     assert load_metrics(tmp_path / "here")["seed"] == 1
 
 
@@ -88,7 +91,7 @@ def test_an_interrupted_run_is_found_again_behind_a_finished_one(
     with pytest.raises(stopped):
         run(small, progress=stop_at(4))
     metrics = run(small)
-    assert (metrics["run_dir"], metrics["resumed_from_epoch"]) == ("runs/paper-iris-seed0-2", 4)
+    assert (metrics.run_dir, metrics.resumed_from_epoch) == ("runs/paper-iris-seed0-2", 4)
 
 
 def test_force_replaces_a_run_and_touches_nothing_beside_it(small: Scenario, tmp_path: Path) -> None:
@@ -118,7 +121,7 @@ def test_the_old_run_stays_until_the_new_one_is_whole(
     with pytest.raises(stopped):
         run(small.with_seed(1), out=tmp_path / "here", force=True, progress=stop_at(4))
     assert load_metrics(tmp_path / "here")["seed"] == 0
-    assert run(small.with_seed(1), out=tmp_path / "here", force=True)["resumed_from_epoch"] == 4
+    assert run(small.with_seed(1), out=tmp_path / "here", force=True).resumed_from_epoch == 4
 
 
 def test_a_claim_that_begins_nothing_leaves_nothing(tmp_path: Path) -> None:
@@ -154,18 +157,21 @@ def test_a_run_killed_before_it_began_anything_is_in_nobodys_way(tmp_path: Path)
 
 def test_the_lock_is_held_until_the_last_trace_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the next process could claim the folder and have it deleted under its feet."""
-    remove, tried = shutil.rmtree, []
+    remove, tried = Path.unlink, []
 
-    def claim_first(path: Path, **options: bool) -> None:
-        with pytest.raises(RunFolderError, match="another process"), claim_folder(tmp_path / "here", {"scenario": 1}):
-            pass
-        tried.append(path)
-        remove(path, **options)
+    def claim_first(path: Path, missing_ok: bool = False) -> None:
+        if not tried:
+            tried.append(path.name)
+            again = claim_folder(tmp_path / "here", {"scenario": 1})
+            with pytest.raises(RunFolderError, match="another process"), again:
+                pass
+        remove(path, missing_ok=missing_ok)
 
-    monkeypatch.setattr(shutil, "rmtree", claim_first)
+    monkeypatch.setattr(Path, "unlink", claim_first)
     with claim_folder(tmp_path / "here", {"scenario": 1}):
         pass
-    assert tried == [tmp_path / "here.partial"]
+    assert tried == ["identity.json"]
+    assert names(tmp_path) == []
 
 
 def test_a_run_that_cannot_get_its_name_is_found_again(
@@ -179,20 +185,23 @@ def test_a_run_that_cannot_get_its_name_is_found_again(
         with pytest.raises(RunFolderError, match="Input/output error"):
             run(small, out=tmp_path / "here")
     assert names(tmp_path) == ["here.partial"]
-    assert run(small, out=tmp_path / "here")["resumed_from_epoch"] == 6
+    assert run(small, out=tmp_path / "here").resumed_from_epoch == 6
 
 
 @pytest.mark.parametrize("damaged", [b"\xff\xfe", b"", b"{", b"[]"])
-def test_a_damaged_identity_is_another_run(tmp_path: Path, damaged: bytes) -> None:
+def test_a_folder_with_a_damaged_identity_is_nobodys_to_remove(tmp_path: Path, damaged: bytes) -> None:
     with claim_folder(tmp_path / "here", {"scenario": 1}) as folder:
         (folder.work / "begun.txt").write_text("x")
     (tmp_path / "here.partial" / "identity.json").write_bytes(damaged)
-    with pytest.raises(RunFolderError, match="interrupted run of"), claim_folder(tmp_path / "here", {"scenario": 1}):
-        pass
+    for force in (False, True):
+        again = claim_folder(tmp_path / "here", {"scenario": 1}, force=force)
+        with pytest.raises(RunFolderError, match="not made by airmix"), again:
+            pass
+    assert names(tmp_path / "here.partial") == ["begun.txt", "identity.json"]
 
 
 def test_paths_may_be_plain_text(small: Scenario, tmp_path: Path) -> None:
-    metrics = run(small, out=str(tmp_path / "here"))
+    metrics = run(small, out=str(tmp_path / "here")).to_dict()
     assert load_metrics(str(tmp_path / "here")) == metrics == json.loads((tmp_path / "here/metrics.json").read_text())
 
 

@@ -6,13 +6,17 @@ import json
 import signal
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from airmixml import RunFolderError, Scenario, load_metrics, run
+import airmixml
+from airmixml import RunFolderError, Scenario, load_metrics
+
+run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = ("run", "--preset", "paper-iris", "--set", "radio.slots=100", "--set", "learner.epochs=6", "--out", "here")
@@ -22,7 +26,6 @@ def state_of(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*")}
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_kill_9_half_way(halted: Any, airmix: Airmix, small: Scenario, tmp_path: Path) -> None:
     with halted(*COMMAND, halt_in="here.partial") as child:
         assert [entry.name for entry in tmp_path.iterdir()] == ["here.partial"]
@@ -56,7 +59,7 @@ def test_kill_9_half_way(halted: Any, airmix: Airmix, small: Scenario, tmp_path:
 def test_control_c(halted: Any, tmp_path: Path) -> None:
     with halted(*COMMAND, halt_in="here.partial") as child:
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate()
     assert (child.returncode, out) == (130, "")
     assert (
         err
@@ -66,7 +69,6 @@ def test_control_c(halted: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "here.partial" / "metrics.json").exists()
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_kill_9_after_the_first_of_two_seeds(halted: Any, airmix: Airmix, small: Scenario, tmp_path: Path) -> None:
     with halted(*COMMAND, "--seeds", "2", halt_in="seed-1.partial") as child:
         child.send_signal(signal.SIGKILL)

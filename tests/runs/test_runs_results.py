@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_model, run
+import airmixml
+from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_model
+from airmixml.runs import SeedsResult
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
 
 @pytest.mark.parametrize("preset", ["paper-iris", "digits"])
 def test_the_stored_model_scores_what_the_metrics_say(preset: str, tmp_path: Path) -> None:
     scenario = Scenario.preset(preset).with_overrides("radio.slots=300", "learner.epochs=4", "mixing.power=max")
-    metrics = run(scenario, out=tmp_path / "here")
+    metrics = run(scenario, out=tmp_path / "here").to_dict()
     model = load_model(tmp_path / "here")
     data = load_dataset(scenario.workers, Streams(scenario.seed))
     with torch.no_grad():
@@ -46,8 +52,64 @@ def test_partial_folders_are_refused_even_with_metrics_in_them(
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"[" * 100_000, b'{"a": 1}}'])
 def test_damaged_metrics_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "metrics.json").write_bytes(content)
-    with pytest.raises(RunFolderError, match=r"metrics\.json: .*run the scenario again"):
+    with pytest.raises(RunFolderError, match=r"metrics\.json: .*delete the folder .* and give the same command again"):
         load_metrics(tmp_path)
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "another key": {"more": 1},
+    "accuracy NaN": {"accuracy": {"final": math.nan, "best": 1.0, "best_epoch": 1}},
+    "accuracy above one": {"accuracy": {"final": 1.5, "best": 1.5, "best_epoch": 1}},
+    "best below final": {"accuracy": {"final": 0.5, "best": 0.4, "best_epoch": 1}},
+    "a list": {"accuracy": [0.5, 0.5]},
+    "no privacy": {"privacy": []},
+    "privacy by name": {"privacy": {"epsilon": 5.0}},
+    "a bare epsilon": {"privacy": [{"epsilon": 5.0}]},
+    "a seed in words": {"seed": "0"},
+    "no energy": {"energy_joules": None},
+    "a truth": {"snr_db": True},
+    "a ledger without the worst": {"ledger": {"median_epsilon": 1.0}},
+    "another seed": {"seed": 3},
+    "runs that are none": {"runs": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_metrics_are_refused_and_never_taken_up(
+    kind: str, small: Scenario, stop_at: Any, stopped: type[Exception], tmp_path: Path
+) -> None:
+    """Neither by those who read a folder, nor as one of several seeds."""
+    stops_in_the_second = stop_at(2)
+
+    def progress(stage: str, done: int, total: int) -> None:
+        if (tmp_path / "here.partial" / "seed-0").exists():
+            stops_in_the_second(stage, done, total)
+
+    with pytest.raises(stopped):
+        run(small, seeds=2, out=tmp_path / "here", progress=progress)
+    path = tmp_path / "here.partial" / "seed-0" / "metrics.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **ODD[kind]}))
+    if kind != "another seed":
+        with pytest.raises(RunFolderError, match=rf"^{path}: does not hold what airmix wrote"):
+            load_metrics(path.parent)
+    with pytest.raises(RunFolderError, match=rf"^{path}: .*; delete the folder {path.parent} and give the same"):
+        run(small, seeds=2, out=tmp_path / "here")
+    shutil.rmtree(path.parent)
+    assert isinstance(run(small, seeds=2, out=tmp_path / "here"), SeedsResult)
+
+
+def test_several_seeds_are_means_and_the_worst(small: Scenario, tmp_path: Path) -> None:
+    result = run(small.with_overrides("mixing.power=max"), seeds=3, out=tmp_path / "here")
+    assert isinstance(result, SeedsResult)
+    assert load_metrics(tmp_path / "here") == result.to_dict()
+    finals = [each.accuracy.final for each in result.runs]
+    assert result.accuracy.final == pytest.approx(sum(finals) / 3)
+    assert result.accuracy.final_deviation == pytest.approx(np.std(finals, ddof=1))
+    assert result.energy_joules == pytest.approx(np.mean([each.energy_joules for each in result.runs]))
+    assert result.power_dbm.largest == max(each.power_dbm.largest for each in result.runs)
+    assert result.ledger.worst_epsilon == max(each.ledger.worst_epsilon for each in result.runs)
+    for place, statement in enumerate(result.privacy):
+        assert statement.epsilon == max(each.privacy[place].epsilon for each in result.runs)
 
 
 def test_folders_that_are_no_runs_are_refused(tmp_path: Path) -> None:
@@ -78,9 +140,9 @@ def test_a_folder_of_several_seeds_has_a_model_per_seed(small: Scenario, tmp_pat
     metrics = run(small, seeds=2, out=tmp_path / "both")
     with pytest.raises(RunFolderError, match="seed"):
         load_model(tmp_path / "both")
-    for each in metrics["runs"]:
-        assert isinstance(load_model(Path(each["run_dir"])), torch.nn.Sequential)
-        assert load_metrics(Path(each["run_dir"])) == each
+    for each in metrics.runs:
+        assert isinstance(load_model(Path(each.run_dir)), torch.nn.Sequential)
+        assert load_metrics(Path(each.run_dir)) == each.to_dict()
 
 
 def test_the_number_of_seeds_is_checked(small: Scenario, tmp_path: Path) -> None:

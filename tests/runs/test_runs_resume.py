@@ -5,19 +5,24 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from airmixml import RunFolderError, Scenario, Speed, run
+import airmixml
+from airmixml import RunFolderError, Scenario, Speed
 from airmixml.progress import Progress
-from airmixml.runs.checkpoint import FileCheckpoint
+from airmixml.runs.model_files import FileCheckpoint
+from airmixml.storage.results import ResultStore
+
+run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
 StopAt = Callable[[int], Progress]
-pytestmark = pytest.mark.usefixtures("no_pictures", "every_epoch")
 
 
 def curve(folder: Path) -> bytes:
@@ -40,7 +45,7 @@ def test_a_run_stopped_twice_ends_like_one_never_stopped(
             run(scenario, out=tmp_path / "cut", progress=stop_at(epoch))
         assert not (tmp_path / "cut").exists()
     metrics = run(scenario, out=tmp_path / "cut", speed=Speed(block_slots=7))
-    assert metrics["resumed_from_epoch"] == 5
+    assert metrics.resumed_from_epoch == 5
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
     assert same_model(tmp_path / "cut", tmp_path / "whole")
     assert not (tmp_path / "cut.partial").exists()
@@ -52,7 +57,7 @@ def test_a_run_stopped_after_its_last_epoch_trains_no_more(
     run(small, out=tmp_path / "whole")
     with pytest.raises(stopped):
         run(small, out=tmp_path / "cut", progress=stop_at(6))
-    assert run(small, out=tmp_path / "cut")["resumed_from_epoch"] == 6
+    assert run(small, out=tmp_path / "cut").resumed_from_epoch == 6
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
 
 
@@ -75,26 +80,98 @@ def test_a_damaged_checkpoint_only_costs_its_epochs(
     run(small, out=tmp_path / "whole")
     with pytest.raises(stopped):
         run(small, out=tmp_path / "cut", progress=stop_at(4))
-    path = tmp_path / "cut.partial" / "checkpoint.pt"
+    path = tmp_path / "cut.partial" / "checkpoint.npz"
     path.write_bytes(damage(kind, path.read_bytes()))
-    assert run(small, out=tmp_path / "cut")["resumed_from_epoch"] == 0
+    assert run(small, out=tmp_path / "cut").resumed_from_epoch == 0
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
     assert same_model(tmp_path / "cut", tmp_path / "whole")
 
 
-def test_a_flipped_bit_anywhere_in_a_checkpoint_is_noticed(tmp_path: Path) -> None:
-    state = {"epoch": 3, "model": {"weight": torch.arange(50.0)}, "loss": [1.0]}
-    FileCheckpoint(tmp_path, every_seconds=0).save(state)
-    path = tmp_path / "checkpoint.pt"
+def state_of(epoch: int, values: int = 50) -> dict[str, Any]:
+    """The state of a training of one network, as if of twelve epochs."""
+    weight = torch.arange(float(values))
+    moments = [{"step": torch.tensor(float(epoch)), "exp_avg": weight / 2}]
+    return {
+        "epoch": epoch,
+        "epochs": 12,
+        "model": {"weight": weight},
+        "moments": moments,
+        "loss": [[1.0 / done] for done in range(1, epoch + 1)],
+        "test_accuracy": [[0.5]] * epoch,
+    }
+
+
+def test_a_flipped_bit_in_a_checkpoint_is_noticed_or_harmless(tmp_path: Path) -> None:
+    FileCheckpoint(tmp_path, every_seconds=0).save(state_of(3))
+    path = tmp_path / "checkpoint.npz"
     good = path.read_bytes()
-    loaded = FileCheckpoint(tmp_path).load()
-    assert loaded is not None
-    assert torch.equal(loaded["model"]["weight"], torch.arange(50.0))
-    for place in range(0, len(good), 23):
+    noticed, places = 0, range(0, len(good), 23)
+    for place in places:
         flipped = bytearray(good)
         flipped[place] ^= 1
         path.write_bytes(flipped)
-        assert FileCheckpoint(tmp_path).load() is None, place
+        loaded = FileCheckpoint(tmp_path).load(state_of(0))
+        noticed += loaded is None
+        if loaded is not None:  # the bit belongs to a date or the like
+            assert loaded["epoch"] == 3
+            assert torch.equal(loaded["model"]["weight"], torch.arange(50.0))
+            assert torch.equal(loaded["moments"][0]["exp_avg"], torch.arange(50.0) / 2)
+            assert loaded["loss"] == state_of(3)["loss"]
+    assert noticed > 0.7 * len(places)
+
+
+def nan_in(array: NDArray[Any]) -> NDArray[Any]:
+    changed = array.copy()
+    changed.reshape(-1)[0] = np.nan
+    return changed
+
+
+Content = tuple[Any, dict[str, NDArray[Any]]]
+ODD: dict[str, Callable[[Any, dict[str, NDArray[Any]]], Content]] = {
+    "no values": lambda _, arrays: (None, arrays),
+    "a list": lambda values, arrays: ([values], arrays),
+    "no epoch": lambda values, arrays: ({"epochs": values["epochs"]}, arrays),
+    "an epoch in words": lambda values, arrays: ({**values, "epoch": "four"}, arrays),
+    "an epoch that is a truth": lambda values, arrays: ({**values, "epoch": True}, arrays),
+    "an epoch beyond the last": lambda values, arrays: ({**values, "epoch": 7}, arrays),
+    "no epoch yet": lambda values, arrays: ({**values, "epoch": 0}, arrays),
+    "of a longer training": lambda values, arrays: ({**values, "epochs": 500}, arrays),
+    "no arrays": lambda values, _: (values, {}),
+    "one array more": lambda values, arrays: (values, {**arrays, "more": np.zeros(3)}),
+    "one array less": lambda values, arrays: (values, dict(list(arrays.items())[1:])),
+    "another shape": lambda values, arrays: (values, {**arrays, "model/0.weight": np.zeros((3, 5), np.float32)}),
+    "another type": lambda values, arrays: (values, {name: each.astype(np.float64) for name, each in arrays.items()}),
+    "text": lambda values, arrays: (values, {**arrays, "model/0.bias": np.array("text")}),
+    "NaN in the network": lambda values, arrays: (
+        values,
+        {**arrays, "model/0.weight": nan_in(arrays["model/0.weight"])},
+    ),
+    "NaN as accuracy": lambda values, arrays: (values, {**arrays, "test_accuracy": nan_in(arrays["test_accuracy"])}),
+    "accuracy beyond one": lambda values, arrays: (values, {**arrays, "test_accuracy": arrays["test_accuracy"] + 1}),
+    "too short a curve": lambda values, arrays: (values, {**arrays, "loss": arrays["loss"][:2]}),
+    "no loss": lambda values, arrays: (values, {**arrays, "loss": np.full_like(arrays["loss"], np.nan)}),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_checkpoint_with_a_right_checksum_is_told_and_never_resumed_from(
+    kind: str, small: Scenario, stop_at: StopAt, stopped: type[Exception], tmp_path: Path
+) -> None:
+    with pytest.raises(stopped):
+        run(small, out=tmp_path / "cut", progress=stop_at(4))
+    store = ResultStore(tmp_path / "cut.partial", f"cpu torch {torch.__version__}")
+    content: Content | None = store.load("checkpoint.npz", lambda values, arrays: (values, arrays))
+    assert content is not None
+    store.save("checkpoint.npz", *ODD[kind](*content))
+    with pytest.raises(RunFolderError) as refusal:
+        run(small, out=tmp_path / "cut")
+    line = str(refusal.value)
+    assert line.startswith(f"{tmp_path / 'cut.partial' / 'checkpoint.npz'}: does not hold what airmix wrote (")
+    assert line.endswith("); delete it and give the same command again")
+    assert "\n" not in line
+    assert not (tmp_path / "cut").exists()
+    (tmp_path / "cut.partial" / "checkpoint.npz").unlink()
+    assert run(small, out=tmp_path / "cut").resumed_from_epoch == 0
 
 
 def test_checkpoints_are_seconds_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +181,8 @@ def test_checkpoints_are_seconds_apart(tmp_path: Path, monkeypatch: pytest.Monke
     kept = []
     for epoch in range(1, 13):
         now += 1.0
-        checkpoint.save({"epoch": epoch})
-        state = FileCheckpoint(tmp_path).load()
+        checkpoint.save(state_of(epoch))
+        state = FileCheckpoint(tmp_path).load(state_of(0))
         kept.append(0 if state is None else state["epoch"])
     assert kept == [0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10]
 
@@ -127,7 +204,7 @@ def test_temporary_files_of_a_killed_run_do_not_reach_the_finished_folder(
     for path in temporary:
         path.write_bytes(b"half")  # as if killed before the file got its name
     run(small, out=tmp_path / "cut")
-    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt"}
     assert {entry.name for entry in (tmp_path / "cut").iterdir()} == files
 
 
@@ -159,6 +236,6 @@ def test_a_data_file_that_changed_meanwhile_makes_it_another_run(
     with pytest.raises(stopped):
         run(scenario, out=tmp_path / "cut", progress=stop_at(4))
     write_csv(data, columns, seed=1)
-    with pytest.raises(RunFolderError, match="interrupted run of"):
+    with pytest.raises(RunFolderError, match="interrupted run with other settings"):
         run(scenario, out=tmp_path / "cut")
-    assert run(scenario, out=tmp_path / "cut", force=True)["resumed_from_epoch"] == 0
+    assert run(scenario, out=tmp_path / "cut", force=True).resumed_from_epoch == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import math
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from airmixml import Scenario, ScenarioError, simulate
-from airmixml.sweeps import Batch, cut_into_batches
-from airmixml.sweeps.store import BatchStore
+from airmixml import RunFolderError, Scenario, ScenarioError, simulate
+from airmixml.storage.results import ResultStore, to_plain
+from airmixml.sweeps import Batch, Failed, Sent, SweepOutcome, Trained, cut_into_batches
+from airmixml.sweeps.sweep import BatchStore
 from airmixml.sweeps.work import run_batch
 
 IRIS = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3")
@@ -144,9 +146,10 @@ def test_another_version_has_other_names(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 TWO = Batch(kind="training", scenarios=tuple(many(IRIS, 2)))
-OUTCOMES: list[dict[str, Any]] = [
-    {"accuracy": {"final": 0.1 + 0.2, "best_epoch": 3}, "curve": [1 / 3, 2 / 3], "energy_joules": 1e-300},
-    {"accuracy": {"final": 1.0, "best_epoch": 1}, "curve": [], "energy_joules": math.inf},
+REST: dict[str, Any] = {"power_limited_slots": 7, "snr_inputs_db": -1.25, "epsilon": 0.1 + 0.2}
+OUTCOMES: list[SweepOutcome] = [
+    Trained(curve=(1 / 3, 2 / 3, 1.0), energy_joules=1e-300, epsilon_server=2 / 7, **REST),
+    Trained(curve=(0.0, 1.0, 0.1 + 0.2), energy_joules=0.0, epsilon_server=math.inf, **REST),
 ]
 
 
@@ -211,22 +214,67 @@ def test_a_file_cut_anywhere_counts_as_not_there(store: BatchStore, file: Path) 
     assert store.load(TWO) == OUTCOMES
 
 
+def test_a_file_of_before_counts_as_not_there(store: BatchStore, file: Path) -> None:
+    """Its checksum was one of the outcomes alone."""
+    outcomes = [{"accuracy": {"final": 0.5}, "curve": [0.5], "energy_joules": 1.0}] * 2
+    checksum = hashlib.sha256(json.dumps(outcomes, sort_keys=True).encode()).hexdigest()
+    before = {"kind": "training", "seed": 0, "device": "cpu", "checksum": checksum, "outcomes": outcomes}
+    file.write_text(json.dumps(before))
+    assert store.load(TWO) is None
+
+
+GOOD = to_plain(OUTCOMES[0])
+ODD: dict[str, Any] = {
+    "nothing": None,
+    "a number": 7,
+    "a list": [GOOD, GOOD],
+    "no outcomes": {},
+    "outcomes by name": {"outcomes": {"first": GOOD, "second": GOOD}},
+    "one outcome": {"outcomes": [GOOD]},
+    "three outcomes": {"outcomes": [GOOD] * 3},
+    "lists for outcomes": {"outcomes": [[1.0], [2.0]]},
+    "empty outcomes": {"outcomes": [{}, {}]},
+    "one key more": {"outcomes": [GOOD, {**GOOD, "more": 1.0}]},
+    "one key less": {"outcomes": [GOOD, {"energy_joules": 1.0, "power_limited_slots": 0}]},
+    "text for a number": {"outcomes": [GOOD, {**GOOD, "energy_joules": "1.0"}]},
+    "NaN": {"outcomes": [GOOD, {**GOOD, "energy_joules": math.nan}]},
+    "NaN in the curve": {"outcomes": [GOOD, {**GOOD, "curve": [0.1, math.nan, 0.3]}]},
+    "a truth for a number": {"outcomes": [GOOD, {**GOOD, "epsilon": True}]},
+    "less than no energy": {"outcomes": [GOOD, {**GOOD, "energy_joules": -1.0}]},
+    "an accuracy above one": {"outcomes": [GOOD, {**GOOD, "curve": [0.1, 0.2, 1.5]}]},
+    "too short a curve": {"outcomes": [GOOD, {**GOOD, "curve": [0.1]}]},
+    "an error that is no text": {"outcomes": [GOOD, {"error": 7}]},
+    "an error and a result": {"outcomes": [GOOD, {**GOOD, "error": "no power"}]},
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_content_with_a_right_checksum_is_told_in_one_line(kind: str, store: BatchStore, file: Path) -> None:
+    ResultStore(file.parent).save(file.name, ODD[kind])
+    with pytest.raises(RunFolderError) as refusal:
+        store.load(TWO)
+    line = str(refusal.value)
+    assert line.startswith(f"{file}: does not hold what airmix wrote (")
+    assert line.endswith("; delete it and give the same command again")
+    assert "\n" not in line
+
+
 def test_a_folder_in_its_place_counts_as_not_there(store: BatchStore, file: Path) -> None:
     file.unlink()
     file.mkdir()
     assert store.load(TWO) is None
 
 
-@pytest.mark.parametrize("first", [OUTCOMES[0], {"error": "no power"}], ids=["some", "all"])
-def test_a_batch_with_refused_scenarios_is_kept_with_their_errors(first: dict[str, Any], store: BatchStore) -> None:
-    outcomes = [first, {"error": "no power"}]
+@pytest.mark.parametrize("first", [OUTCOMES[0], Failed(error="no power")], ids=["some", "all"])
+def test_a_batch_with_refused_scenarios_is_kept_with_their_errors(first: SweepOutcome, store: BatchStore) -> None:
+    outcomes: list[SweepOutcome] = [first, Failed(error="no power")]
     store.save(TWO, outcomes)
     assert store.load(TWO) == outcomes
 
 
-@pytest.mark.parametrize("outcomes", [OUTCOMES, [{"error": "no power"}] * 2], ids=["finished", "refused"])
+@pytest.mark.parametrize("outcomes", [OUTCOMES, [Failed(error="no power")] * 2], ids=["finished", "refused"])
 def test_the_beginnings_of_a_batch_are_removed_when_it_ends(
-    outcomes: list[dict[str, Any]], store: BatchStore, tmp_path: Path
+    outcomes: list[SweepOutcome], store: BatchStore, tmp_path: Path
 ) -> None:
     beginnings, others = store.checkpoints(TWO), store.checkpoints(batch_of())
     assert beginnings != others
@@ -246,14 +294,14 @@ def test_a_file_gets_its_name_when_it_is_whole(
     written = []
 
     def killed(path: Path, _target: Path) -> Path:
-        written.append(json.loads(path.read_text())["outcomes"])
+        written.append(json.loads(path.read_text())["values"]["outcomes"])
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
             store.save(TWO, OUTCOMES)
-    assert written == [OUTCOMES]
+    assert written == [[to_plain(outcome) for outcome in OUTCOMES]]
     assert not list(tmp_path.rglob("*.json"))
     assert store.load(TWO) is None
     store.save(TWO, OUTCOMES)
@@ -283,5 +331,6 @@ def test_energies_of_a_sweep_are_those_of_the_encoded_samples() -> None:
     with_constant = IRIS.with_overrides("workers.encoder=clip", "workers.constant=0.5")
     (batch,) = cut_into_batches([with_constant], "energy")
     (outcome,) = run_batch(batch)
-    assert outcome["energy_joules"] == pytest.approx(simulate(with_constant).report.energy_joules, rel=1e-9)
-    assert outcome["energy_joules"] == pytest.approx(7 / 8 * simulate(IRIS).report.energy_joules, rel=1e-6)
+    assert isinstance(outcome, Sent)
+    assert outcome.energy_joules == pytest.approx(simulate(with_constant).report.energy_joules, rel=1e-9)
+    assert outcome.energy_joules == pytest.approx(7 / 8 * simulate(IRIS).report.energy_joules, rel=1e-6)

@@ -20,9 +20,9 @@ import torch
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate, train
 from airmixml.radio.draws import AirSetting, draw_chapter
 from airmixml.radio.rehearsal import placed_distances, rehearse
-from airmixml.runs.checkpoint import FileCheckpoint
 from airmixml.streams import SLOTS_PER_CHAPTER
-from airmixml.sweeps import Batch, SweepResult, cut_into_batches, run_sweep
+from airmixml.sweeps import Batch, Failed, Sent, SweepOutcome, SweepResult, Trained, cut_into_batches, run_sweep
+from airmixml.sweeps.work import run_batch
 
 SMALL = ("radio.slots=200", "learner.epochs=3")
 BASE = Scenario.preset("paper-iris").with_overrides(*SMALL)
@@ -72,13 +72,16 @@ def state_of(folder: Path) -> dict[str, tuple[int, int]]:
     return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.glob("*.json")}
 
 
+def energy(outcome: SweepOutcome) -> float:
+    assert isinstance(outcome, Sent)
+    return outcome.energy_joules
+
+
 def never(*_arguments: Any, **_options: Any) -> NoReturn:
     raise AssertionError("a finished batch was run again")
 
 
-def test_two_processes_give_what_one_gives_and_nothing_is_run_twice(
-    two_seeds: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_processes_give_what_one_gives_and_nothing_is_run_twice(two_seeds: SweepResult, tmp_path: Path) -> None:
     told = Told()
     both = run_sweep(batches_of(2), tmp_path, jobs=2, progress=told)
     assert both == two_seeds
@@ -91,10 +94,7 @@ def test_two_processes_give_what_one_gives_and_nothing_is_run_twice(
     files = state_of(tmp_path)
     assert len(files) == 4
     for jobs in (1, 2):
-        with monkeypatch.context() as patch:
-            patch.setattr("airmixml.sweeps.processes.run_batch", never)
-            patch.setattr("airmixml.sweeps.processes._Worker", never)
-            again = run_sweep(batches_of(2), tmp_path, jobs=jobs)
+        again = run_sweep(batches_of(2), tmp_path, jobs=jobs, run=never)
         assert again.outcomes == two_seeds.outcomes
         assert again.kept_batches == 4
     assert state_of(tmp_path) == files
@@ -103,18 +103,18 @@ def test_two_processes_give_what_one_gives_and_nothing_is_run_twice(
 def test_a_training_gives_what_the_scenario_gives_by_itself(two_seeds: SweepResult) -> None:
     for scenario in scenarios_of(2):
         outcome = two_seeds.outcome("training", scenario)
+        assert isinstance(outcome, Trained)
         mixtures = simulate(scenario)
         report, history = mixtures.report, train(mixtures).history
-        assert outcome["curve"] == pytest.approx(history.test_accuracy, abs=1.01 / 50)
-        assert outcome["accuracy"]["final"] == outcome["curve"][-1]
-        assert outcome["accuracy"]["best"] == max(outcome["curve"])
-        assert outcome["curve"].index(max(outcome["curve"])) == outcome["accuracy"]["best_epoch"] - 1
-        assert outcome["energy_joules"] == pytest.approx(report.energy_joules, rel=1e-12, abs=0)
-        assert outcome["power_limited_slots"] == report.limited_slots
-        assert outcome["epsilon"] == pytest.approx(report.privacy.epsilon, rel=1e-12)
-        assert outcome["epsilon_server"] == pytest.approx(report.privacy_against_server.epsilon, rel=1e-12)
+        assert outcome.curve == pytest.approx(history.test_accuracy, abs=1.01 / 50)
+        assert outcome.final_accuracy == outcome.curve[-1]
+        assert outcome.best_accuracy == max(outcome.curve)
+        assert outcome.energy_joules == pytest.approx(report.energy_joules, rel=1e-12, abs=0)
+        assert outcome.power_limited_slots == report.limited_slots
+        assert outcome.epsilon == pytest.approx(report.privacy.epsilon, rel=1e-12)
+        assert outcome.epsilon_server == pytest.approx(report.privacy_against_server.epsilon, rel=1e-12)
         if scenario.mixing.power == "dp":
-            assert outcome["epsilon"] == pytest.approx(5.0)
+            assert outcome.epsilon == pytest.approx(5.0)
 
 
 def test_energies_are_those_of_the_draws(two_seeds: SweepResult) -> None:
@@ -122,16 +122,17 @@ def test_energies_are_those_of_the_draws(two_seeds: SweepResult) -> None:
     for scenario in scenarios_of(2):
         outcome = two_seeds.outcome("energy", scenario)
         tally = rehearse(scenario, 4, 3)
-        assert outcome == {"energy_joules": tally.energy_joules, "power_limited_slots": tally.limited_slots}
-        assert outcome["energy_joules"] == pytest.approx(
-            two_seeds.outcome("training", scenario)["energy_joules"], rel=1e-12, abs=0
-        )
+        assert outcome == Sent(energy_joules=tally.energy_joules, power_limited_slots=tally.limited_slots)
+        trained = two_seeds.outcome("training", scenario)
+        assert isinstance(trained, Trained)
+        assert isinstance(outcome, Sent)
+        assert outcome.energy_joules == pytest.approx(trained.energy_joules, rel=1e-12, abs=0)
         setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
         chapters = [draw_chapter(setting, chapter, noise=False) for chapter in range(-(-200 // SLOTS_PER_CHAPTER))]
         spent = [
             1e-3 * (draws.power_scale_watts[:, None] * draws.ratios**2 / draws.magnitude**2).sum() for draws in chapters
         ]
-        assert outcome["energy_joules"] == pytest.approx(np.sum(spent), rel=1e-9, abs=0)
+        assert outcome.energy_joules == pytest.approx(np.sum(spent), rel=1e-9, abs=0)
 
 
 def test_progress_of_one_process_goes_from_nothing_to_all(tmp_path: Path) -> None:
@@ -191,13 +192,12 @@ def test_a_scenario_that_cannot_be_run_costs_no_other(kind: Any, two_seeds: Swee
     for kept in (0, 1):
         result = run_sweep(batches, tmp_path)
         assert result.kept_batches == kept
-        (error,) = result.outcome(kind, REFUSED).values()
-        assert error.startswith("privacy.epsilon = 3: paper-loose certifies only epsilon above")
-        assert "\n" not in error
+        refused = result.outcome(kind, REFUSED)
+        assert isinstance(refused, Failed)
+        assert refused.error.startswith("privacy.epsilon = 3: paper-loose certifies only epsilon above")
+        assert "\n" not in refused.error
         for scenario in good:
-            outcome = result.outcome(kind, scenario)
-            assert outcome["energy_joules"] == two_seeds.outcome(kind, scenario)["energy_joules"]
-            assert "error" not in outcome
+            assert energy(result.outcome(kind, scenario)) == energy(two_seeds.outcome(kind, scenario))
         files = files or state_of(tmp_path)
         assert state_of(tmp_path) == files
     assert len(files) == 1
@@ -211,10 +211,11 @@ def test_a_scenario_that_cannot_be_run_costs_none_that_shares_its_draws(
     good = scenarios_of(1)
     refused = good[0].with_overrides("privacy.epsilon=3")
     result = run_sweep(cut_into_batches([good[0], refused, *good[1:]], kind), tmp_path)
-    assert "privacy.epsilon = 3" in result.outcome(kind, refused)["error"]
+    failed = result.outcome(kind, refused)
+    assert isinstance(failed, Failed)
+    assert "privacy.epsilon = 3" in failed.error
     for scenario in good:
-        outcome = result.outcome(kind, scenario)
-        assert outcome.get("energy_joules") == two_seeds.outcome(kind, scenario)["energy_joules"]
+        assert energy(result.outcome(kind, scenario)) == energy(two_seeds.outcome(kind, scenario))
 
 
 def test_a_network_that_goes_astray_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,35 +236,27 @@ def test_a_network_that_goes_astray_costs_no_other(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(module, "simulate_family", drowned)
     result = run_sweep(cut_into_batches(good, "training"), tmp_path / "drowned")
     astray = [scenario for scenario in good if scenario.mixing.power == "max"]
-    assert [scenario for scenario in good if "error" in result.outcome("training", scenario)] == astray
-    assert "the loss stopped being a number" in result.outcome("training", astray[0])["error"]
+    failed = {scenario: outcome for (_, scenario), outcome in result.outcomes.items() if isinstance(outcome, Failed)}
+    assert list(failed) == astray
+    assert "the loss stopped being a number" in failed[astray[0]].error
     for scenario in good:
         if scenario not in astray:
             assert result.outcome("training", scenario) == expected.outcome("training", scenario)
 
 
-def test_a_batch_that_breaks_costs_no_other_and_is_tried_again(
-    two_seeds: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from airmixml.sweeps import processes
-
-    true_run = processes.run_batch
-
+def test_a_batch_that_breaks_costs_no_other_and_is_tried_again(two_seeds: SweepResult, tmp_path: Path) -> None:
     def sometimes(batch: Batch, **options: Any) -> Any:
         if batch.seed == 0:
             raise MemoryError("no\nroom")
-        return true_run(batch, **options)
+        return run_batch(batch, **options)
 
-    batches = cut_into_batches(scenarios_of(2), "energy")
-    with monkeypatch.context() as patch:
-        patch.setattr(processes, "run_batch", sometimes)
-        told = Told()
-        result = run_sweep(batches, tmp_path, progress=told)
+    batches, told = cut_into_batches(scenarios_of(2), "energy"), Told()
+    result = run_sweep(batches, tmp_path, progress=told, run=sometimes)
     told.assert_from_nothing_to_all()
     for scenario in scenarios_of(2):
         failed = scenario.seed == 0
         outcome = result.outcome("energy", scenario)
-        assert outcome == ({"error": "MemoryError: no room"} if failed else two_seeds.outcome("energy", scenario))
+        assert outcome == (Failed(error="MemoryError: no room") if failed else two_seeds.outcome("energy", scenario))
     assert len(state_of(tmp_path)) == 1
     again = run_sweep(batches, tmp_path)
     assert again.kept_batches == 1
@@ -272,12 +265,9 @@ def test_a_batch_that_breaks_costs_no_other_and_is_tried_again(
 
 @pytest.mark.parametrize("why", [OSError("disk"), ScenarioError("no MNIST here")], ids=["other", "own"])
 def test_a_training_that_breaks_goes_on_from_its_checkpoint(
-    two_seeds: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: Exception
+    two_seeds: SweepResult, tmp_path: Path, why: Exception
 ) -> None:
     """Whatever stops a batch as a whole, its beginning stays for the next time, and only until then."""
-    from airmixml.sweeps import processes
-
-    true_run = processes.run_batch
 
     def breaks(batch: Batch, *, progress: Any, **options: Any) -> Any:
         def told(stage: str, done: int, total: int) -> None:
@@ -285,15 +275,12 @@ def test_a_training_that_breaks_goes_on_from_its_checkpoint(
             if stage == "training" and 3 * done == 2 * total:
                 raise why
 
-        return true_run(batch, progress=told, **options)
+        return run_batch(batch, progress=told, checkpoint_seconds=0.0, **options)
 
-    monkeypatch.setattr("airmixml.runs.checkpoint.FileCheckpoint", partial(FileCheckpoint, every_seconds=0))
     batches = cut_into_batches(scenarios_of(1), "training")
     partial_folder = tmp_path / f"{batches[0].digest}.partial"
-    with monkeypatch.context() as patch:
-        patch.setattr(processes, "run_batch", breaks)
-        result = run_sweep(batches, tmp_path)
-    assert all("error" in result.outcome("training", each) for each in scenarios_of(1))
+    result = run_sweep(batches, tmp_path, run=breaks)
+    assert all(isinstance(result.outcome("training", each), Failed) for each in scenarios_of(1))
     assert state_of(tmp_path) == {}
     assert list(partial_folder.iterdir())
     told = Told()
@@ -323,11 +310,11 @@ def test_a_process_that_dies_costs_its_own_batch(tmp_path: Path) -> None:
 
     result = run_sweep(batches, tmp_path, jobs=2, progress=kill)
     assert len(killed) == 1
-    lost = {scenario.seed for (_, scenario), outcome in result.outcomes.items() if "error" in outcome}
+    lost = {scenario.seed for (_, scenario), outcome in result.outcomes.items() if isinstance(outcome, Failed)}
     assert len(lost) == 1
     for (_, scenario), outcome in result.outcomes.items():
         if scenario.seed in lost:
-            assert outcome == {"error": "its process ended by SIGKILL (out of memory?)"}
+            assert outcome == Failed(error="its process ended by SIGKILL (out of memory?)")
     assert len(state_of(tmp_path)) == 2
     assert multiprocessing.active_children() == []
     again = run_sweep(batches, tmp_path)
@@ -348,15 +335,13 @@ def test_a_second_sweep_of_the_folder_is_refused_while_the_first_runs(two_seeds:
             assert state_of(tmp_path) == before
 
     result = run_sweep(batches, tmp_path, progress=meanwhile)
-    assert refusals == [f"{tmp_path}: another sweep is writing it; wait for it or choose another --out"]
+    assert refusals == [f"{tmp_path}: another process is writing it; wait for it or choose another --out"]
     assert result.outcome("energy", BASE) == two_seeds.outcome("energy", BASE)
     assert run_sweep(batches, tmp_path).kept_batches == 2
 
 
-def test_an_interrupted_training_goes_on_from_its_checkpoint(
-    two_seeds: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airmixml.runs.checkpoint.FileCheckpoint", partial(FileCheckpoint, every_seconds=0))
+def test_an_interrupted_training_goes_on_from_its_checkpoint(two_seeds: SweepResult, tmp_path: Path) -> None:
+    every_epoch = partial(run_batch, checkpoint_seconds=0.0)
     batches = cut_into_batches(scenarios_of(1), "training")
     shares: list[int] = []
 
@@ -366,7 +351,7 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(batches, tmp_path, progress=stop)
+        run_sweep(batches, tmp_path, progress=stop, run=every_epoch)
     assert shares == [0, 0, 333, 666]
     told = Told()
     result = run_sweep(batches, tmp_path, progress=told)
@@ -383,14 +368,21 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_run(tmp_path: 
     assert state_of(tmp_path) == {}
 
 
+# Two processes, halted when the first batch is on the disk.
 SWEEP = """
-import sys
+import signal, sys
 from pathlib import Path
 from airmixml import Scenario
 from airmixml.sweeps import cut_into_batches, run_sweep
-base = Scenario.preset("paper-iris").with_overrides(*sys.argv[2:])
-batches = cut_into_batches([base.with_seed(seed) for seed in range(5)], "training")
-run_sweep(batches, Path(sys.argv[1]), jobs=2)
+def halt(_stage, _done, _total):
+    if list(folder.glob("*.json")):
+        print("halted", flush=True)
+        signal.pause()
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    base = Scenario.preset("paper-iris").with_overrides(*sys.argv[2:])
+    batches = cut_into_batches([base.with_seed(seed) for seed in range(5)], "training")
+    run_sweep(batches, folder, jobs=2, progress=halt)
 """
 
 
@@ -398,46 +390,45 @@ def children_of(process: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
+def wait_until_gone(processes: list[int]) -> None:
+    """Wait until they run no more; one that nobody has buried yet does not. The test's own limit ends it."""
+    while any(lives(process) for process in processes):
+        time.sleep(0.01)
+
+
 def lives(process: int) -> bool:
-    """Whether the process still runs; one that nobody has buried yet does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-def wait_until(condition: Any, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 def test_kill_9_half_way(tmp_path: Path) -> None:
-    changes = ("radio.slots=200", "learner.epochs=40")
+    changes = ("radio.slots=200", "learner.epochs=4")
     folder = tmp_path / "swept"
-    sweep = subprocess.Popen([sys.executable, "-c", SWEEP, str(folder), *changes])
+    sweep = subprocess.Popen([sys.executable, "-c", SWEEP, str(folder), *changes], stdout=subprocess.PIPE, text=True)
     try:
-        wait_until(lambda: state_of(folder) or sweep.poll() is not None, 60)
+        assert sweep.stdout is not None
+        assert sweep.stdout.readline() == "halted\n"
         children = children_of(sweep.pid)
     finally:
         sweep.kill()
-        assert sweep.wait() == -signal.SIGKILL
+        sweep.communicate()
+    assert sweep.returncode == -signal.SIGKILL
     assert len(children) >= 2
-    wait_until(lambda: not any(map(lives, children)), 10)
+    wait_until_gone(children)
 
     finished = state_of(folder)
-    assert 1 <= len(finished) < 5
+    assert len(finished) == 1
     base = Scenario.preset("paper-iris").with_overrides(*changes)
     batches = cut_into_batches([base.with_seed(seed) for seed in range(5)], "training")
     resumed = run_sweep(batches, folder)
-    assert resumed.kept_batches == len(finished)
+    assert resumed.kept_batches == 1
     assert finished.items() <= state_of(folder).items()
     assert len(state_of(folder)) == 5
     assert resumed.outcomes == run_sweep(batches, tmp_path / "whole").outcomes
-    # The kill may fall between the writing of a finished file and the removal of what led to it.
-    assert {path.stem for path in folder.glob("*.partial")} <= {Path(name).stem for name in finished}
+    assert not list(folder.glob("*.partial"))
 
 
 def test_an_interrupted_sweep_leaves_no_process_behind(two_seeds: SweepResult, tmp_path: Path) -> None:
@@ -448,6 +439,6 @@ def test_an_interrupted_sweep_leaves_no_process_behind(two_seeds: SweepResult, t
     batches = cut_into_batches(scenarios_of(2), "energy")
     with pytest.raises(KeyboardInterrupt):
         run_sweep(batches, tmp_path, jobs=2, progress=stop)
-    wait_until(lambda: not multiprocessing.active_children(), 5)
+    assert multiprocessing.active_children() == []
     result = run_sweep(batches, tmp_path)
     assert all(result.outcome("energy", each) == two_seeds.outcome("energy", each) for each in scenarios_of(2))

@@ -25,10 +25,9 @@ from airmixml.doors import ATTACKS
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.runs.experiment import identity_of
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_text, writing_to
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.storage.files import write_arrays
+from airmixml.storage.results import ResultStore
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,25 +26,29 @@ class Part:
 
 
 class PartStore:
-    """Finished parts as files: figures and arrays of each in one, written whole or not at all."""
+    """Finished parts as files: figures and arrays of each in one."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._store = ResultStore(folder)
 
     def load(self, case: int, name: str) -> Part | None:
         """Return a finished part; None where there is none, or a damaged one."""
-        try:
-            with np.load(self._file(case, name), allow_pickle=False) as content:
-                arrays = {key: content[key] for key in content.files}
-            return Part(figures=json.loads(str(arrays.pop("figures"))), arrays=arrays)
-        except Exception:  # whatever a damaged archive makes NumPy say
-            return None
+        return self._store.load(
+            _file(case, name), lambda figures, arrays: Part(figures=_finite(figures), arrays=arrays)
+        )
 
     def save(self, case: int, name: str, part: Part) -> None:
         """Keep a finished part."""
-        self._folder.mkdir(exist_ok=True)
-        figures = np.array(json.dumps(part.figures, allow_nan=False))
-        write_arrays(self._file(case, name), {"figures": figures, **part.arrays})
+        self._store.save(_file(case, name), _finite(part.figures), part.arrays)
 
-    def _file(self, case: int, name: str) -> Path:
-        return self._folder / f"{case + 1:02d}-{name}.npz"
+
+def _file(case: int, name: str) -> str:
+    return f"{case + 1:02d}-{name}.npz"
+
+
+def _finite(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures; refuse what is no result."""
+    if not isinstance(figures, dict):
+        raise ValueError("figures must have names")
+    json.dumps(figures, allow_nan=False)  # raises for NaN and infinite ones
+    return figures

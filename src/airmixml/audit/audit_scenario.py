@@ -16,10 +16,10 @@ from airmixml.audit.picture import draw_audit
 from airmixml.audit.settings import AuditSettings
 from airmixml.audit.words import audit_markdown, verdict_of
 from airmixml.progress import Progress, silent
-from airmixml.runs.experiment import identity_of
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim
+from airmixml.storage.results import ResultStore
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -31,15 +31,9 @@ class FileKeeper:
     """Keeps finished blocks of trials in one file, written every few seconds."""
 
     def __init__(self, folder: Path, every_seconds: float = _SECONDS_BETWEEN_SAVES) -> None:
-        self._path, self._every_seconds = folder / _KEPT, every_seconds
-        self._blocks: dict[str, list[NDArray[np.float64]]] = {}
+        self._store, self._every_seconds = ResultStore(folder), every_seconds
         self._saved_at = time.monotonic()
-        try:
-            with np.load(self._path, allow_pickle=False) as kept:
-                for key in kept.files:  # "name/number", in order
-                    self._blocks.setdefault(key.rpartition("/")[0], []).append(kept[key])
-        except Exception:  # none yet, or whatever a damaged archive makes NumPy say: begin anew
-            self._blocks = {}
+        self._blocks: dict[str, list[NDArray[np.float64]]] = self._store.load(_KEPT, _kept_blocks) or {}
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
     def load(self, name: str) -> list[NDArray[np.float64]]:
@@ -51,9 +45,22 @@ class FileKeeper:
         self._blocks[name] = list(blocks)
         if time.monotonic() - self._saved_at < self._every_seconds:
             return
+        counts = {key: len(every) for key, every in self._blocks.items()}
         named = {f"{key}/{number}": each for key, every in self._blocks.items() for number, each in enumerate(every)}
-        write_arrays(self._path, named)
+        self._store.save(_KEPT, counts, named)
         self._saved_at = time.monotonic()
+
+
+def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dict[str, list[NDArray[np.float64]]]:
+    """Return the blocks of each name; a ValueError says what is odd about them."""
+    blocks = {name: [arrays.pop(f"{name}/{number}") for number in range(count)] for name, count in counts.items()}
+    for name, every in blocks.items():
+        shape = every[0].shape
+        if arrays or any(each.dtype != np.float64 or each.shape != shape or np.isnan(each).any() for each in every):
+            raise ValueError(f"{name} must be blocks of numbers, all of one size")
+        if len(shape) != 2 or shape[0] != 2:
+            raise ValueError(f"{name} has blocks of {shape}, not of 2 x trials")
+    return blocks
 
 
 def audit(

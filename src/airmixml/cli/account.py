@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
@@ -18,10 +16,10 @@ from rich.table import Table
 
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.errors import AirMixError, RunFolderError, ScenarioError
+from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
-from airmixml.wording import reason
+from airmixml.storage.files import writing_to
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
@@ -127,7 +125,7 @@ def account_command(
             from airmixml.planning.account import epsilon_curves
             from airmixml.planning.pictures import draw_account
 
-            with writing(drawn):
+            with writing_to(drawn, option="--picture"):
                 draw_account(account, *epsilon_curves(account, progress=progress), drawn)
     if as_json:
         shown = {"picture": str(drawn)} if drawn is not None else {}
@@ -209,20 +207,11 @@ def picture_path(picture: Path | None, name: str) -> Path:
     path = Path("runs") / name if picture is None else picture
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ScenarioError(f"--picture {path}: must end in .png, .svg or .pdf")
-    with writing(path):
+    with writing_to(path, option="--picture"):
         if path.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
         TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())).close()
     return path
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Report a file that cannot be written in one line."""
-    try:
-        yield
-    except OSError as problem:
-        raise RunFolderError(f"{path}: cannot be written ({reason(problem)}); choose another --picture") from None
 
 
 def _print(account: Account, drawn: Path | None, *, brief: bool) -> None:

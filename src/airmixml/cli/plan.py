@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from airmixml.cli.account import data_dimensions, picture_path, writing
+from airmixml.cli.account import data_dimensions, picture_path
 from airmixml.cli.recommendation import print_recommendation
 from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
@@ -19,6 +19,7 @@ from airmixml.errors import ScenarioError
 from airmixml.output.numbers import joules, plural
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
+from airmixml.storage.files import writing_to
 from airmixml.workers import encoder_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def plan_command(
     if (plan.options or plan.recommended) and drawn is not None:
         from airmixml.planning.pictures import draw_plan
 
-        with writing(drawn):
+        with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
     else:
         drawn = None

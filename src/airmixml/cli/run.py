@@ -49,7 +49,8 @@ def run_command(
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:
-        metrics = run(scenario, seeds=seeds, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)
+        result = run(scenario, seeds=seeds, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)
+    metrics = result.to_dict()
     if as_json:
         print_json(metrics)
         return

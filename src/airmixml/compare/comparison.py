@@ -16,10 +16,10 @@ from airmixml.compare.work import Outcome, Work
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, PluginError, ScenarioError
 from airmixml.radio import check_privacy_target
-from airmixml.runs.experiment import identity_of
 from airmixml.scenario import RunContext, Scenario
 from airmixml.scenario.varied import shown_value
 from airmixml.storage.files import writing_to
+from airmixml.storage.run_folder import identity_of
 from airmixml.wording import shown
 
 Job = tuple[Scenario, Callable[[Work], Outcome]]

@@ -27,8 +27,8 @@ _FEWEST_SCORED_AT_ONCE = 100
 class Checkpoint(Protocol):
     """Keeps the state of an interrupted training."""
 
-    def load(self) -> dict[str, Any] | None:
-        """Return the last saved state, or None."""
+    def load(self, like: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the last saved state, or None; it has the names and shapes of ``like``, the state at the start."""
 
     def save(self, state: dict[str, Any]) -> None:
         """Keep the state."""
@@ -84,7 +84,19 @@ def fit(
     threads = speed.threads or _useful_threads(model, learner.batch_size)
     with using_threads(threads), _repeatable_convolutions(), _current(device):
         optimiser = adam(model, learner)
-        done = _restore(checkpoint, model, optimiser, fitted)
+
+        def state(epoch: int) -> dict[str, Any]:
+            return {
+                "epoch": epoch,
+                "epochs": learner.epochs,
+                "model": model.state_dict(),
+                "moments": [optimiser.state[parameter] for parameter in model.parameters()],
+                "loss": fitted.loss,
+                "test_accuracy": fitted.test_accuracy,
+            }
+
+        saved = checkpoint.load(state(0)) if checkpoint is not None else None
+        done = 0 if saved is None else _restore(saved, model, optimiser, fitted)
         loss_sum = torch.zeros(inputs.shape[:-2], device=device)
         full_batch = (inputs[..., : learner.batch_size, :], labels[..., : learner.batch_size, :])
         step = make_step(model, optimiser, loss_sum, full_batch, learner.loss)
@@ -102,15 +114,7 @@ def fit(
                 right = class_scores(model, test_inputs).argmax(dim=-1) == test_labels
                 fitted.test_accuracy.append(right.double().mean(dim=-1).reshape(-1).tolist())
             if checkpoint is not None:
-                checkpoint.save(
-                    {
-                        "epoch": epoch + 1,
-                        "model": model.state_dict(),
-                        "moments": [optimiser.state[parameter] for parameter in model.parameters()],
-                        "loss": fitted.loss,
-                        "test_accuracy": fitted.test_accuracy,
-                    }
-                )
+                checkpoint.save(state(epoch + 1))
         progress("training", learner.epochs, learner.epochs)
     return fitted
 
@@ -148,16 +152,8 @@ def adam(model: nn.Module, learner: Learner) -> torch.optim.Adam:
     return optimiser
 
 
-def _restore(
-    checkpoint: Checkpoint | None,
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    fitted: Fitted,
-) -> int:
+def _restore(state: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer, fitted: Fitted) -> int:
     """Put back what was saved; return the number of epochs done."""
-    state = checkpoint.load() if checkpoint is not None else None
-    if state is None:
-        return 0
     model.load_state_dict(state["model"])
     for parameter, saved in zip(model.parameters(), state["moments"], strict=True):
         for name, value in saved.items():

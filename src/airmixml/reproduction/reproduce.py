@@ -6,13 +6,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from airmixml.errors import RunFolderError
 from airmixml.progress import Progress, silent
 from airmixml.reproduction.mixing_ratios import draw_mixing_ratios
 from airmixml.reproduction.paper_claims import check_claims
 from airmixml.reproduction.report import Reproduction, write_reproduction
 from airmixml.reproduction.request import Request
 from airmixml.reproduction.results import judge, summarise
+from airmixml.storage.files import writing_to
 from airmixml.sweeps import Engine, run_sweep
 
 
@@ -43,7 +43,7 @@ def reproduce(
     started = time.perf_counter()
     groups = request.cell_groups()
     batches = [batch for cells in groups for batch in request.batches(cells)]
-    try:
+    with writing_to(out):
         sweep = run_sweep(batches, out / "batches", jobs=jobs, engine=engine, data_dir=data_dir, progress=progress)
         seeds = range(request.seeds)
         results = judge([summarise(cell, sweep, seeds) for cells in groups for cell in cells])
@@ -61,10 +61,3 @@ def reproduce(
             out=out,
         )
         return replace(reproduction, files=write_reproduction(reproduction, draw=draw))
-    except (FileExistsError, NotADirectoryError):
-        raise RunFolderError(f"{out}: is a file or lies in one, and must be a folder; choose another --out") from None
-    except OSError as problem:
-        raise RunFolderError(
-            f"{problem.filename or out}: cannot be written ({problem.strerror or problem}); free space or choose "
-            "another --out"
-        ) from problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -12,8 +12,7 @@ import numpy as np
 from scipy import stats
 
 from airmixml.reproduction.cells import Cell
-from airmixml.sweeps import SweepResult
-from airmixml.sweeps.work import Outcome
+from airmixml.sweeps import Failed, Sent, SweepResult, Trained
 
 Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
 AGREES: Final = "agrees"
@@ -154,31 +153,27 @@ class CellResult:
 
 def summarise(cell: Cell, sweep: SweepResult, seeds: range) -> CellResult:
     """Gather what the seeds of a cell gave."""
-    outcomes = [sweep.outcome(cell.kind, cell.scenario.with_seed(seed)) for seed in seeds]
-    errors = tuple(
-        f"seed {seed}: {outcome['error']}" for seed, outcome in zip(seeds, outcomes, strict=True) if "error" in outcome
-    )
-    good = {seed: outcome for seed, outcome in zip(seeds, outcomes, strict=True) if "error" not in outcome}
-    if not good:
-        return CellResult(cell=cell, measured=None, errors=errors)
-
-    def over_seeds(value: Callable[[Outcome], float]) -> Summary:
-        return Summary(seeds=tuple(good), values=tuple(value(outcome) for outcome in good.values()))
-
+    outcomes = {seed: sweep.outcome(cell.kind, cell.scenario.with_seed(seed)) for seed in seeds}
+    errors = tuple(f"seed {seed}: {found.error}" for seed, found in outcomes.items() if isinstance(found, Failed))
     if cell.quantity == "energy":
-        energy = over_seeds(lambda outcome: float(outcome["energy_joules"]))
-        return CellResult(cell=cell, measured=energy, errors=errors)
-    curves = list(zip(*(outcome["curve"] for outcome in good.values()), strict=True))
+        spent = {seed: found.energy_joules for seed, found in outcomes.items() if isinstance(found, Sent)}
+        return CellResult(cell=cell, measured=_over_seeds(spent), errors=errors)
+    trained = {seed: found for seed, found in outcomes.items() if isinstance(found, Trained)}
+    curves = list(zip(*(found.curve for found in trained.values()), strict=True))
     return CellResult(
         cell=cell,
-        measured=over_seeds(lambda outcome: 100.0 * float(outcome["accuracy"]["final"])),
-        best_epoch=over_seeds(lambda outcome: 100.0 * float(outcome["accuracy"]["best"])),
+        measured=_over_seeds({seed: 100.0 * found.final_accuracy for seed, found in trained.items()}),
+        best_epoch=_over_seeds({seed: 100.0 * found.best_accuracy for seed, found in trained.items()}),
         curve=tuple(
             (100.0 * statistics.fmean(epoch), 100.0 * statistics.stdev(epoch) if len(epoch) > 1 else 0.0)
             for epoch in curves
         ),
         errors=errors,
     )
+
+
+def _over_seeds(values: dict[int, float]) -> Summary | None:
+    return Summary(seeds=tuple(values), values=tuple(values.values())) if values else None
 
 
 def judge(results: Sequence[CellResult]) -> list[CellResult]:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airmixml.lazy import import_late
-from airmixml.storage.run_folder import load_metrics
 
 if TYPE_CHECKING:
     from airmixml.runs.experiment import run
-    from airmixml.runs.model_file import load_model
+    from airmixml.runs.model_files import load_model
+    from airmixml.runs.results import RunResult, SeedsResult, load_metrics
 
-__all__ = ["load_metrics", "load_model", "run"]
+__all__ = ["RunResult", "SeedsResult", "load_metrics", "load_model", "run"]
 
-__getattr__ = import_late(__name__, {"airmixml.runs.experiment": ("run",), "airmixml.runs.model_file": ("load_model",)})
+__getattr__ = import_late(
+    __name__,
+    {
+        "airmixml.runs.experiment": ("run",),
+        "airmixml.runs.model_files": ("load_model",),
+        "airmixml.runs.results": ("RunResult", "SeedsResult", "load_metrics"),
+    },
+)

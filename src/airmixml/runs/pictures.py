@@ -1,4 +1,4 @@
-"""Pictures of a run: mixtures beside what was sent, the learning curve, power and SNR."""
+"""Pictures of a run: mixtures beside what was sent, the learning curve, power and SNR, the privacy ledger."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.edge import TrainingHistory
+from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, save_figure
+from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
 from airmixml.radio.histogram import DecibelHistogram
 from airmixml.radio.mixtures import Transmission
@@ -18,45 +22,38 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_SENT, _RECEIVED, _ACCENT = "#3b6ea8", "#d1603d", "#4a8f5d"
+_SENT, _RECEIVED, _ACCENT = BLUE, ORANGE, GREEN
 _COLUMNS = 8
 _SYMBOLS_SHOWN = 40
 _MATRIX_SIDE = 60
 
 
-def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> Path:
-    """Draw all pictures into ``folder`` and return the overview, which holds them all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in another script
-        return _draw(mixtures, history, folder)
-
-
-def _draw(mixtures: Transmission, history: TrainingHistory, folder: Path) -> Path:
+def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> None:
+    """Draw all pictures into ``folder``: the overview, which holds them all, and each by itself."""
     from matplotlib.figure import Figure
 
-    overview = Figure(figsize=(13, 8), layout="constrained")
-    top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
-    _mixtures(top, mixtures)
-    _curve_and_histograms(bottom, mixtures.report, history)
-    overview.suptitle(_title(mixtures, history), fontsize=13)
-    overview_path = folder / "overview.png"
-    overview.savefig(overview_path, dpi=110)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in another script
+        overview = Figure(figsize=(13, 8), layout="constrained")
+        top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
+        _mixtures(top, mixtures)
+        _curve_and_histograms(bottom, mixtures.report, history)
+        overview.suptitle(_title(mixtures, history), fontsize=13)
+        save_figure(overview, folder / "overview.png")
 
-    grid = Figure(figsize=(12, 4.6), layout="constrained")
-    _mixtures(grid, mixtures)
-    grid.savefig(folder / "mixtures.png", dpi=110)
+        grid = Figure(figsize=(12, 4.6), layout="constrained")
+        _mixtures(grid, mixtures)
+        save_figure(grid, folder / "mixtures.png")
 
-    curve = Figure(figsize=(6, 4), layout="constrained")
-    _learning_curve(curve.subplots(), history)
-    curve.savefig(folder / "learning_curve.png", dpi=110)
+        curve = Figure(figsize=(6, 4), layout="constrained")
+        _learning_curve(curve.subplots(), history)
+        save_figure(curve, folder / "learning_curve.png")
 
-    histograms = Figure(figsize=(10, 3.8), layout="constrained")
-    left, right = histograms.subplots(1, 2)
-    _power(left, mixtures.report)
-    _snr(right, mixtures.report)
-    histograms.savefig(folder / "power_and_snr.png", dpi=110)
-    return overview_path
+        histograms = Figure(figsize=(10, 3.8), layout="constrained")
+        left, right = histograms.subplots(1, 2)
+        _power(left, mixtures.report)
+        _snr(right, mixtures.report)
+        save_figure(histograms, folder / "power_and_snr.png")
 
 
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
@@ -231,3 +228,50 @@ def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str,
     left = histogram.edges_db[starts]
     shown = (left > low - 3 * width) & (left < high + 2 * width)
     axis.bar(left[shown], shares[shown], width=width, align="edge", color=colour, alpha=0.65, label=label)
+
+
+def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path) -> None:
+    """Draw what the server can learn of each worker, and what every accountant certifies against every adversary."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    own = statements[0]
+    _worker_epsilons(left, epsilons, own.target_epsilon if own.adversary == "server" else None)
+    _statements(right, statements)
+    save_figure(figure, path)
+
+
+def _worker_epsilons(axis: Axes, epsilons: NDArray[np.float64], target_epsilon: float | None) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    highest = max(float(epsilons.max()), 1e-6)  # the last bar ends at the worst worker, not beyond it
+    axis.hist(epsilons, bins=40, range=(0.0, highest), color=BLUE, alpha=0.75)
+    axis.axvline(float(np.median(epsilons)), color="0.3", label=f"median {np.median(epsilons):.3g}")
+    axis.axvline(float(epsilons.max()), color=ORANGE, label=f"worst {epsilons.max():.3g}")
+    if target_epsilon is not None:
+        axis.axvline(target_epsilon, color=GREEN, linestyle="--", label=f"target {target_epsilon:g}")
+    axis.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
+    axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.legend(fontsize=8)
+
+
+def _statements(axis: Axes, statements: list[PrivacyStatement]) -> None:
+    accountants, adversaries = ACCOUNTANTS.names, ADVERSARIES.names
+    for statement in statements:
+        # Side by side, so that equal figures do not hide each other.
+        beside = 0.1 * (accountants.index(statement.accountant) - len(accountants) // 2)
+        axis.plot(
+            max(statement.epsilon, 1e-6),
+            adversaries.index(statement.adversary) - beside,
+            "o",
+            color=accountant_colour(statement.accountant),
+            alpha=0.8,
+        )
+    for name in accountants:
+        axis.plot([], [], "o", color=accountant_colour(name), label=name)
+    axis.set(xscale="log", xlabel="ε (log)", title="What accountants certify", yticks=range(len(adversaries)))
+    axis.set_yticklabels(adversaries)
+    axis.set_ylim(-0.5, len(adversaries) - 0.5)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import re
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import RunFolderError
+from airmixml.errors import AirMixError, RunFolderError
+from airmixml.wording import reason
 
-TEMPORARY_SUFFIX = ".tmp"
+# No user and no other program names a file so: what a killed process leaves behind can be removed safely.
+_TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{8}\.airmix-unfinished", re.DOTALL)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -30,10 +35,14 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file under another name, wait until it is on the disk, and rename it."""
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    """Write a file under a name of its own, wait until it is on the disk, and rename it.
+
+    Nobody ever sees part of it, even after a crash or with two writers at once.
+    """
+    # Not the tempfile module: its files are readable by their owner alone, and a folder may be shared.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.airmix-unfinished")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -43,13 +52,37 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise
 
 
+def is_temporary(path: Path) -> bool:
+    """Return whether ``write_bytes`` gave the file its name, and the process was killed before it gave the real one."""
+    return _TEMPORARY_NAME.fullmatch(path.name) is not None
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Remove what killed processes left half-written in a folder that nobody else writes."""
+    for path in filter(is_temporary, list(folder.rglob(".*"))):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 @contextmanager
-def writing_to(place: Path | str) -> Iterator[None]:
-    """Tell in one line of a disk that is full or forbidden."""
+def writing_to(
+    place: Path | str, *, option: str = "--out", error: type[AirMixError] = RunFolderError
+) -> Iterator[None]:
+    """Report in one line that a disk is full, a folder may not be written, or a file is where a folder should be.
+
+    Args:
+        place: what is written, where the system does not say which file it was.
+        option: what the user can change to write elsewhere.
+        error: what to raise.
+    """
     try:
         yield
+    except (FileExistsError, NotADirectoryError) as problem:
+        raise error(
+            f"{problem.filename or place}: is a file or lies in one, so that this cannot be written "
+            f"({reason(problem)}); choose another {option}"
+        ) from problem
     except OSError as problem:
-        raise RunFolderError(
-            f"{problem.filename or place}: cannot be written ({problem.strerror or problem}); free space or choose "
-            "another --out"
+        raise error(
+            f"{problem.filename or place}: cannot be written ({reason(problem)}); free space or choose another {option}"
         ) from problem

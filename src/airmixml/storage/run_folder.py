@@ -1,68 +1,85 @@
-"""A run folder that is either whole or not there.
+"""Folders that one process at a time fills, and run folders, which are either whole or not there.
 
 A run is made in ``NAME.partial``, which it locks, and renamed to ``NAME`` when everything is in it. A killed run leaves
-the partial folder behind; the same run finds it again by what it wrote about itself and goes on from its checkpoint.
+the partial folder behind; the same run recognises it by its identity and resumes from its checkpoint.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Final
+
+from filelock import BaseFileLock
 
 from airmixml.errors import RunFolderError
-from airmixml.storage.files import TEMPORARY_SUFFIX, write_text
+from airmixml.scenario import Scenario
+from airmixml.storage.files import is_temporary, remove_temporaries, write_text
+from airmixml.storage.locks import LOCK, drop_lock, take_lock
+from airmixml.version import __version__
 
-RUNS_FOLDER = Path("runs")
-METRICS = "metrics.json"
-SCENARIO = "scenario.toml"
-_IDENTITY = "identity.json"
-_LOCK = ".lock"
-_PARTIAL = ".partial"
+RUNS_FOLDER: Final = Path("runs")
+METRICS: Final = "metrics.json"
+SCENARIO: Final = "scenario.toml"
+PARTIAL: Final = ".partial"
+_IDENTITY: Final = "identity.json"
 
 
+def identity_of(scenario: Scenario) -> dict[str, Any]:
+    """Return what must be equal for work to be resumed: scenario, version, and the content of the user's data file."""
+    data, digest = os.path.expanduser(scenario.workers.dataset), ""
+    # Else a data set known by name, or something that loading will complain about.
+    if os.path.isfile(data) and os.access(data, os.R_OK):
+        with open(data, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"scenario": scenario.to_dict(), "data": digest, "airmixml": __version__}
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunFolder:
-    """A folder being filled; ``publish`` gives it its final name."""
+    """A folder being filled.
 
-    def __init__(self, final: Path, lock: IO[str], new_parents: list[Path]) -> None:
-        self.final = final
-        self.work = _partial(final)
-        self._lock = lock
-        self._new_parents = new_parents
+    Attributes:
+        final: the name that it will have.
+        work: the name that it has now.
+    """
+
+    final: Path
+    work: Path
+    _lock: BaseFileLock
 
     def publish(self, *, replace: bool = False, leave_out: tuple[str, ...] = ()) -> Path:
-        """Rename the finished folder to its final name, without the files of the making.
+        """Rename the finished folder to its final name, without the files that served the making alone.
 
         Args:
             replace: put it in the place of an older run folder of that name.
             leave_out: names of files that served the making alone.
         """
+        if os.name == "nt":  # no folder with an open file in it can be renamed there
+            self._lock.release()
+        old = None
         if replace and self.final.exists():
+            # Whatever kills the process between here and the last line, ``_recover`` puts right.
             old = Path(tempfile.mkdtemp(prefix=f".{self.final.name}.replaced-", dir=self.final.parent))
             self.final.rename(old / self.final.name)
-            self.work.rename(self.final)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            self.work.rename(self.final)
-        for leftover in (_IDENTITY, _LOCK, *leave_out):
+        self.work.rename(self.final)
+        for leftover in (_IDENTITY, LOCK, *leave_out):
             (self.final / leftover).unlink(missing_ok=True)
+        if old is not None:
+            (old / self.final.name / METRICS).unlink(missing_ok=True)  # a run no more, however far the removing gets
+            shutil.rmtree(old, ignore_errors=True)
+        self._lock.release()
         return self.final
-
-    def release(self) -> None:
-        """Unlock; where nothing was begun, leave no trace."""
-        with contextlib.suppress(OSError):
-            if {entry.name for entry in self.work.iterdir()} <= {_IDENTITY, _LOCK}:
-                shutil.rmtree(self.work)
-                _remove_empty(self._new_parents)
-        self._lock.close()
 
 
 def claim(
@@ -78,114 +95,115 @@ def claim(
 def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) -> Iterator[RunFolder]:
     """Lock and enter the partial folder of ``final``; it may hold the beginnings of the same run."""
     final = Path(os.path.abspath(final)) if final.name in ("", "..") else final
-    if not final.name or final.name.endswith(_PARTIAL):
-        raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {_PARTIAL}")
+    if not final.name or final.name.endswith(PARTIAL):
+        raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {PARTIAL}")
+    work = final.with_name(final.name + PARTIAL)
+    _recover(final, work)
     if os.path.lexists(final) and not (force and (final / METRICS).exists()):
         what = "exists already" if (final / METRICS).exists() else "exists and is not a run folder"
         advice = ", or --force to replace it" if (final / METRICS).exists() else ""
         raise RunFolderError(f"{final}: {what}; choose another --out{advice}")
-    folder = _enter(final, identity, force=force)
-    if isinstance(folder, str):
-        raise RunFolderError(folder)
-    try:
-        yield folder
-    finally:
-        folder.release()
+    with hold_folder(work, identity, holds="an interrupted run", force=force) as lock:
+        yield RunFolder(final=final, work=work, _lock=lock)
 
 
 @contextmanager
 def claim_free_folder(parent: Path, name: str, identity: dict[str, Any]) -> Iterator[RunFolder]:
     """Claim ``parent/name``, or ``name-2``, ``name-3``, ... where that is taken by another run."""
     for number in itertools.count(1):
-        final = parent / (name if number == 1 else f"{name}-{number}")
-        folder = "" if os.path.lexists(final) else _enter(final, identity, force=False)
-        if isinstance(folder, RunFolder):
+        with ExitStack() as stack:
             try:
-                yield folder
-            finally:
-                folder.release()
+                final = parent / (name if number == 1 else f"{name}-{number}")
+                folder = stack.enter_context(claim_folder(final, identity))
+            except RunFolderError:
+                continue
+            yield folder
             return
 
 
-def load_metrics(folder: Path | str) -> dict[str, Any]:
-    """Return the metrics of a finished run folder; refuse one that is not finished."""
-    folder = Path(folder)
-    if folder.absolute().name.endswith(_PARTIAL):
-        raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
+@contextmanager
+def hold_folder(
+    path: Path, identity: dict[str, Any], *, holds: str, force: bool, own: Iterable[str] | None = None
+) -> Iterator[BaseFileLock]:
+    """Lock a folder and enter it; where nothing is begun in it, leave no trace.
+
+    Args:
+        path: the folder, which is made where it is not there.
+        identity: of the work in it; another one is refused.
+        holds: what is in it, in words.
+        force: remove what work of another identity left.
+        own: the names that such work leaves; None: everything in the folder.
+    """
+    _refuse_foreign(path)
+    found_empty = path.exists() and not (path / _IDENTITY).exists()
+    new_parents = [parent for parent in path.parents if not parent.exists()]
+    lock = None
     try:
-        metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise RunFolderError(
-            f"{folder}: not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
-        ) from None
-    except (ValueError, RecursionError):
-        metrics = None
-    if not isinstance(metrics, dict):
-        raise RunFolderError(
-            f"{folder / METRICS}: not the metrics of a run; the file was changed, run the scenario again"
-        )
-    return metrics
+        path.mkdir(parents=True, exist_ok=True)
+        lock = take_lock(path)
+        _refuse_foreign(path)
+        _take_over(path, json.dumps(identity, sort_keys=True), holds=holds, force=force, own=own)
+        yield lock
+    finally:
+        if lock is not None and lock.is_locked:  # else it was published
+            with contextlib.suppress(OSError):
+                if not _begun(path):
+                    (path / _IDENTITY).unlink(missing_ok=True)
+                    remove_temporaries(path)
+            drop_lock(lock)
+        for folder in () if found_empty else (path, *new_parents):
+            with contextlib.suppress(OSError):  # it is not empty, or somebody else has removed it
+                folder.rmdir()
 
 
-def _partial(final: Path) -> Path:
-    return final.with_name(final.name + _PARTIAL)
-
-
-def _enter(final: Path, identity: dict[str, Any], *, force: bool) -> RunFolder | str:
-    """Return the claimed folder, or the line that says why it cannot be claimed."""
-    work = _partial(final)
-    new_parents = [parent for parent in work.parents if not parent.exists()]
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        _remove_empty(new_parents)
-        raise
-    lock = take_lock(work / _LOCK)
-    if lock is None:
-        return f"{work}: another process is writing it; wait for it or choose another --out"
-    folder = RunFolder(final, lock, new_parents)
-    for half_written in work.glob(f"*{TEMPORARY_SUFFIX}"):
-        half_written.unlink()
-    known = work / _IDENTITY
-    text = json.dumps(identity, sort_keys=True)
-    if known.exists() and known.read_bytes() == text.encode("utf-8"):
-        return folder
-    begun = [entry for entry in work.iterdir() if entry.name not in (_LOCK, _IDENTITY)]
-    if begun and not known.exists():
-        (work / _LOCK).unlink()
-        lock.close()
-        return f"{work}: is in the way and was not made by airmix; move it or choose another --out"
-    if begun and not force:
-        lock.close()
-        return f"{work}: holds an interrupted run of something else; delete it, choose another --out, or use --force"
-    for entry in begun:
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    try:
+def _take_over(path: Path, text: str, *, holds: str, force: bool, own: Iterable[str] | None) -> None:
+    """Keep what the same work left in a locked folder; of other work, remove it or refuse to."""
+    known = path / _IDENTITY
+    if not (known.exists() and known.read_bytes() == text.encode("utf-8")):
+        begun = _begun(path)
+        if begun and not force:
+            raise RunFolderError(
+                f"{path}: holds {holds} with other settings; choose another --out, or --force to replace it"
+            )
+        for entry in begun:
+            if own is None or entry.name in own:
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         write_text(known, text)
-    except OSError:
-        folder.release()
-        raise
-    return folder
+    remove_temporaries(path)
 
 
-def take_lock(path: Path) -> IO[str] | None:
-    """Lock the file at ``path``; None if another process holds it or has just taken the folder away."""
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a folder that somebody else made, before anything in it is touched."""
+    if os.path.lexists(path) and not path.is_dir():
+        raise RunFolderError(f"{path}: is not a folder; move it or choose another --out")
+    if not path.is_dir():
+        return
     try:
-        lock = path.open("w")
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
-            return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    lock.close()
-    return None
+        identity = json.loads((path / _IDENTITY).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        identity = None
+    lock = path / LOCK
+    foreign_lock = lock.is_file() and not lock.is_symlink() and lock.stat().st_size > 0  # ours are empty
+    if not (isinstance(identity, dict) and "scenario" in identity) and (
+        foreign_lock or _begun(path) or (path / _IDENTITY).exists()
+    ):
+        raise RunFolderError(f"{path}: exists and was not made by airmix; move it or choose another --out")
 
 
-def _remove_empty(parents: list[Path]) -> None:
-    """Remove folders that a claim made and that hold nothing, the innermost first."""
-    with contextlib.suppress(OSError):
-        for parent in parents:
-            parent.rmdir()
+def _begun(path: Path) -> list[Path]:
+    return [entry for entry in path.iterdir() if entry.name not in (LOCK, _IDENTITY) and not is_temporary(entry)]
+
+
+def _recover(final: Path, work: Path) -> None:
+    """Undo or finish the replacing of a run folder that was killed half-way."""
+    name = re.compile(rf"\.{re.escape(final.name)}\.replaced-[a-z0-9_]{{8}}", re.DOTALL)
+    with contextlib.suppress(OSError, RunFolderError), ExitStack() as stack:
+        left = [entry for entry in final.parent.iterdir() if name.fullmatch(entry.name) and entry.is_dir()]
+        if left and work.is_dir():  # the process that replaces may still live: then it has the lock
+            _refuse_foreign(work)
+            stack.callback(drop_lock, take_lock(work))
+        for folder in left:
+            if {entry.name for entry in folder.iterdir()} <= {final.name}:
+                if not os.path.lexists(final) and (folder / final.name / METRICS).exists():
+                    (folder / final.name).rename(final)
+                shutil.rmtree(folder, ignore_errors=True)

@@ -2,5 +2,16 @@
 
 from airmixml.sweeps.batches import Batch, cut_into_batches
 from airmixml.sweeps.sweep import Engine, SweepResult, run_sweep
+from airmixml.sweeps.work import Failed, Sent, SweepOutcome, Trained
 
-__all__ = ["Batch", "Engine", "SweepResult", "cut_into_batches", "run_sweep"]
+__all__ = [
+    "Batch",
+    "Engine",
+    "Failed",
+    "Sent",
+    "SweepOutcome",
+    "SweepResult",
+    "Trained",
+    "cut_into_batches",
+    "run_sweep",
+]

@@ -15,8 +15,11 @@ from typing import Any
 
 from airmixml.errors import AirMixError
 from airmixml.sweeps.batches import Batch
-from airmixml.sweeps.work import Outcome, run_batch
+from airmixml.sweeps.work import Failed, SweepOutcome, run_batch
 from airmixml.wording import one_line
+
+RunBatch = Callable[..., list[SweepOutcome]]
+"""Runs a batch: ``run_batch``, or something of its shape."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,7 @@ class Task:
     batch: Batch
     data_dir: Path | None
     checkpoints: Path | None
+    run: RunBatch = run_batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +43,7 @@ class Finished:
     """
 
     batch: Batch
-    outcomes: list[Outcome]
+    outcomes: list[SweepOutcome]
     broke: bool = False
 
 
@@ -59,7 +63,7 @@ def attempt(task: Task, report: Share) -> Finished:
     try:
         if task.checkpoints is not None:
             task.checkpoints.mkdir(parents=True, exist_ok=True)
-        outcomes = run_batch(batch, data_dir=task.data_dir, checkpoints=task.checkpoints, progress=progress)
+        outcomes = task.run(batch, data_dir=task.data_dir, checkpoints=task.checkpoints, progress=progress)
     except Exception as problem:  # whatever it is, the other batches must not be lost
         name = "" if isinstance(problem, AirMixError) else f"{type(problem).__name__}: "
         return broken(batch, one_line(f"{name}{problem}"))
@@ -68,7 +72,7 @@ def attempt(task: Task, report: Share) -> Finished:
 
 def broken(batch: Batch, why: str) -> Finished:
     """Return what becomes of a batch of which nothing came."""
-    return Finished(batch=batch, outcomes=[{"error": why} for _ in batch.scenarios], broke=True)
+    return Finished(batch=batch, outcomes=[Failed(error=why) for _ in batch.scenarios], broke=True)
 
 
 def run_here(tasks: Sequence[Task], report: Share) -> Iterator[Finished]:
@@ -153,7 +157,7 @@ def _end_with_parent() -> None:
 def _how(exit_code: int) -> str:
     if exit_code >= 0:
         return f"with exit code {exit_code}"
-    return "by SIGKILL (out of memory?)" if exit_code == -signal.SIGKILL else f"by signal {-exit_code}"
+    return "by SIGKILL (out of memory?)" if exit_code == -9 else f"by signal {-exit_code}"
 
 
 def _serve(connection: Connection) -> None:

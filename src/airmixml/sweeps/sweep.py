@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from airmixml.errors import RunFolderError
+from airmixml.devices import physical_memory_bytes
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
-from airmixml.storage.run_folder import take_lock
+from airmixml.storage.files import remove_temporaries
+from airmixml.storage.locks import locked
+from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Batch, Kind
-from airmixml.sweeps.processes import Task, run_here, run_in_processes
+from airmixml.sweeps.processes import RunBatch, Task, run_here, run_in_processes
 from airmixml.sweeps.ray_cluster import run_on_ray
-from airmixml.sweeps.store import BatchStore
-from airmixml.sweeps.work import Outcome
+from airmixml.sweeps.work import Failed, Sent, SweepOutcome, Trained, run_batch
 
 Engine = Literal["local", "ray"]
 
@@ -29,12 +31,52 @@ _BYTES_PER_PROCESS = 800_000_000
 class SweepResult:
     """Outcomes by kind of work and scenario, and how many batches were found finished."""
 
-    outcomes: dict[tuple[Kind, Scenario], Outcome]
+    outcomes: dict[tuple[Kind, Scenario], SweepOutcome]
     kept_batches: int
 
-    def outcome(self, kind: Kind, scenario: Scenario) -> Outcome:
+    def outcome(self, kind: Kind, scenario: Scenario) -> SweepOutcome:
         """Return what the scenario gave, an error included."""
         return self.outcomes[kind, scenario]
+
+
+class BatchStore:
+    """Keeps the outcomes of finished batches in a folder, and the beginnings of others."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = ResultStore(folder)
+
+    def load(self, batch: Batch) -> list[SweepOutcome] | None:
+        """Return the outcomes of a finished batch, or None."""
+        outcomes = self._store.load(f"{batch.digest}.json", lambda values, _: _read_outcomes(batch, values))
+        if outcomes is not None:
+            self._forget_beginnings(batch)
+        return outcomes
+
+    def save(self, batch: Batch, outcomes: list[SweepOutcome]) -> None:
+        """Keep the outcomes of a finished batch."""
+        about = {"kind": batch.kind, "seed": batch.seed, "device": batch.device}
+        self._store.save(f"{batch.digest}.json", {**about, "outcomes": [to_plain(outcome) for outcome in outcomes]})
+        self._forget_beginnings(batch)
+
+    def _forget_beginnings(self, batch: Batch) -> None:
+        shutil.rmtree(self.checkpoints(batch), ignore_errors=True)
+
+    def checkpoints(self, batch: Batch) -> Path:
+        """Return the folder for the beginnings of a batch."""
+        return self._store.folder / f"{batch.digest}.partial"
+
+
+def _read_outcomes(batch: Batch, values: Any) -> list[SweepOutcome]:
+    outcomes, good = values["outcomes"], Trained if batch.kind == "training" else Sent
+    if not isinstance(outcomes, list) or len(outcomes) != len(batch.scenarios):
+        raise ValueError(f"outcomes must be {len(batch.scenarios)}, one of each scenario")
+    found: list[SweepOutcome] = [
+        from_plain(Failed if isinstance(each, dict) and "error" in each else good, each) for each in outcomes
+    ]
+    epochs = batch.scenarios[0].learner.epochs
+    if any(isinstance(each, Trained) and len(each.curve) != epochs for each in found):
+        raise ValueError(f"curve must have {epochs} epochs")
+    return found
 
 
 def run_sweep(
@@ -45,11 +87,12 @@ def run_sweep(
     engine: Engine = "local",
     data_dir: Path | None = None,
     progress: Progress = silent,
+    run: RunBatch = run_batch,
 ) -> SweepResult:
     """Run all batches that the folder does not hold yet and return the outcomes of all.
 
-    Every batch is kept as soon as it is finished, so an interrupted sweep goes on where it was. The number of jobs and
-    the engine do not change a result.
+    Every batch is kept as soon as it is finished, so an interrupted sweep is resumed where it was. The number of jobs
+    and the engine do not change a result.
 
     Args:
         batches: what to run.
@@ -58,19 +101,18 @@ def run_sweep(
         engine: this machine, or a Ray cluster.
         data_dir: folder to look for MNIST in.
         progress: told how far all batches together are.
+        run: what runs a batch.
     """
     store, batches = BatchStore(folder), list(dict.fromkeys(batches))
     _check_means([batch for batch in batches if store.load(batch) is None], engine, data_dir, progress)
     folder.mkdir(parents=True, exist_ok=True)
-    lock = take_lock(folder / ".lock")
-    if lock is None:
-        raise RunFolderError(f"{folder}: another sweep is writing it; wait for it or choose another --out")
-    with lock:
+    with locked(folder):
+        remove_temporaries(folder)
         found = {batch: store.load(batch) for batch in batches}
         results = {batch: outcomes for batch, outcomes in found.items() if outcomes is not None}
         kept = len(results)
         tasks = [
-            Task(batch=batch, data_dir=data_dir, checkpoints=store.checkpoints(batch))
+            Task(batch=batch, data_dir=data_dir, checkpoints=store.checkpoints(batch), run=run)
             for batch in batches
             if batch not in results
         ]
@@ -123,6 +165,5 @@ def _useful_jobs(batches: Sequence[Batch]) -> int:
     """Return one job per core as far as memory allows; one for a GPU."""
     if any(batch.device.startswith("cuda") for batch in batches):
         return 1
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     largest = max((batch.bytes_needed for batch in batches), default=0)
-    return min(os.cpu_count() or 1, int(memory // (_BYTES_PER_PROCESS + largest)))
+    return min(os.cpu_count() or 1, physical_memory_bytes() // (_BYTES_PER_PROCESS + largest))

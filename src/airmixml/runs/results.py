@@ -1,0 +1,240 @@
+"""What a run gave: of one seed, or of several as one result; the content of ``metrics.json``."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Self
+
+from airmixml.errors import RunFolderError
+from airmixml.privacy import PrivacyStatement
+from airmixml.scenario import Scenario
+from airmixml.storage.results import from_plain, odd_content, to_plain
+from airmixml.storage.run_folder import METRICS, PARTIAL
+from airmixml.workers.cost import WorkerCost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """Fractions of the clean test set: after the last epoch, and of the best epoch, which is picked on that set."""
+
+    final: float
+    best: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.final <= self.best <= 1.0:
+            raise ValueError(f"accuracy = {self.final}, {self.best}: must be from 0 to 1, the best not below the final")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunAccuracy(Accuracy):
+    """Accuracy of one seed; epochs are counted from 1."""
+
+    best_epoch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedsAccuracy(Accuracy):
+    """Means over the seeds, with standard deviations."""
+
+    final_deviation: float
+    best_deviation: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerEnergy:
+    """What single workers radiate in the whole run, in joules."""
+
+    mean: float
+    median: float
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransmitPower:
+    """Power of a worker in a slot, and the limit on it, in dBm."""
+
+    median: float
+    largest: float
+    limit: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotsPerWorker:
+    """How often workers took part."""
+
+    least: int
+    median: float
+    most: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonHistogram:
+    """Workers by what they spent; one edge more than there are bars."""
+
+    epsilon_edges: tuple[float, ...]
+    workers: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerSummary:
+    """What the workers spent against the server."""
+
+    worst_epsilon: float
+    worst_worker: int
+    worst_worker_slots: int
+    median_epsilon: float
+    mean_epsilon: float
+    slots_per_worker: SlotsPerWorker
+    histogram: EpsilonHistogram
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSummary:
+    """The data set, as the workers encode it."""
+
+    name: str
+    train_samples: int
+    test_samples: int
+    input_dim: int
+    label_dim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSeconds:
+    """Wall time of loading and sending, and of training."""
+
+    over_the_air: float
+    training: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Result:
+    """What the results of one seed and of several have in common; SNR and power are those of the median slot."""
+
+    name: str
+    seed: int
+    accuracy: Accuracy
+    slots: int
+    symbols_per_slot: int
+    air_seconds: float
+    energy_joules: float
+    worker_energy_joules: WorkerEnergy
+    power_dbm: TransmitPower
+    power_limited_slots: int
+    privacy: tuple[PrivacyStatement, ...]
+    ledger: LedgerSummary
+    snr_db: float
+    snr_inputs_db: float
+    snr_labels_db: float
+    worker_cost: WorkerCost
+    clipped_values: int
+    clipped_samples: int
+    dataset: DataSummary
+    seconds: float
+    device: str
+    versions: dict[str, str]
+    run_dir: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values for JSON."""
+        return to_plain(self)
+
+    @classmethod
+    def from_dict(cls, metrics: Any) -> Self:
+        """Return the result that ``to_dict`` was called on; a ValueError says what is odd."""
+        result: Self = from_plain(cls, metrics)
+        if not result.privacy:
+            raise ValueError("privacy must have at least one statement")
+        return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult(_Result):
+    """What a run of one seed gave."""
+
+    accuracy: RunAccuracy
+    seconds_by_stage: StageSeconds
+    resumed_from_epoch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedsResult(_Result):
+    """Means over several seeds, the spread of the accuracy, the worst of what has limits, and each run."""
+
+    accuracy: SeedsAccuracy
+    runs: tuple[RunResult, ...]
+
+
+def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
+    """Return the runs of a scenario with consecutive seeds as one result."""
+
+    def over_seeds(reduce: Callable[[Iterator[Any]], Any], *names: str) -> dict[str, Any]:
+        return {name.rpartition(".")[2]: reduce(map(attrgetter(name), runs)) for name in names}
+
+    mean, deviation = statistics.fmean, statistics.stdev
+    return SeedsResult(
+        name=scenario.name,
+        seed=scenario.seed,
+        accuracy=SeedsAccuracy(
+            **over_seeds(mean, "accuracy.final", "accuracy.best"),
+            final_deviation=over_seeds(deviation, "accuracy.final")["final"],
+            best_deviation=over_seeds(deviation, "accuracy.best")["best"],
+        ),
+        slots=scenario.radio.slots,
+        worker_energy_joules=WorkerEnergy(
+            **over_seeds(mean, "worker_energy_joules.mean", "worker_energy_joules.median"),
+            **over_seeds(max, "worker_energy_joules.largest"),
+        ),
+        power_dbm=TransmitPower(
+            **over_seeds(mean, "power_dbm.median"),
+            **over_seeds(max, "power_dbm.largest"),
+            limit=scenario.radio.max_power_dbm,
+        ),
+        privacy=_worst_statements(runs),
+        ledger=max((each.ledger for each in runs), key=lambda ledger: ledger.worst_epsilon),
+        **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
+        **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
+        **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
+        **over_seeds(sum, "seconds"),
+        run_dir=run_dir,
+        runs=tuple(runs),
+    )
+
+
+def _worst_statements(runs: list[RunResult]) -> tuple[PrivacyStatement, ...]:
+    """Return the statement of the seed with the largest epsilon, of each adversary, accountant and adjacency."""
+    worst: dict[tuple[str, str, str], PrivacyStatement] = {}
+    for statement in (statement for each in runs for statement in each.privacy):
+        name = (statement.adversary, statement.accountant, statement.adjacency)
+        if name not in worst or statement.epsilon > worst[name].epsilon:
+            worst[name] = statement
+    return tuple(worst.values())
+
+
+def load_result(folder: Path | str) -> RunResult | SeedsResult:
+    """Return the result in a finished run folder; refuse one that is not finished, or that was changed."""
+    folder = Path(folder)
+    if folder.absolute().name.endswith(PARTIAL):
+        raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
+    try:
+        content = (folder / METRICS).read_bytes()
+    except OSError as problem:
+        raise RunFolderError(
+            f"{folder}: not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
+        ) from None
+    try:
+        metrics = json.loads(content)
+        several = isinstance(metrics, dict) and "runs" in metrics
+        return SeedsResult.from_dict(metrics) if several else RunResult.from_dict(metrics)
+    except (ValueError, RecursionError) as problem:
+        raise odd_content(folder / METRICS, problem, delete=f"the folder {folder}") from None
+
+
+def load_metrics(folder: Path | str) -> dict[str, Any]:
+    """Return the metrics of a finished run folder as plain values; refuse one that is not finished, or was changed."""
+    return load_result(folder).to_dict()

@@ -1,0 +1,139 @@
+"""The one store of finished results: files that are whole or not there, and taken up only by the work that made them.
+
+A file that is damaged, or that other work made, counts as not there. One that is whole but holds something odd is
+reported in one line: somebody changed it, and only that somebody can say whether it is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import RunFolderError
+from airmixml.storage.files import write_bytes
+from airmixml.wording import one_line, shown
+
+Result = TypeVar("Result")
+Arrays = Mapping[str, NDArray[Any]]
+_ABOUT: Final = "about"
+
+
+class ResultStore:
+    """Results in a folder, one file each: ``NAME.json``, or ``NAME.npz`` where they have arrays.
+
+    Args:
+        folder: made when the first result is saved.
+        identity: what a result must have been saved with to be loaded again, beyond its name.
+    """
+
+    def __init__(self, folder: Path, identity: str = "") -> None:
+        self.folder = folder
+        self._identity = identity
+
+    def save(self, name: str, values: Any, arrays: Arrays | None = None) -> None:
+        """Keep plain values, and arrays where the name ends in ``.npz``."""
+        made_by = [self._identity, name]
+        about = {"made_by": made_by, "checksum": _checksum(made_by, values, arrays or {}), "values": values}
+        content = io.BytesIO()
+        if name.endswith(".npz"):  # not compressed: that takes seconds for the checkpoint of a large network
+            np.savez(content, allow_pickle=False, **{_ABOUT: np.array(json.dumps(about)), **(arrays or {})})
+        else:
+            content.write(json.dumps(about, indent=1).encode("utf-8") + b"\n")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.folder / name, content.getvalue())
+
+    def load(self, name: str, read: Callable[[Any, dict[str, NDArray[Any]]], Result]) -> Result | None:
+        """Return what ``read`` makes of the values and arrays; None where there are none, or damaged or other ones.
+
+        Whatever ``read`` raises says that the content is odd.
+        """
+        path, made_by = self.folder / name, [self._identity, name]
+        try:
+            if not path.is_file():  # a pipe would never end
+                return None
+            about, arrays = _content(path)
+            if about["made_by"] != made_by or about["checksum"] != _checksum(made_by, about["values"], arrays):
+                return None
+        except Exception:  # whatever a damaged file makes NumPy and JSON say
+            return None
+        try:
+            return read(about["values"], arrays)
+        except Exception as problem:
+            raise odd_content(path, problem) from problem
+
+
+def odd_content(path: Path, problem: Exception, delete: str = "it") -> RunFolderError:
+    """Return the error for a file that is whole, but does not hold what it should."""
+    return RunFolderError(
+        f"{path}: does not hold what airmix wrote ({one_line(str(problem))}); delete {delete} and give the same "
+        "command again"
+    )
+
+
+def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    content = path.read_bytes()
+    if path.suffix != ".npz":
+        return json.loads(content), {}
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    return json.loads(str(arrays.pop(_ABOUT))), arrays
+
+
+def _checksum(made_by: list[str], values: Any, arrays: Arrays) -> str:
+    digest = hashlib.sha256(json.dumps([made_by, values], sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def to_plain(result: Any) -> dict[str, Any]:
+    """Return a dataclass as the plain values that JSON gives back: its tuples are lists."""
+    return asdict(
+        result,
+        dict_factory=lambda items: {name: list(each) if isinstance(each, tuple) else each for name, each in items},
+    )
+
+
+def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
+    """Return plain values as the dataclass (or other type) they were made of; ValueError names what does not fit.
+
+    NaN is never a result; an infinite number may be.
+    """
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = _field_types(kind)
+        if not isinstance(value, dict) or set(value) != set(hints):
+            wrong = set(value) ^ set(hints) if isinstance(value, dict) else hints
+            raise ValueError(f"{name} has too many or too few keys: {', '.join(sorted(wrong))}")
+        return kind(**{key: from_plain(hint, value[key], key) for key, hint in hints.items()})
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        if value is None and NoneType in inner:
+            return None
+        return from_plain(next(each for each in inner if each is not NoneType), value, name)
+    if origin in (tuple, list) and isinstance(value, list):
+        return origin(from_plain(inner[0], each, name) for each in value)
+    if origin is dict and isinstance(value, dict):
+        return {key: from_plain(inner[1], each, f"{name}.{key}") for key, each in value.items()}
+    fits = isinstance(value, float | int if kind is float else kind) if origin is None else False
+    if fits and not (isinstance(value, bool) and kind is not bool) and not (kind is float and math.isnan(value)):
+        return kind(value)
+    raise ValueError(f"{name} = {shown(value)}: must be {getattr(kind, '__name__', kind)}")
+
+
+@cache
+def _field_types(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}

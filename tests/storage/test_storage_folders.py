@@ -1,0 +1,255 @@
+"""Folders: nothing of a user's is removed, emptied or overwritten, and a killed --force is put right."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import airmixml
+from airmixml import RunFolderError, Scenario, devices
+from airmixml.compare import compare_methods
+from airmixml.errors import PrivacyError
+from airmixml.runs import run
+from airmixml.storage.files import write_text, writing_to
+from airmixml.storage.locks import locked
+from airmixml.storage.run_folder import claim_folder, claim_free_folder
+from airmixml.sweeps import run_sweep
+
+IDENTITY = {"scenario": 1}
+IRIS = Scenario.preset("private-iris")
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every entry with its content, links and folders without."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("thesis.tmp",),
+        ("thesis.tmp", ".lock"),
+        (".lock",),
+        ("identity.json", "thesis.tmp"),
+        (".model.pt.0123abcd.tmp", ".lock"),
+    ],
+    ids=" ".join,
+)
+def test_a_refused_folder_is_not_touched(files: tuple[str, ...], force: bool, tmp_path: Path) -> None:
+    for folder in ("o.partial", "compared"):
+        (tmp_path / folder).mkdir()
+        for name in files:
+            (tmp_path / folder / name).write_text("years of work")
+    before = tree(tmp_path)
+    again = claim_folder(tmp_path / "o", IDENTITY, force=force)
+    with pytest.raises(RunFolderError, match="not made by airmix"), again:
+        pass
+    with pytest.raises(RunFolderError, match="not made by airmix"):
+        compare_methods(IRIS, ["raw"], out=tmp_path / "compared", force=force)
+    assert tree(tmp_path) == before
+
+
+def test_a_comparison_removes_only_what_it_wrote(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    compare_methods(IRIS, ["raw"], out=out)
+    mine = {"thesis.tmp", "notes.md", "results.txt"}
+    for name in mine:
+        (out / name).write_text("mine")
+    (out / "results" / "thesis.tmp").write_text("mine")
+    half = out / "results" / ".raw-seed0.json.0123abcd.airmix-unfinished"
+    half.write_text("{")
+    compare_methods(IRIS, ["raw"], out=out)
+    assert not half.exists()
+    assert (out / "results" / "thesis.tmp").read_text() == "mine"
+    (out / "results" / "thesis.tmp").unlink()
+    compare_methods(IRIS.with_overrides("privacy.epsilon=1"), ["local-dp"], out=out, force=True)
+    assert {path.name for path in out.iterdir()} == {*mine, "identity.json", "results"}
+    assert [path.name for path in (out / "results").iterdir()] == ["local-dp-seed0.json"]
+
+
+def test_a_comparison_keeps_out_of_interrupted_runs(tmp_path: Path) -> None:
+    with claim_folder(tmp_path / "here", IDENTITY) as folder:
+        (folder.work / "begun").write_text("x")
+    before = tree(tmp_path)
+    with pytest.raises(RunFolderError, match=r"does not end in \.partial"):
+        compare_methods(IRIS, ["raw"], out=tmp_path / "here.partial", force=True)
+    assert tree(tmp_path) == before
+
+
+def refuses(_work: object) -> None:
+    raise PrivacyError("privacy.epsilon = 5: too much to ask")
+
+
+def test_a_refused_comparison_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airmixml.compare.methods import METHODS
+
+    monkeypatch.setitem(METHODS, "paper", type(METHODS["paper"])(about="", run=refuses))
+    with pytest.raises(PrivacyError, match="too much"):
+        compare_methods(IRIS, ["paper"], out=tmp_path / "a" / "b", may_fail=False)
+    assert tree(tmp_path) == {}
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(PrivacyError, match="too much"):
+        compare_methods(IRIS, ["paper"], out=tmp_path / "mine", may_fail=False)
+    assert tree(tmp_path) == {"mine": None}
+
+
+def test_a_link_in_the_place_of_the_lock_is_neither_followed_nor_emptied(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    for name, target in (("o.partial", "thesis.tex"), ("swept", "thesis.tex"), ("new.partial", "nowhere")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".lock").symlink_to(tmp_path / target)
+    before = tree(tmp_path)
+    for name in ("o", "new"):
+        with pytest.raises(RunFolderError, match=r"\.lock: must be a plain file"), claim_folder(tmp_path / name, {}):
+            pass
+    with pytest.raises(RunFolderError, match=r"\.lock: must be a plain file"):
+        run_sweep([], tmp_path / "swept")
+    assert tree(tmp_path) == before
+
+
+def test_a_lock_is_not_emptied(tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_text("mine")
+    with locked(tmp_path), pytest.raises(RunFolderError, match="another process is writing it"), locked(tmp_path):
+        pass
+    assert tree(tmp_path) == {".lock": b"mine"}
+
+
+# Replaces a run folder, and dies after so many of the calls that change something.
+KILLED = """
+import os, sys
+from pathlib import Path
+from airmixml.storage.run_folder import claim_folder
+left = int(sys.argv[2])
+def dies_after(real):
+    def call(*arguments, **options):
+        global left
+        left -= 1
+        if left < 0:
+            os._exit(9)
+        return real(*arguments, **options)
+    return call
+with claim_folder(Path(sys.argv[1]), {"scenario": "new"}, force=True) as folder:
+    (folder.work / "metrics.json").write_text("new")
+    (folder.work / "model").write_text("new")
+    for name in ("mkdir", "rename", "unlink", "rmdir"):
+        setattr(os, name, dies_after(getattr(os, name)))
+    folder.publish(replace=True, leave_out=("model",))
+"""
+
+
+@pytest.mark.parametrize("calls", range(10))
+def test_a_kill_inside_the_replacing_of_a_run_is_put_right(calls: int, tmp_path: Path) -> None:
+    """The next command on the folder finds the old run whole or the new one, and nothing beside it."""
+    final = tmp_path / "o"
+    with claim_folder(final, IDENTITY) as folder:
+        (folder.work / "metrics.json").write_text("old")
+        (folder.work / "note").write_text("old")
+        folder.publish()
+    done = subprocess.run([sys.executable, "-c", KILLED, str(final), str(calls)], check=False)
+    assert done.returncode in (0, 9)
+    with pytest.raises(RunFolderError, match=r"o: exists already"), claim_folder(final, {"scenario": "new"}):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} <= {"o", "o.partial"}
+    metrics = (final / "metrics.json").read_text()
+    if metrics == "old":
+        assert {path.name for path in final.iterdir()} == {"metrics.json", "note"}
+        with claim_folder(final, {"scenario": "new"}, force=True) as folder:
+            assert (folder.work / "metrics.json").read_text() == "new"  # what was made is still there
+            folder.publish(replace=True)
+    assert (final / "metrics.json").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["o"]
+
+
+def test_kills_fall_before_and_after_the_new_run_is_in_place(tmp_path: Path) -> None:
+    """Or the test above would show nothing."""
+    found = set()
+    for calls in range(10):
+        final = tmp_path / str(calls)
+        with claim_folder(final, IDENTITY) as folder:
+            (folder.work / "metrics.json").write_text("old")
+            folder.publish()
+        subprocess.run([sys.executable, "-c", KILLED, str(final), str(calls)], check=False)
+        left = any(path.name.startswith(f".{calls}.replaced-") for path in tmp_path.iterdir())
+        found.add((final.exists(), left))
+    assert found == {(True, False), (True, True), (False, True)}
+
+
+def test_the_free_name_of_a_run_that_was_being_replaced_is_not_free(tmp_path: Path) -> None:
+    (tmp_path / ".o.replaced-abcd1234" / "o").mkdir(parents=True)
+    (tmp_path / ".o.replaced-abcd1234" / "o" / "metrics.json").write_text("old")
+    with claim_free_folder(tmp_path, "o", IDENTITY) as folder:
+        assert folder.final.name == "o-2"
+    assert tree(tmp_path) == {"o": None, "o/metrics.json": b"old"}
+
+
+@pytest.mark.parametrize("name", [".o.replaced-mine", ".other.replaced-abcd1234", ".o.replaced-abcd1234"])
+def test_recovery_takes_nobody_elses_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").write_text("mine")
+    with claim_folder(tmp_path / "o", IDENTITY):
+        pass
+    assert tree(tmp_path) == {name: None, f"{name}/thesis.tex": b"mine"}
+
+
+def test_a_process_that_is_replacing_is_not_recovered_from(tmp_path: Path) -> None:
+    with claim_folder(tmp_path / "o", IDENTITY):
+        (tmp_path / ".o.replaced-abcd1234" / "o").mkdir(parents=True)
+        (tmp_path / ".o.replaced-abcd1234" / "o" / "metrics.json").write_text("old")
+        with pytest.raises(RunFolderError, match="another process is writing it"), claim_folder(tmp_path / "o", {}):
+            pass
+        assert not (tmp_path / "o").exists()
+
+
+def test_a_file_where_a_folder_should_be(small: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "o.partial").write_text("mine")
+    before = tree(tmp_path)
+    with pytest.raises(RunFolderError, match=r"file/below.*: is a file or lies in one"):
+        run(small, out=tmp_path / "file" / "below" / "o")
+    with pytest.raises(RunFolderError, match="file: is not a folder"):
+        compare_methods(IRIS, ["raw"], out=tmp_path / "file")
+    with pytest.raises(RunFolderError, match=r"o\.partial: is not a folder"):
+        run(small, out=tmp_path / "o")
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written(small: Scenario, tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with pytest.raises(RunFolderError, match=r"locked.*: cannot be written \(Permission denied\)"):
+        run(small, out=tmp_path / "locked" / "a" / "o")
+    assert tree(tmp_path) == {"locked": None}
+
+
+def test_a_file_that_does_not_fit_leaves_the_old_one(disk_full_after: object, tmp_path: Path) -> None:
+    write_text(tmp_path / "table.md", "old")
+    with (
+        disk_full_after(0),  # type: ignore[operator]
+        pytest.raises(PrivacyError, match=r"cannot be written \(No space left on device\); free space or .* --picture"),
+        writing_to(tmp_path, option="--picture", error=PrivacyError),
+    ):
+        write_text(tmp_path / "table.md", "new")
+    assert tree(tmp_path) == {"table.md": b"old"}
+
+
+def test_nothing_that_windows_lacks_is_imported() -> None:
+    for file in Path(airmixml.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {"fcntl", "resource", "pwd", "grp", "termios"} & set(names), file
+
+
+def test_a_system_that_does_not_tell_its_memory_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert devices.physical_memory_bytes() > 100_000_000
+    monkeypatch.delattr(os, "sysconf")
+    assert devices.physical_memory_bytes() > 10**15

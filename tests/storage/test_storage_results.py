@@ -1,0 +1,230 @@
+"""The one store of results: whole, unchanged and of the same work, or not there; odd content is told in one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from airmixml import RunFolderError, Scenario
+from airmixml.attacks.parts import Part, PartStore
+from airmixml.audit.audit_scenario import FileKeeper
+from airmixml.compare import compare_methods
+from airmixml.storage.results import Arrays, ResultStore, from_plain, to_plain
+
+VALUES = {"text": "ε", "none": None, "list": [1, 2.5, -1e-300], "nested": {"inf": math.inf}}
+ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "none": np.zeros((0, 3), np.float32)}
+NAMES = ("result.json", "result.npz")
+
+
+def both(values: Any, arrays: Arrays) -> tuple[Any, Arrays]:
+    return values, arrays
+
+
+def saved(folder: Path, name: str, identity: str = "") -> Path:
+    ResultStore(folder, identity).save(name, VALUES, ARRAYS if name.endswith("npz") else None)
+    return folder / name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_saved_comes_back(name: str, tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "a" / "b")
+    assert store.load(name, both) is None
+    saved(tmp_path / "a" / "b", name)
+    found = store.load(name, both)
+    assert found is not None
+    assert found[0] == VALUES
+    for key, array in ARRAYS.items() if name.endswith("npz") else ():
+        assert found[1][key].dtype == array.dtype
+        np.testing.assert_array_equal(found[1][key], array)
+    assert set(found[1]) == (set(ARRAYS) if name.endswith("npz") else set())
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_work_does_not_find_it(name: str, tmp_path: Path) -> None:
+    path = saved(tmp_path, name, "cpu")
+    assert ResultStore(tmp_path, "cpu").load(name, both) is not None
+    assert ResultStore(tmp_path, "cuda").load(name, both) is None
+    shutil.copy(path, tmp_path / f"other-{name}")  # a result of another name is one of other work
+    assert ResultStore(tmp_path, "cpu").load(f"other-{name}", both) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damage_anywhere_means_not_there_or_no_change(name: str, tmp_path: Path) -> None:
+    path = saved(tmp_path, name)
+    good = path.read_bytes()
+    for place in range(0, len(good) - 1, 7):
+        for damaged in (good[:place], good[:place] + bytes([good[place] ^ 0x04]) + good[place + 1 :]):
+            path.write_bytes(damaged)
+            found = ResultStore(tmp_path).load(name, both)
+            if found is not None:
+                assert found[0] == VALUES
+                assert all(np.array_equal(found[1][key], ARRAYS[key]) for key in found[1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "content", [b"", b"null", b"[]", b"{}", b"[" * 100_000, b"\xff\xfe", b"PK\x03\x04", b'{"a": 1}}']
+)
+def test_other_files_are_not_there(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert ResultStore(tmp_path).load(name, both) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_or_a_pipe_in_its_place_is_not_there(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    assert ResultStore(tmp_path).load(name, both) is None
+    (tmp_path / name).rmdir()
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / name)
+        assert ResultStore(tmp_path).load(name, both) is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    share: float
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.share > 1.0:
+            raise ValueError(f"share = {self.share}: above one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    name: str
+    inner: Inner
+    curve: tuple[float, ...] = ()
+    rows: tuple[Inner, ...] = ()
+    by_name: dict[str, int] | None = None
+    limit: float | None = None
+
+
+OUTER = Outer(
+    name="x", inner=Inner(share=0.5, count=3), curve=(1.0, math.inf), rows=(Inner(share=0.0, count=1),), limit=2.0
+)
+
+
+@pytest.mark.parametrize("whole", [OUTER, Outer(name="", inner=OUTER.inner, by_name={"a": 1})])
+def test_a_dataclass_goes_through_json_and_back(whole: Outer) -> None:
+    plain = json.loads(json.dumps(to_plain(whole)))
+    assert plain == to_plain(whole)
+    assert from_plain(Outer, plain) == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": 7}, "name = 7: must be str"),
+        ({"name": None}, "name = None: must be str"),
+        ({"more": 1}, "the content has too many or too few keys: more"),
+        ({"inner": [0.5, 3]}, "inner has too many or too few keys: count, share"),
+        ({"inner": {"share": "0.5", "count": 3}}, "share = '0.5': must be float"),
+        ({"inner": {"share": math.nan, "count": 3}}, "share = nan: must be float"),
+        ({"inner": {"share": True, "count": 3}}, "share = True: must be float"),
+        ({"inner": {"share": 0.5, "count": 3.0}}, "count = 3.0: must be int"),
+        ({"inner": {"share": 0.5, "count": True}}, "count = True: must be int"),
+        ({"inner": {"share": 1.5, "count": 3}}, "share = 1.5: above one"),
+        ({"curve": 1.0}, "curve = 1.0: must be tuple"),
+        ({"curve": {"a": 1.0}}, "curve = .*: must be tuple"),
+        ({"curve": [1.0, [2.0]]}, r"curve = \[2.0\]: must be float"),
+        ({"rows": [{}]}, "rows has too many or too few keys: count, share"),
+        ({"by_name": {"a": "b"}}, "by_name.a = 'b': must be int"),
+        ({"limit": "none"}, "limit = 'none': must be float"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        from_plain(Outer, {**to_plain(OUTER), **change})
+
+
+def told(path: Path) -> Any:
+    """Expect the one line that says which file to delete."""
+    return pytest.raises(RunFolderError, match=rf"^{path}: does not hold what airmix wrote \(.*\); delete it and give")
+
+
+IRIS = Scenario.preset("private-iris")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"accuracy": math.nan},
+        {"accuracy": 1.5},
+        {"accuracy": [0.5]},
+        {"privacy": []},
+        {"privacy": {}},
+        {"privacy": [{"epsilon": 1.0}]},
+        {"energy_joules": "1"},
+        {"seconds": None},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_an_odd_result_of_a_comparison(change: dict[str, Any], tmp_path: Path) -> None:
+    compare_methods(IRIS, ["raw"], out=tmp_path)
+    store = ResultStore(tmp_path / "results")
+    values = store.load("raw-seed0.json", lambda values, _: values)
+    assert values is not None
+    store.save("raw-seed0.json", {**values, **change})
+    with told(tmp_path / "results" / "raw-seed0.json"):
+        compare_methods(IRIS, ["raw"], out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "figures", [None, 7, "text", [1.0], {"explained": math.nan}, {"a": {"b": [math.inf]}}], ids=str
+)
+def test_an_odd_part_of_an_attack(figures: Any, tmp_path: Path) -> None:
+    ResultStore(tmp_path).save("01-prior.npz", figures, {"a": np.zeros(3)})
+    with told(tmp_path / "01-prior.npz"):
+        PartStore(tmp_path).load(0, "prior")
+    PartStore(tmp_path).save(0, "prior", Part(figures={"explained": 0.5}, arrays={}))
+    assert PartStore(tmp_path).load(0, "prior") is not None
+
+
+GOOD = np.arange(8.0).reshape(2, 4)
+
+
+@pytest.mark.parametrize(
+    ("counts", "arrays"),
+    [
+        (None, {}),
+        ([1], {"a/0": GOOD}),
+        ({"a": 2}, {"a/0": GOOD}),
+        ({"a": 1}, {"a/0": GOOD, "a/1": GOOD}),
+        ({"a": "1"}, {"a/0": GOOD}),
+        ({"a": 0}, {}),
+        ({"a": 1}, {"a/0": GOOD.astype(np.float32)}),
+        ({"a": 1}, {"a/0": GOOD.ravel()}),
+        ({"a": 1}, {"a/0": GOOD.T}),
+        ({"a": 1}, {"a/0": np.full((2, 4), np.nan)}),
+        ({"a": 2}, {"a/0": GOOD, "a/1": GOOD[:, :3]}),
+    ],
+)
+def test_odd_trials_of_an_audit(counts: Any, arrays: Arrays, tmp_path: Path) -> None:
+    ResultStore(tmp_path).save("trials.npz", counts, arrays)
+    with told(tmp_path / "trials.npz"):
+        FileKeeper(tmp_path)
+
+
+def test_trials_of_an_audit_come_back(tmp_path: Path) -> None:
+    keeper = FileKeeper(tmp_path, every_seconds=0.0)
+    keeper.save("known", [GOOD])
+    keeper.save("known", [GOOD, 2 * GOOD])
+    keeper.save("a/b", [3 * GOOD])
+    again = FileKeeper(tmp_path)
+    assert again.resumed_blocks == 3
+    np.testing.assert_array_equal(again.load("known"), [GOOD, 2 * GOOD])
+    np.testing.assert_array_equal(again.load("a/b"), [3 * GOOD])
+    assert again.load("other") == []
+    np.savez(tmp_path / "trials.npz", **{"known/0": GOOD})  # as it was before: not there
+    assert FileKeeper(tmp_path).resumed_blocks == 0
