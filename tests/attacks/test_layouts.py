@@ -53,6 +53,7 @@ def test_many_products_are_left_alone() -> None:
     assert isinstance(layout_of(many, public, torch.device("cpu")), LinearMoments)
 
 
+@pytest.mark.long
 def test_the_products_give_samples_away_where_their_labels_hardly_count() -> None:
     """With a label weight of 0.05 the linear part has a four-hundredth of the power of the rest."""
     view = watch(PRODUCTS.with_overrides("mixing.power=fixed", "mixing.power_scale_watts=1e-12"))

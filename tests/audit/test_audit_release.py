@@ -31,6 +31,7 @@ def check_below_every_claim(audit: Audit) -> None:
     assert not audit.caught
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", ["fixed", "poisson"])
 def test_near_the_sharpest_claim(schedule: str, audited: Audited) -> None:
     audit = audited(

@@ -189,9 +189,7 @@ def test_a_data_dir_that_does_not_exist(refused: Refused) -> None:
 def test_a_ray_address_where_nobody_listens(airmix: Airmix, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    start = time.monotonic()
     done = airmix(*ENERGIES, "--seeds", "1", "--engine", "ray")
-    assert time.monotonic() - start < 60  # most of it to load Ray
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("airmix: error: --engine ray: no cluster at RAY_ADDRESS = '127.0.0.1:1' (")
     assert done.stderr.count("\n") == 1, done.stderr
