@@ -1,20 +1,65 @@
+"""What tests of several rooms share; ``airmix`` as a function call and as a process of its own."""
+
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from airmixml import Scenario
+from airmixml.cli.main import main
 from airmixml.progress import Progress
 
+Finished = subprocess.CompletedProcess[str]
 SMALL = ("radio.slots=100", "learner.epochs=6")
+SLOW_TESTS = Path(__file__).parent / "slow.txt"  # names of test functions; ``make slow-list`` writes it
+SLOW_SECONDS = 1.5
+LAST_RESORT_SECONDS = 600  # ends a test that hangs; no test waits for it on a machine that is merely busy
+NOT_SHOWN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)  # by Python's own filters
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-slow", action="store_true", help=f"Write the names of slow tests to {SLOW_TESTS.name}.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A shell has Ctrl-C ignored in what it starts in the background, and so in the processes that tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--write-slow") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SlowTests())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = set(SLOW_TESTS.read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker("slow")
+
+
+class SlowTests:
+    """Add up the seconds of each test function, over all its parameters; write the names of the slow ones."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = report.nodeid.partition("[")[0]
+        self.seconds[name] = self.seconds.get(name, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        slow = sorted(name for name, seconds in self.seconds.items() if seconds > SLOW_SECONDS)
+        SLOW_TESTS.write_text("".join(f"{name}\n" for name in slow), encoding="utf-8")
 
 
 class Stopped(Exception):
@@ -81,25 +126,106 @@ def halting(scenario, *, seeds, out, **options):
     progress.folder = f"{out}.partial"
     return run(scenario, seeds=seeds, out=out, **{**options, "checkpoint_seconds": 0.0, "progress": progress})
 runs.run = halting
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the caller's shell does with it
 main()
 """
 
 
 @pytest.fixture
-def halted(tmp_path: Path) -> Callable[..., object]:
+def start_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start Python in a session of its own, in an empty folder; whatever still lives at the end is killed.
+
+    ``environment`` adds variables, ``preexec`` is called in the new process first.
+    """
+    started: list[subprocess.Popen[str]] = []
+
+    def start(
+        *arguments: str | Path,
+        environment: dict[str, str] | None = None,
+        preexec: Callable[[], None] | None = None,
+    ) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            [sys.executable, *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "120", **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+            preexec_fn=preexec,  # noqa: PLW1509 - sets a limit, no more
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
+@pytest.fixture
+def run_python(start_python: Callable[..., subprocess.Popen[str]]) -> Callable[..., Finished]:
+    """Run Python as ``start_python`` does, until it ends."""
+
+    def run(*arguments: str | Path, **options: object) -> Finished:
+        child = start_python(*arguments, **options)
+        out, err = child.communicate(timeout=LAST_RESORT_SECONDS)
+        return Finished(child.args, child.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture
+def airmix_process(run_python: Callable[..., Finished]) -> Callable[..., Finished]:
+    """Run ``airmix`` as a process of its own in an empty folder: for what a call in this process does not prove."""
+    return partial(run_python, "-m", "airmixml")
+
+
+def call_airmix(*arguments: str | Path, cwd: Path, columns: int = 120) -> Finished:
+    """Call the entry point of ``airmix`` in this process; the seconds that a process takes to import torch are saved.
+
+    What it prints is ``columns`` wide. A warning that Python would print to stderr is an error.
+    """
+    command, out, err = [str(argument) for argument in arguments], io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), chdir(cwd):
+        patch.setattr(sys, "argv", ["airmix", *command])
+        patch.setenv("COLUMNS", str(columns))
+        warnings.simplefilter("error")
+        for category in NOT_SHOWN:
+            warnings.simplefilter("ignore", category)
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main()
+    assert isinstance(ended.value.code, int)
+    return Finished(["airmix", *command], ended.value.code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def airmix_in() -> Callable[..., Finished]:
+    """Call ``airmix`` in the folder ``cwd``."""
+    return call_airmix
+
+
+@pytest.fixture
+def airmix(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Finished]:
+    """Call ``airmix`` in an empty folder; as a process of its own where ``preexec`` is given, to be called in it."""
+
+    def call(*arguments: str | Path, preexec: Callable[[], None] | None = None) -> Finished:
+        if preexec is not None:
+            process: Callable[..., Finished] = request.getfixturevalue("airmix_process")
+            return process(*arguments, preexec=preexec)
+        return call_airmix(*arguments, cwd=tmp_path)
+
+    return call
+
+
+@pytest.fixture
+def halted(start_python: Callable[..., subprocess.Popen[str]]) -> Callable[..., object]:
     """Start ``airmix`` and wait until it halts after the third epoch; it is killed at the end, if it still lives."""
 
     @contextmanager
     def start(*arguments: str, halt_in: str) -> Iterator[subprocess.Popen[str]]:
-        child = subprocess.Popen(
-            [sys.executable, "-c", HALTING, *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "HALT_IN": halt_in},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        child = start_python("-c", HALTING, *arguments, environment={"HALT_IN": halt_in})
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == "halted\n", child.communicate()
@@ -109,21 +235,3 @@ def halted(tmp_path: Path) -> Callable[..., object]:
             child.communicate()
 
     return start
-
-
-@pytest.fixture
-def airmix(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run ``airmix`` as a process of its own; ``preexec`` is called in it first."""
-
-    def call(*arguments: str, preexec: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "airmixml", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            preexec_fn=preexec,
-        )
-
-    return call

@@ -61,6 +61,7 @@ def test_a_fault_is_caught_and_a_sound_mechanism_is_not(
     assert refuted(audit) is bool(fault)
 
 
+@pytest.mark.long
 def test_presets_with_faults(audited: Audited) -> None:
     for fault in ("half-noise", "wrong-sensitivity"):
         assert refuted(audited("private-iris", adversary="server", fault=fault))
@@ -116,6 +117,7 @@ def test_a_sender_that_weighs_labels_wrongly(audited: Audited, monkeypatch: pyte
     assert audited("paper-iris", *scenario, adversary="server").caught
 
 
+@pytest.mark.long
 def test_a_schedule_that_favours_a_worker(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     # One worker in twenty is looked at, so that of 30 it is the first one alone.
     few = (*SMALL, "workers.count=30", "radio.scheduled=3", "mixing.power=fixed", "mixing.power_scale_watts=2e-15")

@@ -1,13 +1,11 @@
-"""``airmix attack``: as a process where that matters, and mistakes in this one."""
+"""``airmix attack``."""
 
 from __future__ import annotations
 
 import json
-import os
 import resource
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from airmixml.cli.main import main
 from airmixml.scenario import Scenario
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., subprocess.Popen[str]]
 Refused = Callable[..., str]
 IRIS = ("attack", "--preset", "paper-iris", "--set", "workers.count=40", "--set", "radio.slots=80")
 TWO = (*IRIS, "--vary", "privacy.epsilon=max,10", "--out", "here")
@@ -53,15 +51,8 @@ main()
 """
 
 
-def test_kill_9_half_way_and_going_on(airmix: Airmix, tmp_path: Path) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", HALTING, *TWO, "--json"],
-        cwd=tmp_path,
-        env={**os.environ, "HALT_AT": "8"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_path: Path) -> None:
+    child = start_python("-c", HALTING, *TWO, "--json", environment={"HALT_AT": "8"})
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "halted\n", child.communicate()
@@ -109,52 +100,18 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("largest_file", [1_500, 30_000], ids=["part", "picture"])
-def test_files_that_do_not_fit(tmp_path: Path, largest_file: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "airmixml", *IRIS, "--out", "here"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file)),
-    )
+def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, before[1]))
+    try:
+        done = airmix(*IRIS, "--out", "here")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("airmix: error: ")
     assert "cannot be written (File too large)" in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     assert not (tmp_path / "here").exists()
-
-
-@pytest.fixture
-def inside(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    """Run the same entry point in this process; exit status and what it printed."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["airmix", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert isinstance(ended.value.code, int)
-        return (ended.value.code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def refused_inside(inside: Callable[..., tuple[int, str, str]], tmp_path: Path) -> Refused:
-    def call(*arguments: str) -> str:
-        before = sorted(tmp_path.rglob("*"))
-        code, out, err = inside(*arguments)
-        assert (code, out) == (2, ""), err
-        assert err.startswith("airmix: error: ")
-        assert err.count("\n") == 1, err
-        assert sorted(tmp_path.rglob("*")) == before
-        return err
-
-    return call
 
 
 @pytest.mark.parametrize(
@@ -179,34 +136,34 @@ def refused_inside(inside: Callable[..., tuple[int, str, str]], tmp_path: Path) 
         (("--block-slots", "4"), ("--block-slots",)),
     ],
 )
-def test_mistakes_cost_one_line(refused_inside: Refused, arguments: tuple[str, ...], said: tuple[str, ...]) -> None:
-    line = refused_inside(*IRIS, *arguments)
+def test_mistakes_cost_one_line(refused: Refused, arguments: tuple[str, ...], said: tuple[str, ...]) -> None:
+    line = refused(*IRIS, *arguments)
     for part in said:
         assert part in line
 
 
-def test_what_is_attacked_must_be_there(refused_inside: Refused, tmp_path: Path) -> None:
-    assert "preset 'nosuch'" in refused_inside("attack", "--preset", "nosuch")
-    refused_inside("attack")
-    refused_inside("attack", "gone.toml")
-    assert "MNIST" in refused_inside("attack", "--preset", "paper-mnist", "--data-dir", str(tmp_path))
+def test_what_is_attacked_must_be_there(refused: Refused, tmp_path: Path) -> None:
+    assert "preset 'nosuch'" in refused("attack", "--preset", "nosuch")
+    refused("attack")
+    refused("attack", "gone.toml")
+    assert "MNIST" in refused("attack", "--preset", "paper-mnist", "--data-dir", str(tmp_path))
 
 
-def test_a_device_that_is_not_there(refused_inside: Refused) -> None:
+def test_a_device_that_is_not_there(refused: Refused) -> None:
     if torch.cuda.is_available():
-        assert "device = 'cuda:99'" in refused_inside(*IRIS, "--device", "cuda:99")
+        assert "device = 'cuda:99'" in refused(*IRIS, "--device", "cuda:99")
         return
-    assert "this machine has no CUDA device" in refused_inside(*IRIS, "--device", "cuda")
+    assert "this machine has no CUDA device" in refused(*IRIS, "--device", "cuda")
 
 
-def test_out_that_is_a_file_or_no_run_folder(refused_inside: Refused, tmp_path: Path) -> None:
+def test_out_that_is_a_file_or_no_run_folder(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "mine").write_text("mine")
     for name in ("file", "folder"):
         for more in ((), ("--force",)):
-            assert f"{name}: exists and is not a run folder" in refused_inside(*IRIS, "--out", name, *more)
-    assert "cannot be written" in refused_inside(*IRIS, "--out", "file/below")
+            assert f"{name}: exists and is not a run folder" in refused(*IRIS, "--out", name, *more)
+    assert "cannot be written" in refused(*IRIS, "--out", "file/below")
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -243,9 +200,8 @@ OWN = Scenario.preset("paper-iris").with_overrides(
         ),
     ],
 )
-@pytest.mark.filterwarnings("error")
 def test_data_of_ones_own(
-    inside: Callable[..., tuple[int, str, str]],
+    airmix: Airmix,
     tmp_path: Path,
     classes: dict[str, int],
     numbers: int,
@@ -253,9 +209,9 @@ def test_data_of_ones_own(
 ) -> None:
     write_csv(tmp_path / "own.csv", classes, numbers)
     (tmp_path / "own.toml").write_text(OWN.with_overrides(*changes).to_toml())
-    code, out, err = inside("attack", "own.toml", "--json", "--out", "here")
-    assert (code, err) == (0, "")
-    metrics = json.loads(out)
+    done = airmix("attack", "own.toml", "--json", "--out", "here")
+    assert (done.returncode, done.stderr) == (0, "")
+    metrics = json.loads(done.stdout)
     (case,) = metrics["cases"]
     assert case["label"] == "own $[1]"
     # Nobody hides at full power, unless there is one slot for forty.
@@ -264,15 +220,15 @@ def test_data_of_ones_own(
         assert case["server"]["methods"]["least-squares"]["psnr_db"]["median"] > 40.0
 
 
-def test_data_of_one_class_are_refused(refused_inside: Refused, tmp_path: Path) -> None:
+def test_data_of_one_class_are_refused(refused: Refused, tmp_path: Path) -> None:
     write_csv(tmp_path / "own.csv", {"a": 100})
     (tmp_path / "own.toml").write_text(OWN.to_toml())
-    assert "must have at least 2 classes" in refused_inside("attack", "own.toml")
+    assert "must have at least 2 classes" in refused("attack", "own.toml")
 
 
-def test_other_columns_of_the_same_file_are_other_data(refused_inside: Refused, tmp_path: Path) -> None:
+def test_other_columns_of_the_same_file_are_other_data(refused: Refused, tmp_path: Path) -> None:
     write_csv(tmp_path / "own.csv", {"a": 50, "b": 50})
     (tmp_path / "own.toml").write_text(OWN.to_toml())
     (tmp_path / "other.toml").write_text(OWN.with_overrides("workers.feature_columns=['x0']").to_toml())
-    line = refused_inside("attack", "own.toml", "--beside", "other.toml")
+    line = refused("attack", "own.toml", "--beside", "other.toml")
     assert "--beside other.toml: has other data (workers.feature_columns = ('x0',))" in line

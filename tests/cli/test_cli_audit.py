@@ -1,4 +1,4 @@
-"""``airmix audit`` as a process: verdict, table, JSON, folder, resuming, mistakes."""
+"""``airmix audit``: verdict, table, JSON, folder, resuming, mistakes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +16,11 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.audit import AuditSettings, audit, fault_named
-from airmixml.cli.main import main
+from airmixml.audit import AuditSettings, audit, fault_named, known_schedule
 
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
-Inside = Callable[..., tuple[int, str, str]]
+Start = Callable[..., subprocess.Popen[str]]
 SMALL = ("audit", "--preset", "paper-iris", "--set", "radio.slots=60", "--trials", "2000")
 FILES = {"scenario.toml", "metrics.json", "scores.npz", "audit.md", "audit.png"}
 
@@ -44,23 +42,6 @@ class Halting(module.FileKeeper):
 module.FileKeeper = Halting
 main()
 """
-
-
-@pytest.fixture
-def inside(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    """Run the same entry point in this process; exit status and what it printed."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["airmix", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert isinstance(ended.value.code, int)
-        return (ended.value.code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -121,24 +102,24 @@ def test_folder(small_audit: tuple[dict[str, Any], Path]) -> None:
         assert scores["server_one_run"].shape == scores["server_one_run_coins"].shape == (100,)
 
 
-def test_table(inside: Inside) -> None:
-    code, out, err = inside(*SMALL, "--adversary", "server", "--canaries", "0", "--adjacency", "remove-one")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
+def test_table(airmix: Airmix) -> None:
+    done = airmix(*SMALL, "--adversary", "server", "--canaries", "0", "--adjacency", "remove-one")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
     assert lines[0].startswith("NOT REFUTED: the best attack by the server found epsilon >= ")
     assert "with 95 % confidence" in lines[0]
-    assert "server: epsilon at delta = 0.01, remove-one neighbours" in out
+    assert "server: epsilon at delta = 0.01, remove-one neighbours" in done.stdout
     assert lines[1].startswith("noise of a real run: as stated; standard deviation ")
-    unfolded = " ".join(out.replace("│", " ").split())  # however wide the terminal is
+    unfolded = " ".join(done.stdout.replace("│", " ").split())  # however wide the terminal is
     for name in ("claimed, gdp", "found, clopper-pearson", "found, normal scores", "left out: none asked for"):
         assert name in unfolded
     assert lines[-1].endswith("picture in runs/audit-paper-iris-seed0/audit.png")
 
 
-def test_a_fault_is_caught(inside: Inside) -> None:
-    code, out, err = inside(*SMALL, "--fault", "half-noise", "--adversary", "server", "--json")
-    assert (code, err) == (0, "")
-    found = json.loads(out)
+def test_a_fault_is_caught(airmix: Airmix) -> None:
+    done = airmix(*SMALL, "--fault", "half-noise", "--adversary", "server", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
     assert (found["caught"], found["fault"]) == (True, "half-noise")
     assert found["verdict"].startswith("CAUGHT: ")
     assert found["epsilon_lower"] > found["epsilon_claimed"]
@@ -146,42 +127,35 @@ def test_a_fault_is_caught(inside: Inside) -> None:
     assert "the noise of a real run has 0.496 of the stated deviation" in found["verdict"]
 
 
-def test_a_fault_that_is_not_caught_has_an_exit_code(inside: Inside) -> None:
+def test_a_fault_that_is_not_caught_has_an_exit_code(airmix: Airmix) -> None:
     # So few trials say nothing of a schedule that is revealed, and the noise is sound.
     few = ("--trials", "100", "--canaries", "0", "--adversary", "release")
-    code, out, err = inside(*SMALL, *few, "--fault", "schedule-revealed", "--json")
-    assert (code, err) == (1, "")
-    found = json.loads(out)
+    done = airmix(*SMALL, *few, "--fault", "schedule-revealed", "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    found = json.loads(done.stdout)
     assert (found["caught"], found["fault"]) == (False, "schedule-revealed")
     assert found["verdict"].startswith("NOT CAUGHT: ")
 
 
-def test_an_alarm_has_an_exit_code(tmp_path: Path) -> None:
+def test_an_alarm_has_an_exit_code(airmix: Airmix, monkeypatch: pytest.MonkeyPatch) -> None:
     # A sound command on code that is broken: the noise is not what it should be.
-    broken = (
-        "from airmixml.audit import known_schedule as known\n"
-        "real = known.receive_mixtures\n"
-        "known.receive_mixtures = lambda clean, noise, *rest: real(clean, noise / 2, *rest)\n"
-        "from airmixml.cli.main import main\n"
-        "main()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", broken, *SMALL, "--adversary", "server", "--canaries", "0"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    real = known_schedule.receive_mixtures
+
+    def half_noise(clean: Any, noise: Any, *rest: Any) -> Any:
+        return real(clean, noise / 2, *rest)
+
+    monkeypatch.setattr(known_schedule, "receive_mixtures", half_noise)
+    done = airmix(*SMALL, "--adversary", "server", "--canaries", "0")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("BROKEN: the best attack by the server found epsilon >= ")
     assert "so that claim is false." in done.stdout
 
 
-def test_kill_9_half_way(airmix: Airmix, small_audit: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
+def test_kill_9_half_way(
+    airmix: Airmix, start_python: Start, small_audit: tuple[dict[str, Any], Path], tmp_path: Path
+) -> None:
     whole, folder = small_audit
-    child = subprocess.Popen(
-        [sys.executable, "-c", HALTING, *SMALL, "--out", "here"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
+    child = start_python("-c", HALTING, *SMALL, "--out", "here")
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "halted\n"
@@ -214,15 +188,11 @@ def test_kill_9_half_way(airmix: Airmix, small_audit: tuple[dict[str, Any], Path
         (("--out", "x.partial"), "cannot be a run folder"),
     ],
 )
-def test_mistakes(arguments: tuple[str, ...], line: str, inside: Inside, tmp_path: Path) -> None:
-    code, out, err = inside(*SMALL, *arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("airmix: error: ")
-    assert line in err
-    assert not list(tmp_path.iterdir())
+def test_mistakes(arguments: tuple[str, ...], line: str, refused: Callable[..., str]) -> None:
+    assert line in refused(*SMALL, *arguments)
 
 
-def test_a_schedule_that_is_not_hidden_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_a_schedule_that_is_not_hidden_is_refused_before_anything_is_loaded(run_python: Airmix, tmp_path: Path) -> None:
     refused = (
         "import sys\n"
         "from airmixml.cli.main import main\n"
@@ -231,10 +201,7 @@ def test_a_schedule_that_is_not_hidden_is_refused_before_anything_is_loaded(tmp_
         "finally:\n"
         "    assert 'torch' not in sys.modules\n"
     )
-    arguments = ("audit", "--preset", "private-iris", "--fault", "schedule-revealed")
-    done = subprocess.run(
-        [sys.executable, "-c", refused, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", refused, "audit", "--preset", "private-iris", "--fault", "schedule-revealed")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "nothing is hidden that could be revealed, since everybody sends in every slot" in done.stderr
     assert not list(tmp_path.iterdir())

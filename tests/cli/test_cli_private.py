@@ -94,8 +94,8 @@ def test_a_saved_model_is_the_one_that_was_scored(iris_run: tuple[dict[str, Any]
     assert np.mean(right) == pytest.approx(metrics["accuracy"]["final"])
 
 
-def test_the_other_presets_made_small(airmix: Callable[..., Finished]) -> None:
-    """Digits instead of MNIST: all workers in one slot, then coins and mixtures; the table says what was sent."""
+def test_private_mnist_made_small(airmix: Callable[..., Finished]) -> None:
+    """Digits instead of MNIST: all workers in one slot."""
     whole = metrics_of(
         airmix(
             *("run", "--preset", "private-mnist", *SMALL_DIGITS, "--json"),
@@ -106,6 +106,11 @@ def test_the_other_presets_made_small(airmix: Callable[..., Finished]) -> None:
     assert whole["accuracy"]["final"] > 0.7
     assert whole["privacy"][0]["epsilon"] == pytest.approx(100.0, rel=1e-6)
     assert whole["worker_cost"]["constant_bytes"] == 2 * 128 // 8
+
+
+@pytest.mark.long
+def test_private_mnist_release_made_small(airmix: Callable[..., Finished]) -> None:
+    """Digits instead of MNIST: coins and mixtures; the table says what was sent."""
     table = airmix(
         *("run", "--preset", "private-mnist-release", *SMALL_DIGITS),
         *("--set", "workers.features=40", "--set", "radio.scheduled=30", "--set", "radio.slots=130"),

@@ -1,4 +1,4 @@
-"""``airmix reproduce`` as a process: what it prints and writes, mistakes, failures, and Ctrl-C."""
+"""``airmix reproduce``: what it prints and writes, mistakes, failures, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from airmixml import Scenario, ScenarioError
+from airmixml.radio import rehearsal
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]
@@ -95,24 +97,17 @@ def test_json_prints_one_object_and_the_tables_go_on_from_it(airmix: Airmix, tmp
     assert json.loads((out / "report.json").read_text(encoding="utf-8")) == report
 
 
-# The real command, but for a fault in whatever eight workers send.
-FAULTY = """
-import airmixml.radio.rehearsal as module
-from airmixml.cli.main import main
-from airmixml.errors import ScenarioError
-rehearse = module.rehearse_family
-def faulty(scenarios, *arguments):
-    if scenarios[0].radio.scheduled == 8:
-        raise ScenarioError("eight is\\nenough")
-    return rehearse(scenarios, *arguments)
-module.rehearse_family = faulty
-main()
-"""
+def test_cells_that_fail(airmix: Airmix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever eight workers send cannot be computed."""
+    rehearse = rehearsal.rehearse_family
 
+    def faulty(scenarios: Sequence[Scenario], *arguments: Any) -> Any:
+        if scenarios[0].radio.scheduled == 8:
+            raise ScenarioError("eight is\nenough")
+        return rehearse(scenarios, *arguments)
 
-def test_cells_that_fail(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", FAULTY, *ENERGIES, "--as-printed", "--seeds", "1", "--json", "--out", "here"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    monkeypatch.setattr(rehearsal, "rehearse_family", faulty)
+    done = airmix(*ENERGIES, "--as-printed", "--seeds", "1", "--json", "--out", "here")
     assert done.returncode == 1
     printed = json.loads(done.stdout)
     failed = [cell for cell in printed["cells"] if cell["measured"] is None]
@@ -194,9 +189,7 @@ def test_a_data_dir_that_does_not_exist(refused: Refused) -> None:
 def test_a_ray_address_where_nobody_listens(airmix: Airmix, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    start = time.monotonic()
     done = airmix(*ENERGIES, "--seeds", "1", "--engine", "ray")
-    assert time.monotonic() - start < 60  # most of it to load Ray
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("airmix: error: --engine ray: no cluster at RAY_ADDRESS = '127.0.0.1:1' (")
     assert done.stderr.count("\n") == 1, done.stderr
@@ -215,32 +208,16 @@ main()
 INTERRUPTED = ("reproduce", "table2", "--dataset", "iris", "--as-printed", "--seeds", str(SEEDS))
 
 
-def interrupt_after_the_first_batch(jobs: int, folder: Path) -> tuple[subprocess.Popen[str], str, str]:
-    """Start the sweep and press Ctrl-C, which reaches all processes of the terminal."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", LISTENING, *INTERRUPTED, "--jobs", str(jobs), "--out", "here"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        while not list((folder / "here" / "batches").glob("*.json")):
-            assert child.poll() is None, child.communicate()
-            time.sleep(0.01)
-        os.killpg(child.pid, signal.SIGINT)
-        out, err = child.communicate(timeout=600)
-    finally:
-        if child.poll() is None:
-            child.kill()
-            child.communicate()
-    return child, out, err
-
-
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_control_c_and_the_same_command_goes_on(airmix: Airmix, tmp_path: Path, jobs: int) -> None:
-    child, out, err = interrupt_after_the_first_batch(jobs, tmp_path)
+def test_control_c_and_the_same_command_goes_on(
+    airmix: Airmix, start_python: Callable[..., subprocess.Popen[str]], tmp_path: Path, jobs: int
+) -> None:
+    child = start_python("-c", LISTENING, *INTERRUPTED, "--jobs", str(jobs), "--out", "here")
+    while not list((tmp_path / "here" / "batches").glob("*.json")):
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.01)
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: all its processes get it
+    out, err = child.communicate()
     assert (child.returncode, out) == (130, "")
     assert err == "airmix: interrupted; repeat the command to resume\n"
     folder = tmp_path / "here"

@@ -17,6 +17,7 @@ from tiny_mnist import CONTENT, mirror
 from airmixml.data.mnist import fetch_mnist
 from airmixml.data.mnist_files import possible_names
 
+LAST_RESORT_SECONDS = 600
 FETCH = """
 import os, sys
 sys.path.insert(0, {tests!r})
@@ -54,14 +55,14 @@ def test_a_download_killed_half_way_leaves_nothing_that_looks_whole(
         def halves() -> Iterator[bytes]:
             yield body[: len(body) // 2]
             half_sent.set()
-            killed.wait(60)
+            killed.wait(LAST_RESORT_SECONDS)
             yield body[len(body) // 2 :]
 
         return 200, halves(), len(body)
 
     with mirror(stall) as (address, _):
         process = start(address)
-        assert half_sent.wait(60)
+        assert half_sent.wait(LAST_RESORT_SECONDS)
         process.kill()
         process.communicate()
         killed.set()
@@ -77,7 +78,7 @@ def test_a_download_killed_half_way_leaves_nothing_that_looks_whole(
 def test_a_process_that_dies_while_writing_leaves_nothing_that_looks_whole(cache: Path, step: str) -> None:
     with mirror() as (address, _):
         process = start(address, before=f"os.{step} = lambda *_: os._exit(17)")
-        process.communicate(timeout=60)
+        process.communicate(timeout=LAST_RESORT_SECONDS)
     assert process.returncode == 17
     assert whole_looking(cache) == []
     assert len(list(cache.iterdir())) == 1  # so it did die with the file half made
@@ -87,12 +88,12 @@ def test_two_fetchers_at_once_both_succeed(cache: Path) -> None:
     both_ask = threading.Barrier(2)
 
     def together(name: str) -> tuple[int, bytes, int]:
-        both_ask.wait(60)
+        both_ask.wait(LAST_RESORT_SECONDS)
         return tiny_mnist.whole_answer(name)
 
     with mirror(together) as (address, asked):
         processes = [start(address) for _ in range(2)]
-        errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+        errors = [process.communicate(timeout=LAST_RESORT_SECONDS)[1].decode() for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
     assert sorted(asked) == sorted([*CONTENT, *CONTENT])
     assert {path.name: path.read_bytes() for path in cache.iterdir()} == CONTENT

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.record
 ROOT = Path(__file__).parents[2]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from airmixml import Scenario
 
+pytestmark = pytest.mark.record
 ROOT = Path(__file__).parents[2]
 
 

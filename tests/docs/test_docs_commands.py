@@ -1,35 +1,77 @@
-"""Every command and Python block in the README and docs is run, in a folder that looks like a fresh clone."""
+"""Every command and Python block in the README and docs is run once, in a folder that looks like a fresh clone."""
+
+from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import chdir, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+Finished = subprocess.CompletedProcess[str]
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ERROR = "airmix: error:"
 # test_docs_privacy.py runs these, and compares what they print.
 CHECKED_WORD_BY_WORD = "privacy.md"
-# `make test` is what runs this test, and then the small reproduction.
-NOT_AGAIN = {"make test", "make reproduce-quick"}
+# `make test` and `make test-long` are what runs this test, and then the small reproduction; tests/cli runs the last.
+NOT_AGAIN = {"make check", "make test", "make test-long", "make reproduce-quick", "airmix account --preset paper-iris"}
+# They would change the environment that the tests run in.
+NOT_HERE = ("pip ", "git ", "python -m venv ", "python3 -m venv ")
+# What later commands of the same block need; it is run before each of them.
+PREPARES = (". ", "cd ", "export ", "printf ")
+# A part of each command or block that takes over about five seconds alone.
+LONG = (
+    "run --preset paper-mnist",
+    "run --preset private-mnist",
+    "--seeds ",
+    "attack --preset digits --set",
+    "audit --preset paper-iris",
+    "examples/scikit_learn.py",
+    'simulate(Scenario.preset("paper-iris"))',
+)
+
+
+def marks(code: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.long] if any(part in code for part in LONG) else []
 
 
 def fenced(document: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", document.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def commands(document: Path) -> list[tuple[str, str]]:
-    """Each command with the error line shown below it (empty: it must succeed)."""
-    found: list[tuple[str, str]] = []
-    for line in "".join(fenced(document, "console")).splitlines():
-        if line.startswith("$ "):
-            found.append((line[2:], ""))
-        elif line.startswith(ERROR):
-            found[-1] = (found[-1][0], line)
+def commands(document: Path) -> dict[str, str]:
+    """Each command, after what prepares it, with the error line shown below it (empty: it must succeed)."""
+    found: dict[str, str] = {}
+    for block in fenced(document, "console"):
+        preparation, last = "", ""
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                last = preparation + line[2:]
+                if line[2:].startswith(PREPARES):
+                    preparation = f"{last} && "
+                elif line[2:] not in NOT_AGAIN and not line[2:].startswith(NOT_HERE):
+                    found[last] = ""
+            elif line.startswith(ERROR):
+                found[last] = line
+        if preparation == f"{last} && ":  # nothing follows it
+            found[last] = ""
     return found
+
+
+COMMANDS = {
+    command: error
+    for document in DOCUMENTS
+    if document.name != CHECKED_WORD_BY_WORD
+    for command, error in commands(document).items()
+}
 
 
 def mnist_is_out_of_reach(command: str, stderr: str) -> bool:
@@ -39,33 +81,52 @@ def mnist_is_out_of_reach(command: str, stderr: str) -> bool:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    for entry in ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "src", "examples", ".venv"):
+    for entry in ("README.md", "LICENSE", "src", "examples", ".venv"):
         (tmp_path / entry).symlink_to(ROOT / entry)
+    for entry in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / entry, tmp_path / entry)
+        os.utime(tmp_path / entry, (0, 0))  # older than the environment, which is set up already
     return tmp_path
 
 
+def test_commands_are_found() -> None:
+    assert len(COMMANDS) > 20
+
+
 @pytest.mark.parametrize(
-    "document", [path for path in DOCUMENTS if path.name != CHECKED_WORD_BY_WORD], ids=lambda path: path.name
+    ("command", "shown_error"),
+    [pytest.param(command, error, id=command, marks=marks(command)) for command, error in COMMANDS.items()],
 )
-def test_commands(document: Path, clone: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for command, shown_error in commands(document):
-        if command in NOT_AGAIN:
-            continue
+def test_a_command(command: str, shown_error: str, clone: Path, airmix_in: Callable[..., Finished]) -> None:
+    if command.startswith("airmix ") and not set(command) & set("|&;<>$`*"):  # no work for a shell
+        done = airmix_in(*shlex.split(command)[1:], cwd=clone)
+    else:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", command], cwd=clone, env=environment, capture_output=True, text=True, check=False
+            ["bash", "-c", command],
+            cwd=clone,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        if shown_error:
-            assert (done.returncode, done.stderr.strip()) == (2, shown_error), command
-        else:
-            assert done.returncode == 0 or mnist_is_out_of_reach(command, done.stderr), f"{command}\n{done.stderr}"
+    if shown_error:
+        assert (done.returncode, done.stderr.strip()) == (2, shown_error)
+    else:
+        assert done.returncode == 0 or mnist_is_out_of_reach(command, done.stderr), done.stderr
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_python_blocks(document: Path, tmp_path: Path) -> None:
-    for block in fenced(document, "python"):
-        done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{block}\n{done.stderr}"
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=f"{document.name} {number}", marks=marks(block))
+        for document in DOCUMENTS
+        for number, block in enumerate(fenced(document, "python"), 1)
+    ],
+)
+def test_a_python_block(block: str, tmp_path: Path) -> None:
+    with chdir(tmp_path), redirect_stdout(StringIO()):
+        exec(compile(block, "block", "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -1,10 +1,10 @@
 """docs/privacy.md: every command prints what is shown below it, and every number in the text is among that."""
 
-import os
 import re
-import subprocess
-import sys
+import shlex
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -32,12 +32,12 @@ def numbers(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("command", "output"), shown(), ids=range(len(shown())))
-def test_a_command_prints_what_is_shown(command: str, output: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    environment.pop("COLUMNS", None)
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+def test_a_command_prints_what_is_shown(
+    command: str, output: str, airmix_in: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    name, *arguments = shlex.split(command)
+    assert name == "airmix"
+    done = airmix_in(*arguments, cwd=tmp_path, columns=80)
     printed = done.stdout if done.returncode == 0 else done.stderr
     assert "\n".join(line.rstrip() for line in printed.rstrip().splitlines()) == output
 

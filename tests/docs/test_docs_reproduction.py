@@ -2,14 +2,15 @@
 
 import csv
 import json
-import subprocess
-import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from test_docs_commands import fenced
 
+pytestmark = pytest.mark.record
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = DOCS / "reproduction.md"
 DECISIONS = ("holds", "undecided", "does not hold")
@@ -126,12 +127,11 @@ def test_the_printed_values_in_the_data_are_those_of_the_package() -> None:
             assert [float(row["printed"]) for row in rows] == pytest.approx(printed, rel=1e-12, abs=0)
 
 
-def test_commands_too_long_to_run_are_at_least_understood(tmp_path: Path) -> None:
+def test_commands_too_long_to_run_are_at_least_understood(
+    airmix_in: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
     long = [line for line in "".join(fenced(DOCUMENT, "sh")).splitlines() if line.startswith("airmix")]
     assert len(long) >= 4
     for command in long:
-        arguments = [*command.split()[1:], "--seeds", "0"]
-        done = subprocess.run(
-            [sys.executable, "-m", "airmixml", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        done = airmix_in(*command.split()[1:], "--seeds", "0", cwd=tmp_path)
         assert (done.returncode, done.stderr.startswith("airmix: error: --seeds = 0")) == (2, True), done.stderr

@@ -43,6 +43,7 @@ def assert_calibrated(design: Design, adversary: Adversary, adjacency: str, epsi
     assert spent(1.01 * factor) > epsilon
 
 
+@pytest.mark.long
 @given(
     workers=st.sampled_from([6, 40]),
     slots=st.sampled_from([50, 400]),

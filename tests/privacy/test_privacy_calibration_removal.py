@@ -4,7 +4,8 @@ from airmixml.privacy import Design, Release, Sensitivity, calibrate_power, stat
 
 
 @pytest.mark.parametrize(
-    ("sampling", "epsilon", "delta"), [("without-replacement", 2.0, 1e-4), ("poisson", 20.0, 1e-3)]
+    ("sampling", "epsilon", "delta"),
+    [("without-replacement", 2.0, 1e-4), pytest.param("poisson", 20.0, 1e-3, marks=pytest.mark.long)],
 )
 def test_pld_meets_targets_of_removal_and_no_more(sampling: str, epsilon: float, delta: float) -> None:
     design = Design(

@@ -47,7 +47,7 @@ def test_paper_tight_meets_targets_of_a_hidden_schedule_and_no_more(
     [
         (Release(), ONE_KIND, 0.2, 1e-5),
         (NEAR, ONE_KIND, 1e8, 1e-5),
-        (Release(colluders=30), TWO_KINDS, 8.0, 1e-4),
+        pytest.param(Release(colluders=30), TWO_KINDS, 8.0, 1e-4, marks=pytest.mark.long),
     ],
 )
 def test_rdp_meets_targets_of_a_hidden_schedule_and_no_more(

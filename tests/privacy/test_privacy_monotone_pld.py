@@ -31,6 +31,7 @@ def assert_grows(mechanism: GaussianSlots, factor: float, delta: float) -> None:
         assert certified_epsilon("pld", mechanism, delta / 4.0) > base
 
 
+@pytest.mark.long
 @given(
     log_exponent=st.floats(-2, 0.5),
     count=st.integers(5, 60),

@@ -1,4 +1,5 @@
 import math
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -10,11 +11,19 @@ from airmixml.privacy.loose_bound import slot_privacy_loss, total_privacy_loss
 from airmixml.privacy.tight_bound import log_even_moment, subsampled_renyi_loss, tight_epsilon
 
 
+@cache
 def moment_with_many_digits(squared_shift: float, order: int) -> mpmath.mpf:
-    """C_t(x) as an alternating sum, with digits enough for any cancellation."""
-    with mpmath.workdps(2500):
-        s = mpmath.mpf(squared_shift)
-        return sum((-1) ** i * mpmath.binomial(order, i) * mpmath.exp(i * (i - 1) * s / 2) for i in range(order + 1))
+    """C_t(x) as an alternating sum, with digits enough for any cancellation.
+
+    It is as small as s^(order / 2) at s = 1e-6, of terms as large as 2^order: 3.3 digits an order.
+    """
+    with mpmath.workdps(100 + 5 * order):
+        total, step, power, exponential = mpmath.mpf(0), mpmath.exp(mpmath.mpf(squared_shift)), mpmath.mpf(1), 1
+        for i in range(order + 1):
+            total += (-1) ** i * math.comb(order, i) * exponential  # exp(i (i - 1) s / 2)
+            exponential *= power
+            power *= step
+        return total
 
 
 def proposition_1(squared_shift: float, rate: float, order: int) -> mpmath.mpf:

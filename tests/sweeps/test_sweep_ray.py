@@ -70,6 +70,7 @@ def connected(cluster: Any) -> None:
     ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
 
 
+@pytest.mark.long
 def test_a_local_ray_gives_what_this_process_gives(expected: SweepResult, tmp_path: Path) -> None:
     """It is started for the sweep and gone afterwards; what it gave is kept as always."""
     assert run_sweep(everything(), tmp_path, engine="ray", jobs=2) == expected
@@ -78,6 +79,7 @@ def test_a_local_ray_gives_what_this_process_gives(expected: SweepResult, tmp_pa
     assert (again.outcomes, again.kept_batches) == (expected.outcomes, 3)
 
 
+@pytest.mark.long
 def test_the_cluster_that_ray_address_names_is_used(
     cluster: Any, expected: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +112,7 @@ def test_the_cluster_that_ray_address_names_is_used(
     assert not ray.is_initialized()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("connected")
 def test_a_cluster_gives_what_this_process_gives_but_for_what_cannot_be_run(
     expected: SweepResult, tmp_path: Path
@@ -125,6 +128,7 @@ def test_a_cluster_gives_what_this_process_gives_but_for_what_cannot_be_run(
     assert len(list(tmp_path.glob("*.json"))) == 3  # the refused one would be refused again
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("connected")
 def test_a_lost_process_costs_its_own_batch(expected: SweepResult, tmp_path: Path) -> None:
     """It is tried a second time, and then given up in one line."""
@@ -152,6 +156,7 @@ def test_a_lost_process_costs_its_own_batch(expected: SweepResult, tmp_path: Pat
     assert all(outcome == expected.outcomes[key] for key, outcome in again.outcomes.items())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("connected")
 def test_a_cluster_without_a_gpu_refuses_cuda_in_one_line(expected: SweepResult, tmp_path: Path) -> None:
     trainings = cut_into_batches([BASE], "training", device="cuda")
