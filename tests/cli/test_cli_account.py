@@ -101,6 +101,6 @@ def test_a_picture_that_cannot_be_written(airmix: Airmix, tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     done = airmix("plan", "--preset", "paper-iris", "--set", "radio.slots=100", "--picture", "file/plan.png")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("airmix: error: file: is a file or lies in one, so that this cannot be written")
-    assert done.stderr.endswith("; choose another --picture\n")
+    assert done.stderr.startswith("airmix: error: file/plan.png: is a file or lies in one and cannot be written")
+    assert done.stderr.endswith(" choose another --picture\n")
     assert sorted(tmp_path.iterdir()) == [tmp_path / "file"]
