@@ -234,8 +234,10 @@ def test_a_file_that_does_not_fit_leaves_the_old_one(disk_full_after: object, tm
     write_text(tmp_path / "table.md", "old")
     with (
         disk_full_after(0),  # type: ignore[operator]
-        pytest.raises(PrivacyError, match=r"cannot be written \(No space left on device\); free space or .* --picture"),
-        writing_to(tmp_path, option="--picture", error=PrivacyError),
+        pytest.raises(
+            RunFolderError, match=r"cannot be written \(No space left on device\); free space or .* --picture"
+        ),
+        writing_to(tmp_path, option="--picture"),
     ):
         write_text(tmp_path / "table.md", "new")
     assert tree(tmp_path) == {"table.md": b"old"}
