@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]
-"""Called with (what is being done, units done, units in all)."""
+"""Called with (what is being done, units done, units in total)."""
 
 
 def silent(_stage: str, _done: int, _total: int) -> None:

@@ -1,7 +1,7 @@
 """Images that are nobody's secret, from which constants are taken: scikit-learn's 1797 handwritten digits.
 
-They come with a dependency of this package and are used for averages of features alone. Whoever holds these very images
-as private data must not use them.
+They come with a dependency of this package and are used for averages of features alone. They must not be used where
+these very images are the private data.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from airmixml.errors import PrivacyError
 from airmixml.privacy.sensitivity import Sensitivity
 
-# No worker exceeds the number of slots that a plan without a cap reckons with, except with this probability.
+# No worker exceeds the number of slots that a plan without a limit assumes, except with this probability.
 SCHEDULE_FAILURE: Final = 1e-9
 
 

@@ -23,7 +23,7 @@ class PrivacyStatement:
         sensitivity: the bound on the squared move of what one worker sends that was used.
         unit: whose privacy it is: one worker's. A person on several workers is protected less.
         given: which schedule it holds for: a random one, any within the limit, or the one that was drawn.
-        schedule_failure: probability, not in delta, with which a worker is drawn more often than was reckoned with.
+        schedule_failure: probability, not in delta, with which a worker is drawn more often than assumed.
         sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
         sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
         compositions: slots (or rounds) that compose.

@@ -25,24 +25,22 @@ class Workers:
         "pool the samples are drawn from; the rest is the test set (0: the data set's own split, else 2/3)",
     )
     side_metres: float = key(500.0, Real(low=0, open_low=True, high=1e6), "side of the square, server in the middle")
-    min_distance_metres: float = key(
-        1.0, Real(low=1e-3, high=1e6), "workers nearer than this count as being this far away"
-    )
+    min_distance_metres: float = key(1.0, Real(low=1e-3, high=1e6), "closer workers count as being this far away")
     holding: str = key(
         "drawn",
         Choice(("drawn", "dealt")),
-        "who holds what: each worker draws a sample of the pool, or every sample is dealt to one worker at most",
+        "each worker draws a sample from the pool, or the pool is dealt out so that no two workers share a sample",
     )
     encoder: str = key(
         "scale",
         Choice(ENCODERS),
-        "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing more, clip its norm, or features",
+        "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing, clip its norm, or compute features",
     )
     features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
     centre: str = key(
         "none",
         Choice(("none", "own", "public", "private")),
-        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, one estimated on air",
+        "subtracted before the norm is bounded: nothing, the sample's own mean, a public mean, one estimated over the air",
     )
     centre_share: float = key(
         0.1,
@@ -50,10 +48,12 @@ class Workers:
         'centre = "private": share of epsilon and of delta that is spent on the mean',
     )
     norm: str = key(
-        "clip", Choice(("clip", "unit")), "all encoders but scale: shorten inputs beyond clip_norm, or bring all to it"
+        "clip",
+        Choice(("clip", "unit")),
+        "all encoders but scale: shorten inputs beyond clip_norm, or scale every input to it",
     )
     clip_norm: float = key(
-        1.0, Real(low=1e-9, high=1e6), "all encoders but scale: largest Euclidean norm of an input sent"
+        1.0, Real(low=1e-9, high=1e6), "all encoders but scale: largest Euclidean norm of an encoded input"
     )
     constant: float = key(
         0.0,
@@ -66,7 +66,7 @@ class Workers:
         "the encoded input and its label, or their products: second moments and moments with the label",
     )
     label_weight: float = key(
-        1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols beside that of the input's"
+        1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols relative to the input's"
     )
     bits: int = key(0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog)")
     bits_range: float = key(
@@ -98,7 +98,7 @@ class Radio:
     schedule: str = key(
         "fixed",
         Choice(("fixed", "poisson")),
-        "exactly |N_t| workers of a slot, or each worker by its own coin, |N_t| on average",
+        "exactly |N_t| workers per slot, or each worker at random, |N_t| on average",
     )
     slot_seconds: float = key(
         1e-3,
@@ -116,7 +116,7 @@ class Radio:
     max_participations: int = key(
         0,
         Whole(low=0, high=10**12),
-        "most slots that one worker may ever send in, kept by every schedule (0: no limit)",
+        "maximum number of slots in which one worker may send (0: no limit)",
     )
 
     def __post_init__(self) -> None:
@@ -163,12 +163,12 @@ class Privacy:
     adversary: str = key(
         "release",
         Choice(ADVERSARIES),
-        "from whom: who gets the mixtures but no schedule, the server itself, or a receiver near the workers",
+        "an adversary with the mixtures but no schedule, the server itself, or a receiver near the workers",
     )
     accountant: str = key(
         "paper-loose",
         Choice(ACCOUNTANTS),
-        "the bound: Corollary 1 / Proposition 2, Proposition 1, dp-accounting's two, or exact for the server",
+        "the bound: Corollary 1 / Proposition 2, Proposition 1, two of dp-accounting, or exact for the server",
     )
     adjacency: str = key(
         "replace-one",
@@ -176,14 +176,20 @@ class Privacy:
         "neighbours: another sample on a worker, or no such worker",
     )
     sensitivity: str = key(
-        "paper", Choice(("paper", "encoder")), "what a worker can move: d_X + d_Y, or what its encoder declares"
+        "paper",
+        Choice(("paper", "encoder")),
+        "squared sensitivity of one worker: d_X + d_Y, or what its encoder declares",
     )
-    colluders: int = key(0, Whole(low=0, high=10**9), "workers who tell the adversary their samples and slots")
-    eavesdropper_noise_dbm: float = key(-114.0, Real(low=-300, high=100), "noise power at each of its antennas")
+    colluders: int = key(0, Whole(low=0, high=10**9), "workers that tell the adversary their samples and slots")
+    eavesdropper_noise_dbm: float = key(
+        -114.0, Real(low=-300, high=100), "noise power at each of the eavesdropper's antennas"
+    )
     eavesdropper_distance_metres: float = key(
-        10.0, Real(low=1e-3, high=1e6), "how near it comes to a worker, the one farthest from the server at worst"
+        10.0,
+        Real(low=1e-3, high=1e6),
+        "distance from a worker, in the worst case the one farthest from the server",
     )
-    eavesdropper_antennas: int = key(1, Whole(low=1, high=10**6), "antennas that it combines coherently")
+    eavesdropper_antennas: int = key(1, Whole(low=1, high=10**6), "antennas that the eavesdropper combines coherently")
 
     def __post_init__(self) -> None:
         check_fields(self, "privacy.")
@@ -214,7 +220,7 @@ class Learner:
     shrinkage: float = key(
         1.0,
         Real(low=0, high=1e6),
-        "ridge, lda: the noise level that is reckoned with, as a multiple of the known one",
+        "ridge, lda: assumed noise level, as a multiple of the known one",
     )
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
     batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")
