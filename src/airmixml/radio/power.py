@@ -50,7 +50,7 @@ def received_amplitude(power_watts: NDArray[np.float64], magnitude: NDArray[np.f
 
 
 def largest_shares(scenario: Scenario, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return max q of each slot, or what a Poisson schedule gives to each worker that sends, even if none does; shape slots."""
+    """Return max q of each slot, or what a Poisson schedule gives to each worker that sends; shape slots."""
     if scenario.radio.schedule == "poisson":
         return np.full(len(ratios), 1.0 / scenario.radio.scheduled)
     return np.asarray(ratios.max(axis=1))

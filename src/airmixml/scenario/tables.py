@@ -34,13 +34,13 @@ class Workers:
     encoder: str = key(
         "scale",
         Choice(ENCODERS),
-        "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing, clip its norm, or compute features",
+        "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing, clip its norm, or features",
     )
     features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
     centre: str = key(
         "none",
         Choice(("none", "own", "public", "private")),
-        "subtracted before the norm is bounded: nothing, the sample's own mean, a public mean, one estimated over the air",
+        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, one estimated over the air",
     )
     centre_share: float = key(
         0.1,
