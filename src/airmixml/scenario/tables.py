@@ -40,7 +40,7 @@ class Workers:
     centre: str = key(
         "none",
         Choice(("none", "own", "public", "private")),
-        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, one estimated over the air",
+        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, or one estimated on air",
     )
     centre_share: float = key(
         0.1,
