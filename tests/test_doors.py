@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml.doors import DATASETS, ENCODERS, REGISTRIES, Registry
+from airmixml.doors import ENCODERS, REGISTRIES, Registry
 from airmixml.errors import AirMixError, PluginError, ScenarioError
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -81,7 +81,7 @@ def look_again() -> None:
         registry.look_again()
 
 
-@pytest.mark.parametrize("registry", [ENCODERS, DATASETS], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
 def test_all_of_ours_can_be_loaded_and_have_what_they_need(registry: Registry) -> None:
     for name in registry.own:
         thing = registry.load(name)
@@ -226,13 +226,56 @@ def test_the_example_is_listed_and_accounted_for(tmp_path: Path) -> None:
     assert {each["sensitivity"] for each in account["statements"]} >= {2.0}
 
 
-@pytest.mark.long
-def test_the_example_is_installed_by_pip_and_run(tmp_path: Path) -> None:
-    source = tmp_path / "source"
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that pip installed the example package into, without a network."""
+    source, target = tmp_path_factory.mktemp("source") / "plugin", tmp_path_factory.mktemp("site")
     shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--target", str(tmp_path / "site"), str(source)], check=True)
-    metrics = airmix([tmp_path / "site"], "run", str(source / "wine.toml"), "--out", "wine", cwd=tmp_path)
+    subprocess.run([*pip, "--target", str(target), str(source)], check=True)
+    return target
+
+
+@pytest.mark.long
+def test_the_installed_example_runs(site: Path, tmp_path: Path) -> None:
+    metrics = airmix([site], "run", str(EXAMPLE / "wine.toml"), "--out", "wine", cwd=tmp_path)
     assert metrics["dataset"] == {"name": "wine", "input_dim": 13 * 4 + 1, "label_dim": 3} | metrics["dataset"]
     assert metrics["accuracy"]["final"] > 0.8
     assert metrics["privacy"][0]["epsilon"] == pytest.approx(5.0, rel=1e-6)
+    stated = {
+        (each["adversary"], each["accountant"], each["adjacency"]): each["epsilon"] for each in metrics["privacy"]
+    }
+    assert stated["server", "zcdp", "remove-one"] > stated["server", "gdp", "remove-one"]
+
+
+@pytest.mark.long
+def test_a_run_by_the_learner_accountant_and_adversary_of_the_installed_example(site: Path, tmp_path: Path) -> None:
+    chosen = {
+        "privacy.adversary": "two-antennas",
+        "privacy.accountant": "zcdp",
+        "learner.model": "linear",
+        "learner.epochs": "5",
+        "workers.sends": "samples",
+        "radio.slots": "50",
+        "radio.scheduled": "100",
+    }
+    changes = [word for key, value in chosen.items() for word in ("--set", f"{key}={value}")]
+    metrics = airmix([site], "run", str(EXAMPLE / "wine.toml"), *changes, "--out", "wine", cwd=tmp_path)
+    stated = metrics["privacy"][0]
+    assert (stated["adversary"], stated["accountant"]) == ("two-antennas", "zcdp")
+    assert 0.0 < stated["epsilon"] <= 5.0
+
+
+@pytest.mark.long
+def test_the_attack_of_the_installed_example(site: Path, tmp_path: Path) -> None:
+    strong = ("--set", "mixing.power=max", "--set", "mixing.alpha=0.01", "--set", "radio.slots=100")
+    chosen = ("--attacks", "loudest-label", "--out", "attacked")
+    found = airmix([site], "attack", "--preset", "paper-iris", *strong, *chosen, cwd=tmp_path)
+    assert "names the class of the loudest worker in" in json.dumps(found)
+
+
+@pytest.mark.long
+def test_the_method_of_the_installed_example(site: Path, tmp_path: Path) -> None:
+    chosen = ("--methods", "airmix,one-byte", "--out", "compared")
+    compared = airmix([site], "compare", "--preset", "private-iris", *chosen, cwd=tmp_path)
+    assert "one-byte" in json.dumps(compared)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.errors import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
 from airmixml.lazy import import_late
-from airmixml.scenario import Scenario, Speed
 from airmixml.version import __version__
 
 if TYPE_CHECKING:
     from airmixml.edge import train
+    from airmixml.errors import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
     from airmixml.estimator import AirMixClassifier
     from airmixml.radio import simulate, simulate_blocks
     from airmixml.runs import load_metrics, load_model, run
+    from airmixml.scenario import Scenario, Speed
 
 __all__ = [
     "AirMixClassifier",
@@ -42,9 +42,11 @@ __getattr__ = import_late(
     __name__,
     {
         "airmixml.edge": ("train",),
+        "airmixml.errors": ("AirMixError", "DataError", "PrivacyError", "RunFolderError", "ScenarioError"),
         "airmixml.estimator": ("AirMixClassifier",),
         "airmixml.radio": ("simulate", "simulate_blocks"),
         "airmixml.runs": ("load_metrics", "load_model", "run"),
+        "airmixml.scenario": ("Scenario", "Speed"),
     },
 )
 

@@ -202,6 +202,7 @@ ATTACKS: Final = Registry(
         "release": "airmixml.attacks.listener_attacks:RELEASE",
         "eavesdropper": "airmixml.attacks.listener_attacks:EAVESDROPPER",
     },
+    objects=True,
 )
 
 METHODS: Final = Registry(
@@ -219,6 +220,7 @@ METHODS: Final = Registry(
         "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
         "raw": "airmixml.compare.baselines.separate:RAW",
     },
+    objects=True,
 )
 
 REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS)

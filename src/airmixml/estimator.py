@@ -23,7 +23,7 @@ from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Streams
 from airmixml.wording import shown
-from airmixml.workers import Population, encode, finish_encoding, keeps_pixels
+from airmixml.workers import Population, encode, finish_encoding, keeps_pixels, sends_inputs_unchanged
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
 
@@ -197,24 +197,24 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[most_likely])
 
     def _scenario(self, samples: int, seed: int) -> Scenario:
-        encoder = self.encoder or ("scale" if self.clip_norm is None else "clip")
+        workers = self._table(
+            Workers,
+            dataset="X",
+            count=samples,
+            train_samples=samples,
+            encoder=self.encoder or ("scale" if self.clip_norm is None else "clip"),
+            clip_norm=1.0 if self.clip_norm is None else self.clip_norm,
+        )
         return Scenario(
             name="AirMixClassifier",
             seed=seed,
-            workers=self._table(
-                Workers,
-                dataset="X",
-                count=samples,
-                train_samples=samples,
-                encoder=encoder,
-                clip_norm=1.0 if self.clip_norm is None else self.clip_norm,
-            ),
+            workers=workers,
             radio=self._table(Radio, scheduled=min(self.scheduled, samples)),
             mixing=self._table(Mixing, power="max" if self.epsilon is None else "dp"),
             privacy=self._table(
                 Privacy,
                 epsilon=1.0 if self.epsilon is None else self.epsilon,
-                sensitivity=self.sensitivity or ("paper" if encoder == "scale" else "encoder"),
+                sensitivity=self.sensitivity or ("paper" if sends_inputs_unchanged(workers) else "encoder"),
             ),
             learner=self._table(Learner, hidden_units=_plain(self.hidden_units), filters=_plain(self.filters)),
         )

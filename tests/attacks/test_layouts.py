@@ -53,10 +53,16 @@ def test_many_products_are_left_alone() -> None:
     assert isinstance(layout_of(many, public, torch.device("cpu")), LinearMoments)
 
 
-@pytest.mark.long
-def test_the_products_give_samples_away_where_their_labels_hardly_count() -> None:
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        pytest.param(("workers.encoder=dct", "workers.features=16"), id="296 products"),
+        pytest.param(("workers.encoder=clip",), id="2,720 products", marks=pytest.mark.long),
+    ],
+)
+def test_the_products_give_samples_away_where_their_labels_hardly_count(encoder: tuple[str, ...]) -> None:
     """With a label weight of 0.05 the linear part has a four-hundredth of the power of the rest."""
-    view = watch(PRODUCTS.with_overrides("mixing.power=fixed", "mixing.power_scale_watts=1e-12"))
+    view = watch(PRODUCTS.with_overrides("mixing.power=fixed", "mixing.power_scale_watts=1e-12", *encoder))
     held = view.dataset.train_inputs[view.held_index]
     mean = np.broadcast_to(view.dataset.test_inputs.mean(axis=0), held.shape)
     found = peak_signal_to_noise_db(held, reconstruct(view, "prior").inputs)
@@ -72,7 +78,7 @@ def test_no_range_is_assumed_of_products_and_of_rounded_numbers(override: str) -
     assert not reconstruction_refusal("prior", scenario.workers)
 
 
-def test_a_constant_that_comes_with_a_private_mean_is_reckoned_with() -> None:
+def test_a_constant_that_comes_with_a_private_mean_is_counted() -> None:
     view = watch(Scenario.preset("private-iris").with_overrides("workers.centre=private"))
     assert view.dataset.input_dim == 5  # four numbers and the constant
     assert view.received.shape == (1, 15 + 15)

@@ -31,16 +31,16 @@ def check_below_every_claim(audit: Audit) -> None:
     assert not audit.caught
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(("trials", "reached"), [(20_000, 0.55), pytest.param(200_000, 0.8, marks=pytest.mark.long)])
 @pytest.mark.parametrize("schedule", ["fixed", "poisson"])
-def test_near_the_sharpest_claim(schedule: str, audited: Audited) -> None:
+def test_near_the_sharpest_claim(schedule: str, trials: int, reached: float, audited: Audited) -> None:
     audit = audited(
         "paper-iris",
         *SAMPLED,
         f"radio.schedule={schedule}",
         adversary="release",
         adjacency="remove-one",
-        trials=200_000,
+        trials=trials,
     )
     check_below_every_claim(audit)
     sharpest = audit.sharpest
@@ -48,7 +48,7 @@ def test_near_the_sharpest_claim(schedule: str, audited: Audited) -> None:
     assert sharpest.accountant == "pld"
     assert sharpest.epsilon is not None
     assert audit.best.epsilon is not None
-    assert audit.best.epsilon > 0.8 * sharpest.epsilon
+    assert reached * sharpest.epsilon < audit.best.epsilon
 
 
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
@@ -66,7 +66,10 @@ def test_near_the_sharpest_claim(schedule: str, audited: Audited) -> None:
         (EXACT, "workers.count=40", "radio.scheduled=40", "mixing.alpha=1", "radio.slots=10"),
         (EXACT, "workers.count=1", "radio.scheduled=1", "radio.slots=1"),
         (*SAMPLED, "workers.encoder=clip", "radio.scheduled=200"),
-        ("mixing.power=fixed", "mixing.power_scale_watts=1e-14", "radio.slots=100"),
+        ("mixing.power=fixed", "mixing.power_scale_watts=1e-14", "radio.slots=10"),
+        pytest.param(
+            ("mixing.power=fixed", "mixing.power_scale_watts=1e-14", "radio.slots=100"), marks=pytest.mark.long
+        ),
     ],
 )
 def test_below_every_claim(overrides: tuple[str, ...], adjacency: str, audited: Audited) -> None:

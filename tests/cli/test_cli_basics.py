@@ -12,6 +12,7 @@ from importlib.metadata import version
 import pytest
 
 from airmixml import Scenario
+from airmixml.doors import ACCOUNTANTS, ATTACKS, METHODS, Registry
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -57,6 +58,19 @@ def test_help_names_the_commands_and_every_option(airmix: Airmix) -> None:
     assert all(option in done.stdout for option in options.split())
 
 
+@pytest.mark.parametrize("command", ["run", "account", "plan", "compare", "attack"])
+def test_every_command_explains_shared_options_in_the_same_words(airmix: Airmix, command: str) -> None:
+    text = " ".join(airmix(command, "--help").stdout.split())
+    assert "--set KEY=VALUE Change a key, such as privacy.epsilon=1; may be repeated." in text
+    assert "--json Print one JSON object instead of tables." in text
+
+
+@pytest.mark.parametrize(("command", "registry"), [("attack", ATTACKS), ("compare", METHODS), ("account", ACCOUNTANTS)])
+def test_help_lists_the_names_of_the_registries(airmix: Airmix, command: str, registry: Registry) -> None:
+    text = airmix(command, "--help").stdout.replace("\n", " ")
+    assert ", ".join(registry.names).replace("-", "") in " ".join(text.split()).replace("- ", "").replace("-", "")
+
+
 def test_no_command_at_all_is_answered_with_readable_help(airmix: Airmix) -> None:
     done = airmix()
     lines = (done.stdout + done.stderr).splitlines()
@@ -65,7 +79,7 @@ def test_no_command_at_all_is_answered_with_readable_help(airmix: Airmix) -> Non
 
 
 def test_printing_commands_need_no_torch() -> None:
-    code = "import airmixml.cli.main, sys; print([name for name in ('torch', 'matplotlib') if name in sys.modules])"
+    code = "import airmixml.cli.app, sys; print([name for name in ('torch', 'matplotlib') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -9,23 +9,32 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from airmixml.cli.main import app
+from airmixml.errors import RunFolderError
+
 IRIS = ("compare", "--preset", "private-iris")
 
 
-def test_one_json_object_with_rows(airmix: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
+def test_one_json_object_with_rows(
+    airmix: Callable[..., CompletedProcess[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     done = airmix(*IRIS, "--methods", "airmix,raw", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert [row["method"] for row in result["rows"]] == ["airmix", "raw"]
     assert result["rows"][0]["privacy"][0]["adversary"] == "server"
     assert all((tmp_path / name).exists() for name in result["files"])
-    table = airmix(*IRIS, "--methods", "airmix,raw")
-    assert table.returncode == 0
-    assert "(2 results already finished)" in table.stdout
-    assert "compare.png" in table.stdout
-    other = airmix(*IRIS, "--methods", "raw", "--set", "privacy.epsilon=1")
-    assert (other.returncode, other.stderr.count("\n")) == (2, 1)
-    assert "other settings" in other.stderr
+    # The same again in this process, and with other settings.
+    monkeypatch.chdir(tmp_path)
+    app([*IRIS, "--methods", "airmix,raw"], standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert "(2 results already finished)" in printed
+    assert "compare.png" in printed
+    with pytest.raises(RunFolderError, match="other settings"):
+        app([*IRIS, "--methods", "raw", "--set", "privacy.epsilon=1"], standalone_mode=False)
 
 
 @pytest.mark.parametrize(

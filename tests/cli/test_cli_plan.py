@@ -6,6 +6,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from airmixml import Scenario
+
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
 Refused = Callable[..., str]
@@ -13,16 +17,25 @@ Refused = Callable[..., str]
 IRIS = ("--preset", "private-iris", "--set", "radio.scheduled=20", "--set", "workers.label_weight=0.2")
 
 
-def test_the_command_that_a_plan_prints_runs(airmix: Airmix, tmp_path: Path) -> None:
-    done = airmix("plan", *IRIS, "--picture", "plan.svg")
+def printed_command(done: Finished) -> list[str]:
     assert done.returncode == 0, done.stderr
     assert "best for learning" in done.stdout
-    assert (tmp_path / "plan.svg").read_text(encoding="utf-8").startswith("<?xml")
     (command,) = [line for line in done.stdout.splitlines() if line.startswith("airmix run ")]
-    words = shlex.split(command)[1:]
+    return shlex.split(command)[1:]
+
+
+def test_the_command_that_a_plan_prints_is_the_recommended_scenario(airmix: Airmix, tmp_path: Path) -> None:
+    words = printed_command(airmix("plan", *IRIS, "--picture", "plan.svg"))
     assert words[: len(IRIS) + 1] == ["run", *IRIS]
-    assert "radio.scheduled=2000" in words
-    run = airmix(*words, "--json")
+    scenario = Scenario.preset("private-iris").with_overrides(*words[4::2])
+    assert (scenario.radio.scheduled, scenario.mixing.power, scenario.privacy.epsilon) == (2000, "dp", 5.0)
+    assert scenario.workers.label_weight > 0.2
+    assert (tmp_path / "plan.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+@pytest.mark.long
+def test_the_command_that_a_plan_prints_runs(airmix: Airmix) -> None:
+    run = airmix(*printed_command(airmix("plan", *IRIS, "--no-picture")), "--json")
     assert run.returncode == 0, run.stderr
     metrics = json.loads(run.stdout)
     assert metrics["privacy"][0]["epsilon"] <= 5.0

@@ -19,7 +19,7 @@ from airmixml.data import DataSet
 from airmixml.edge.fitting import class_scores, start_network
 from airmixml.edge.models import build_model
 from airmixml.edge.stack import NetworkStack
-from airmixml.edge.training import TrainingHistory, train_model, train_stack
+from airmixml.edge.training import TrainingHistory, train_model, train_seeds, train_stack
 from airmixml.radio.mixtures import simulate_family
 from airmixml.runs.model_files import FileCheckpoint
 from airmixml.scenario import Learner
@@ -72,7 +72,7 @@ def networks_and_stack(
             for parameter in network.parameters():
                 parameter.normal_(generator=generator)
         networks.append(network)
-    stack = NetworkStack(networks[0], count)
+    stack = NetworkStack([networks[0]] * count)
     with torch.no_grad():
         for stacked, *alone in zip(stack.parameters(), *(network.parameters() for network in networks), strict=True):
             stacked.copy_(torch.stack(alone))
@@ -147,7 +147,7 @@ def test_pools_that_leave_a_remainder_for_every_split_of_the_batch(batch: int) -
 @LEARNERS
 def test_a_stack_starts_as_so_many_copies_that_share_nothing(learner: Learner, images: DataSet) -> None:
     network = start_network(learner, images, seed=4)
-    stack = NetworkStack(network, 3)
+    stack = NetworkStack([network] * 3)
     inputs = torch.from_numpy(images.test_inputs)
     expected = network(inputs)
     for scores in class_scores(stack, inputs):
@@ -172,7 +172,7 @@ def test_many_clean_samples_are_scored_some_at_a_time() -> None:
 
 
 def test_an_unknown_layer_is_refused() -> None:
-    stack = NetworkStack(nn.Sequential(nn.Linear(2, 2), nn.Sigmoid()), 2)
+    stack = NetworkStack([nn.Sequential(nn.Linear(2, 2), nn.Sigmoid())] * 2)
     with pytest.raises(TypeError, match="a stack has no layer Sigmoid"):
         stack(torch.zeros(2, 1, 2))
 
@@ -354,3 +354,15 @@ def test_accuracies_on_iris_are_spread_as_those_of_single_trainings() -> None:
     assert np.std(single) > 0.05
     assert abs(difference.mean()) < 0.01
     assert np.abs(difference).max() < 0.07
+
+
+def test_seeds_in_one_stack_are_trained_as_if_alone() -> None:
+    """Each with its own test set, initial values and order of mixtures."""
+    small = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=4")
+    mixtures = [simulate(small.with_seed(seed)) for seed in (3, 4, 5)]
+    together = train_seeds(mixtures, speed=ONE)
+    alone = [train(each, speed=ONE).history for each in mixtures]
+    assert len({tuple(history.loss) for history in alone}) == 3
+    for stacked, single in zip(together, alone, strict=True):
+        assert stacked.loss == pytest.approx(single.loss, rel=1e-4)
+        assert stacked.test_accuracy == pytest.approx(single.test_accuracy, abs=0.041)  # two of 50 at a boundary

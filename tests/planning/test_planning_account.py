@@ -132,10 +132,17 @@ def test_the_ledger_is_that_of_the_drawn_schedule() -> None:
     assert {each.given for each in told.statements if each.adversary == "server"} == {"the schedule that was drawn"}
 
 
-@pytest.mark.parametrize("power", ["max", "fixed"])
-def test_powers_that_follow_no_target_are_rehearsed(power: str) -> None:
+@pytest.mark.parametrize(
+    ("power", "ratios"),
+    [
+        ("max", "mixing.alpha=1"),
+        ("fixed", "mixing.policy=equalmix"),
+        pytest.param("fixed", "mixing.alpha=1", marks=pytest.mark.long),
+    ],
+)
+def test_powers_that_follow_no_target_are_rehearsed(power: str, ratios: str) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides(
-        f"mixing.power={power}", "mixing.power_scale_watts=1e-13", "mixing.alpha=1", "radio.slots=300"
+        f"mixing.power={power}", "mixing.power_scale_watts=1e-13", ratios, "radio.slots=300"
     )
     account = account_scenario(scenario, 4, 3)
     assert account.tally is not None

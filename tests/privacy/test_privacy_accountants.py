@@ -13,7 +13,7 @@ from scipy.stats import norm
 from slots_for_tests import gaussian_epsilon_with_many_digits
 
 from airmixml.doors import ACCOUNTANTS
-from airmixml.errors import PrivacyError
+from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import GaussianSlots, certified_epsilon
 
 HIDDEN = ("without-replacement", 64, 60_000)
@@ -306,7 +306,7 @@ def test_a_replacement_under_coins_is_never_worse_than_the_bounds_say(rate: floa
 
 
 def test_an_unknown_accountant_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(PrivacyError, match=r"must be one of paper-loose, .* did you mean paper-tight\?"):
+    with pytest.raises(PluginError, match=r"must be one of paper-loose, .* did you mean paper-tight\?"):
         certified_epsilon("paper-tigth", slots((1.0,), (1,)), 1e-3)
 
 

@@ -171,7 +171,7 @@ def test_nobody_sends_more_than_the_power_limit() -> None:
 def test_without_a_weakest_channel_only_the_power_limit_bounds_what_is_sent() -> None:
     floorless = replace(DESIGN, weakest_gain=0.0, max_power_watts=15.0)
     assert floorless.sent_watts == (15.0, 15.0, 15.0)
-    with pytest.raises(PrivacyError, match=r"squared_shifts up to inf: must be finite"):
+    with pytest.raises(PrivacyError, match=r"squared shifts up to inf: must be finite"):
         NEAR.mechanism(replace(DESIGN, weakest_gain=0.0), "replace-one")
 
 

@@ -61,10 +61,7 @@ def test_control_c(halted: Any, tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         out, err = child.communicate()
     assert (child.returncode, out) == (130, "")
-    assert (
-        err
-        == "airmix: interrupted; the same command goes on from the last checkpoint (one is kept every few seconds)\n"
-    )
+    assert err == "airmix: interrupted; repeat the command to resume\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["here.partial"]
     assert not (tmp_path / "here.partial" / "metrics.json").exists()
 

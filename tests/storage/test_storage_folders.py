@@ -12,7 +12,7 @@ import pytest
 
 import airmixml
 from airmixml import RunFolderError, Scenario, devices
-from airmixml.compare import compare_methods
+from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods
 from airmixml.errors import PrivacyError
 from airmixml.runs import run
 from airmixml.storage.files import write_text, writing_to
@@ -54,24 +54,24 @@ def test_a_refused_folder_is_not_touched(files: tuple[str, ...], force: bool, tm
     with pytest.raises(RunFolderError, match="not made by airmix"), again:
         pass
     with pytest.raises(RunFolderError, match="not made by airmix"):
-        compare_methods(IRIS, ["raw"], out=tmp_path / "compared", force=force)
+        compare_methods(IRIS, load_methods("raw"), out=tmp_path / "compared", force=force)
     assert tree(tmp_path) == before
 
 
 def test_a_comparison_removes_only_what_it_wrote(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    compare_methods(IRIS, ["raw"], out=out)
+    compare_methods(IRIS, load_methods("raw"), out=out)
     mine = {"thesis.tmp", "notes.md", "results.txt"}
     for name in mine:
         (out / name).write_text("mine")
     (out / "results" / "thesis.tmp").write_text("mine")
     half = out / "results" / ".raw-seed0.json.0123abcd.airmix-unfinished"
     half.write_text("{")
-    compare_methods(IRIS, ["raw"], out=out)
+    compare_methods(IRIS, load_methods("raw"), out=out)
     assert not half.exists()
     assert (out / "results" / "thesis.tmp").read_text() == "mine"
     (out / "results" / "thesis.tmp").unlink()
-    compare_methods(IRIS.with_overrides("privacy.epsilon=1"), ["local-dp"], out=out, force=True)
+    compare_methods(IRIS.with_overrides("privacy.epsilon=1"), load_methods("local-dp"), out=out, force=True)
     assert {path.name for path in out.iterdir()} == {*mine, "identity.json", "results"}
     assert [path.name for path in (out / "results").iterdir()] == ["local-dp-seed0.json"]
 
@@ -81,24 +81,24 @@ def test_a_comparison_keeps_out_of_interrupted_runs(tmp_path: Path) -> None:
         (folder.work / "begun").write_text("x")
     before = tree(tmp_path)
     with pytest.raises(RunFolderError, match=r"does not end in \.partial"):
-        compare_methods(IRIS, ["raw"], out=tmp_path / "here.partial", force=True)
+        compare_methods(IRIS, load_methods("raw"), out=tmp_path / "here.partial", force=True)
     assert tree(tmp_path) == before
 
 
-def refuses(_work: object) -> None:
-    raise PrivacyError("privacy.epsilon = 5: too much to ask")
+class Refuses(Method):
+    about = "refuses"
+
+    def run(self, work: Work) -> Outcome:
+        raise PrivacyError("privacy.epsilon = 5: too much to ask")
 
 
-def test_a_refused_comparison_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airmixml.compare.methods import METHODS
-
-    monkeypatch.setitem(METHODS, "paper", type(METHODS["paper"])(about="", run=refuses))
+def test_a_refused_comparison_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(PrivacyError, match="too much"):
-        compare_methods(IRIS, ["paper"], out=tmp_path / "a" / "b", may_fail=False)
+        compare_methods(IRIS, {"refuses": Refuses()}, out=tmp_path / "a" / "b", may_fail=False)
     assert tree(tmp_path) == {}
     (tmp_path / "mine").mkdir()
     with pytest.raises(PrivacyError, match="too much"):
-        compare_methods(IRIS, ["paper"], out=tmp_path / "mine", may_fail=False)
+        compare_methods(IRIS, {"refuses": Refuses()}, out=tmp_path / "mine", may_fail=False)
     assert tree(tmp_path) == {"mine": None}
 
 
@@ -216,7 +216,7 @@ def test_a_file_where_a_folder_should_be(small: Scenario, tmp_path: Path) -> Non
     with pytest.raises(RunFolderError, match=r"file/below.*: is a file or lies in one"):
         run(small, out=tmp_path / "file" / "below" / "o")
     with pytest.raises(RunFolderError, match="file: is not a folder"):
-        compare_methods(IRIS, ["raw"], out=tmp_path / "file")
+        compare_methods(IRIS, load_methods("raw"), out=tmp_path / "file")
     with pytest.raises(RunFolderError, match=r"o\.partial: is not a folder"):
         run(small, out=tmp_path / "o")
     assert tree(tmp_path) == before
@@ -234,8 +234,10 @@ def test_a_file_that_does_not_fit_leaves_the_old_one(disk_full_after: object, tm
     write_text(tmp_path / "table.md", "old")
     with (
         disk_full_after(0),  # type: ignore[operator]
-        pytest.raises(PrivacyError, match=r"cannot be written \(No space left on device\); free space or .* --picture"),
-        writing_to(tmp_path, option="--picture", error=PrivacyError),
+        pytest.raises(
+            RunFolderError, match=r"cannot be written \(No space left on device\); free space or .* --picture"
+        ),
+        writing_to(tmp_path, option="--picture"),
     ):
         write_text(tmp_path / "table.md", "new")
     assert tree(tmp_path) == {"table.md": b"old"}

@@ -16,7 +16,7 @@ import pytest
 from airmixml import RunFolderError, Scenario
 from airmixml.attacks.parts import Part, PartStore
 from airmixml.audit.audit_scenario import FileKeeper
-from airmixml.compare import compare_methods
+from airmixml.compare import compare_methods, load_methods
 from airmixml.storage.results import Arrays, ResultStore, from_plain, to_plain
 
 VALUES = {"text": "ε", "none": None, "list": [1, 2.5, -1e-300], "nested": {"inf": math.inf}}
@@ -171,13 +171,13 @@ IRIS = Scenario.preset("private-iris")
     ids=str,
 )
 def test_an_odd_result_of_a_comparison(change: dict[str, Any], tmp_path: Path) -> None:
-    compare_methods(IRIS, ["raw"], out=tmp_path)
+    compare_methods(IRIS, load_methods("raw"), out=tmp_path)
     store = ResultStore(tmp_path / "results")
     values = store.load("raw-seed0.json", lambda values, _: values)
     assert values is not None
     store.save("raw-seed0.json", {**values, **change})
     with told(tmp_path / "results" / "raw-seed0.json"):
-        compare_methods(IRIS, ["raw"], out=tmp_path)
+        compare_methods(IRIS, load_methods("raw"), out=tmp_path)
 
 
 @pytest.mark.parametrize(

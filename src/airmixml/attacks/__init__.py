@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from airmixml.attacks.attack_cases import attack
     from airmixml.attacks.cases import Case, choose_parts, read_cases
     from airmixml.attacks.findings import PlainFindings
-    from airmixml.attacks.listener import attack_as_eavesdropper, attack_released
-    from airmixml.attacks.recognition import recognise
     from airmixml.attacks.reconstruction import reconstruct
     from airmixml.attacks.results import AttackResult
     from airmixml.attacks.server_view import watch
@@ -31,11 +29,8 @@ __all__ = [
     "PlainFindings",
     "Target",
     "attack",
-    "attack_as_eavesdropper",
-    "attack_released",
     "choose_parts",
     "read_cases",
-    "recognise",
     "reconstruct",
     "watch",
 ]
@@ -46,8 +41,6 @@ __getattr__ = import_late(
         "airmixml.attacks.attack_cases": ("attack",),
         "airmixml.attacks.cases": ("Case", "choose_parts", "read_cases"),
         "airmixml.attacks.findings": ("PlainFindings",),
-        "airmixml.attacks.listener": ("attack_as_eavesdropper", "attack_released"),
-        "airmixml.attacks.recognition": ("recognise",),
         "airmixml.attacks.reconstruction": ("reconstruct",),
         "airmixml.attacks.results": ("AttackResult",),
         "airmixml.attacks.server_view": ("watch",),

@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.moves import Moves, moves_of, quantised_law, seat_strengths
-from airmixml.audit.trials import Bench, Trials, collect, noise_source
+from airmixml.audit.trials import Bench, Trials, collect, noise_source, shares_of
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.channel import path_gain
-from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
+from airmixml.radio.draws import AirSetting, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
 from airmixml.radio.privacy_target import round_length_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import SLOTS_PER_CHAPTER
@@ -75,7 +75,7 @@ def _score_run(
     column[:canaries] = np.arange(canaries)
     totals = [_Total(score, canaries) for _ in range(2)]
     for block, draws in enumerate(cut_into_blocks(draw_ahead(drawn, threads=bench.threads, noise=False), block_slots)):
-        shares = torch.from_numpy(_shares_of(column, draws, canaries))
+        shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
         source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
         beta = torch.from_numpy(draws.power_scale_watts)
         amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
@@ -160,12 +160,3 @@ class _Total:
     def finish(self) -> NDArray[np.float64]:
         """Return the scores; shape trials."""
         return self._scores.numpy()
-
-
-def _shares_of(column: NDArray[np.int64], draws: SlotDraws, canaries: int) -> NDArray[np.float32]:
-    """Return the share of each canary in each slot, 0 where it does not send; slots x canaries."""
-    columns = column[draws.scheduled_workers]
-    slot, seat = np.nonzero(columns >= 0)
-    shares = np.zeros((len(draws), canaries), dtype=np.float32)
-    shares[slot, columns[slot, seat]] = draws.ratios[slot, seat]
-    return shares

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from airmixml.audit.canaries import draw_pairs, sent_of
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_of
+from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.radio.centring import centre_privately
@@ -164,7 +165,7 @@ class _Matched:
     def add(self, received: torch.Tensor, draws: SlotDraws, column: NDArray[np.int64]) -> None:
         """Take a block into account; slots x symbols."""
         columns = column[draws.scheduled_workers]
-        shares = _shares_of(columns, draws.ratios, len(self._moves))
+        shares = shares_of(columns, draws.ratios, len(self._moves))
         others = torch.from_numpy(np.where(columns < 0, draws.ratios, 0.0))
         known = self._sender.mix(torch.from_numpy(self._sample_index[draws.scheduled_workers]), others)
         left = received - known - shares @ self._middles
@@ -228,10 +229,3 @@ class _Blind:
         if self._waiting:
             self._look_at_the_first()
         return self._scores.numpy()
-
-
-def _shares_of(columns: NDArray[np.int64], ratios: NDArray[np.float64], canaries: int) -> torch.Tensor:
-    slot, seat = np.nonzero(columns >= 0)
-    shares = torch.zeros((len(columns), canaries))
-    shares[slot, columns[slot, seat]] = torch.from_numpy(ratios[slot, seat]).float()
-    return shares

@@ -92,6 +92,20 @@ def noise_source(seed: int, chapter: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(start))
 
 
+def shares_of(columns: NDArray[np.int64], ratios: NDArray[np.float64], canaries: int) -> torch.Tensor:
+    """Return the share of each canary in each slot, 0 where it does not send; slots x canaries.
+
+    Args:
+        columns: number of the canary in each seat, -1 for other workers; slots x scheduled.
+        ratios: slots x scheduled.
+        canaries: how many there are.
+    """
+    slot, seat = np.nonzero(columns >= 0)
+    shares = torch.zeros((len(columns), canaries))
+    shares[slot, columns[slot, seat]] = torch.from_numpy(ratios[slot, seat]).float()
+    return shares
+
+
 def collect(
     name: str, blocks: int, score_block: Callable[[int], NDArray[np.float64]], bench: Bench
 ) -> NDArray[np.float64]:

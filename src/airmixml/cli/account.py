@@ -14,8 +14,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from airmixml.cli.run import choose_scenario
+from airmixml.cli import options
+from airmixml.cli.options import choices, choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
@@ -26,55 +28,51 @@ if TYPE_CHECKING:
 
 
 def account_command(
-    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
-    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario."),
-    ] = None,
-    workers: Annotated[int | None, typer.Option(help="Plain numbers: N, workers.")] = None,
-    scheduled: Annotated[int | None, typer.Option(help="Plain numbers: workers per slot.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Plain numbers: T, slots.")] = None,
+    file: options.File = None,
+    preset: options.Preset = None,
+    assignments: options.Assignments = None,
+    workers: Annotated[int | None, typer.Option(help="Number of workers N.")] = None,
+    scheduled: Annotated[int | None, typer.Option(help="Number of workers per slot.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Number of slots T.")] = None,
     noise_multiplier: Annotated[
-        float | None, typer.Option(help="Plain numbers: noise deviation over one worker's move.")
+        float | None,
+        typer.Option(help="Noise standard deviation divided by the sensitivity of one worker (a norm)."),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Plain numbers: set the noise by this target.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Plain numbers: delta [default: 1e-5].")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Set the noise by this target instead.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of the target [default: 1e-5].")] = None,
     accountant: Annotated[
-        str | None, typer.Option(help="Plain numbers: accountant of --epsilon [default: paper-loose].")
+        str | None, typer.Option(help=f"Accountant of --epsilon: {choices(ACCOUNTANTS)} [default: paper-loose].")
     ] = None,
     adversary: Annotated[
-        str | None, typer.Option(help="Plain numbers: adversary of --epsilon [default: release].")
+        str | None, typer.Option(help=f"Adversary of --epsilon: {choices(ADVERSARIES)} [default: release].")
     ] = None,
     adjacency: Annotated[
-        str | None, typer.Option(help="Plain numbers: replace-one or remove-one [default: replace-one].")
+        str | None, typer.Option(help="Neighbours: replace-one or remove-one [default: replace-one].")
     ] = None,
     sampling: Annotated[
         str | None,
-        typer.Option(help="Plain numbers: without-replacement or poisson [default: without-replacement]."),
+        typer.Option(help="Schedule: without-replacement or poisson [default: without-replacement]."),
     ] = None,
     max_participations: Annotated[
-        int | None, typer.Option(help="Plain numbers: most slots of one worker (0: any) [default: 0].")
+        int | None, typer.Option(help="Maximum number of slots per worker (0 for no limit) [default: 0].")
     ] = None,
     colluders: Annotated[
-        int | None, typer.Option(help="Plain numbers: workers who help the adversary [default: 0].")
+        int | None, typer.Option(help="Number of workers who help the adversary [default: 0].")
     ] = None,
-    input_dim: Annotated[int | None, typer.Option(help="d_X, where the data set is not one known by name.")] = None,
-    label_dim: Annotated[int | None, typer.Option(help="d_Y, likewise.")] = None,
+    input_dim: options.InputDim = None,
+    label_dim: options.LabelDim = None,
     ledger: Annotated[
         bool, typer.Option("--ledger", help="Draw the schedule and account for every single worker.")
     ] = False,
-    brief: Annotated[bool, typer.Option("--brief", help="Print the table alone, without the assumptions.")] = False,
-    picture: Annotated[
-        Path | None,
-        typer.Option(help="File for the picture (PNG, SVG, PDF) [default: runs/NAME-account.png]."),
-    ] = None,
-    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Print the table without the assumptions.")] = False,
+    picture: options.Picture = None,
+    no_picture: options.NoPicture = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Show what every accountant certifies against every adversary, before anything is sent.
+    """Print the epsilon of every accountant against every adversary.
 
-    Give a scenario, or plain numbers: --workers, --scheduled, --slots and --noise-multiplier or --epsilon.
+    Nothing is sent or trained. Give a scenario or plain numbers: --workers, --scheduled, --slots and --noise-multiplier
+    or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
     numbers = {
         "workers": workers,
@@ -109,7 +107,7 @@ def account_command(
                 "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
                 "--scheduled, --slots and --noise-multiplier or --epsilon"
             )
-        scenario = choose_scenario(file, preset, assignments or [], None)
+        scenario = choose_scenario(file, preset, assignments)
         name = scenario.name
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,10 +9,10 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from airmixml.cli.run import choose_scenario
+from airmixml.cli import options
+from airmixml.cli.options import check_force, choices, choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.doors import ATTACKS
-from airmixml.errors import ScenarioError
 from airmixml.scenario import Speed
 
 if TYPE_CHECKING:
@@ -23,47 +22,43 @@ _STYLES = {"hidden": "green", "not found": "yellow", "leaks": "dark_orange", "ex
 
 
 def attack_command(
-    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
-    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as mixing.power=max."),
-    ] = None,
+    file: options.File = None,
+    preset: options.Preset = None,
+    assignments: options.Assignments = None,
     vary: Annotated[
         str | None,
         typer.Option(
             metavar="KEY=V1,V2,...",
-            help="Attack the scenario at these values, side by side (privacy.epsilon takes max for maximum power too).",
+            help="Attack the scenario at each of these values (for privacy.epsilon, max means maximum power).",
         ),
     ] = None,
     beside: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...", help="Other presets or scenario files of the same data, beside it."),
+        typer.Option(metavar="NAME,...", help="Attack these presets or scenario files of the same data as well."),
     ] = None,
     attacks: Annotated[
         str | None,
         typer.Option(
-            help=f"Attacks with commas between them: {', '.join(ATTACKS.own)}, or of another package "
-            "[default: all that fit].",
+            metavar="NAME,...", help=f"Attacks to run: {choices(ATTACKS)} [default: all that fit the scenario]."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the run that is attacked.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to make [default: a free name below runs/].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder --out if it exists.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    threads: Annotated[int, typer.Option(help="CPU threads (0: as many as there are cores).")] = 0,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    seed: options.Seed = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Attack a run: what the server, the release and an eavesdropper learn about the workers' samples.
+    """Attack a run and show what each adversary recovers.
 
-    The grade is EXPOSED, LEAKS, NOT FOUND (our attacks found nobody, but the claimed epsilon is above 10 or missing) or
-    HIDDEN. Finished attacks are kept: the same command resumes where it was interrupted.
+    The adversaries are the server, the release and an eavesdropper. The grade is EXPOSED, LEAKS, NOT FOUND (our attacks
+    found nobody, but the claimed epsilon is above 10 or missing) or HIDDEN. Finished attacks are kept: repeat the same
+    command to resume.
     """
-    scenario = choose_scenario(file, preset, assignments or [], seed)
+    scenario = choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, threads=threads)
-    if force and out is None:
-        raise ScenarioError("--force: replaces the folder --out, so give that too")
+    check_force(force, out)
     from airmixml.attacks import attack, choose_parts, read_cases
 
     parts = choose_parts(attacks)

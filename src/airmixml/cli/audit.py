@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from airmixml.cli.run import choose_scenario
+from airmixml.cli import options
+from airmixml.cli.options import check_force, choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Speed
@@ -22,42 +22,37 @@ _BOTH = ("release", "server")
 
 
 def audit_command(
-    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
-    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the run that is audited.")] = None,
-    adversary: Annotated[str, typer.Option(help="Who attacks: release, server or both.")] = "both",
+    file: options.File = None,
+    preset: options.Preset = None,
+    assignments: options.Assignments = None,
+    seed: options.Seed = None,
+    adversary: Annotated[str, typer.Option(help="Adversary to audit: release, server or both.")] = "both",
     adjacency: Annotated[
         str | None, typer.Option(help="Neighbours: replace-one or remove-one [default: the scenario's].")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Trials for each adversary, half of them with the canary.")] = 10_000,
-    canaries: Annotated[int, typer.Option(help="Most canaries in one real run (0: no such run).")] = 1000,
-    confidence: Annotated[
-        float, typer.Option(help="Confidence of all lower bounds on all adversaries together.")
-    ] = 0.95,
+    trials: Annotated[int, typer.Option(help="Trials per adversary, half of them with the canary.")] = 10_000,
+    canaries: Annotated[int, typer.Option(help="Maximum number of canaries in a single run (0 disables it).")] = 1000,
+    confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds.")] = 0.95,
     fault: Annotated[
         str | None,
         typer.Option(help="Inject a fault, which must be caught: half-noise, wrong-sensitivity or schedule-revealed."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to make [default: runs/audit-NAME-seedS].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder --out if it exists.")] = False,
-    threads: Annotated[int, typer.Option(help="CPU threads (0: as many as there are cores).")] = 0,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
+    threads: options.Threads = 0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Attack a scenario with everything else known, and compare what that proves with every claim.
+    """Try to refute a scenario's epsilon by experiment.
 
-    The noise of one real run is checked too. "Not refuted" is no proof: it says how far the attacks came. The exit code
-    is 1 if a claim turns out false, or the noise is not as stated, although no fault was injected; and 1 if an injected
-    fault is not caught; else 0. Give the same command again to resume an interrupted audit.
+    The adversary knows everything but one worker's sample; the noise of one run is checked too. "Not refuted" is no
+    proof: it says how far the attacks came. The exit code is 1 if a claim is refuted, or the noise is not as stated,
+    although no fault was injected, and 1 if an injected fault is not caught; else 0. Repeat the same command to resume
+    an interrupted audit.
     """
-    scenario = choose_scenario(file, preset, assignments or [], seed)
+    scenario = choose_scenario(file, preset, assignments, seed)
     speed = Speed(threads=threads)
-    if force and out is None:
-        raise ScenarioError("--force: replaces the folder --out, so give that too")
+    check_force(force, out)
     if adversary not in (*_BOTH, "both"):
         options = [*_BOTH, "both"]
         raise ScenarioError(

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from airmixml.cli.run import choose_scenario
+from airmixml.cli import options
+from airmixml.cli.options import choices, choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.scenario import RunContext, Speed
@@ -23,39 +25,32 @@ if TYPE_CHECKING:
 
 
 def compare_command(
-    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
-    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1."),
-    ] = None,
+    file: options.File = None,
+    preset: options.Preset = None,
+    assignments: options.Assignments = None,
     methods: Annotated[
         str | None,
-        typer.Option(
-            help="airmix, mixup-features, paper, federated, federated-network, dp-sgd, local-dp, raw; commas between "
-            "them [default: all that can run].",
-        ),
+        typer.Option(metavar="NAME,...", help=f"Methods to run: {choices(METHODS)} [default: all that can run]."),
     ] = None,
     vary: Annotated[
         str | None,
-        typer.Option(metavar="KEY=V1,V2,...", help="Instead of methods: the scenario itself at these values."),
+        typer.Option(metavar="KEY=V1,V2,...", help="Instead of methods, run the scenario itself at these values."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the (first) run.")] = None,
-    seeds: Annotated[int, typer.Option(help="Number of runs with consecutive seeds.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for table, picture and results [default: runs/compare-NAME].")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace another comparison in that folder.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    threads: Annotated[int, typer.Option(help="CPU threads (0: as many as there are cores).")] = 0,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    seed: options.Seed = None,
+    seeds: options.Seeds = 1,
+    out: options.Out = None,
+    force: options.Force = False,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Put a scenario beside its alternatives on the same data, channel and privacy target: one table, one picture.
+    """Compare a scenario with its alternatives.
 
-    Finished results are kept: the same command resumes an interrupted comparison, and more seeds or methods add to it.
+    All use the same data, channel and privacy target. Finished results are kept: repeat the same command to resume;
+    more seeds or methods add to it.
     """
-    scenario = choose_scenario(file, preset, assignments or [], seed)
+    scenario = choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, threads=threads)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")

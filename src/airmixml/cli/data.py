@@ -9,14 +9,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.doors import DATASETS
 from airmixml.errors import ScenarioError
 from airmixml.wording import nearest, shown
 
-app = typer.Typer(help="List the data sets, fetch MNIST.")
-
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+app = typer.Typer(help="List the data sets; fetch MNIST.")
 
 _FETCHED = "mnist"
 _MOST_BOUNDS = 8
@@ -36,8 +35,8 @@ def _help(context: typer.Context) -> None:
 
 
 @app.command("list")
-def list_data(as_json: _AsJson = False) -> None:
-    """List the data sets known by name, their sizes and bounds, and where their files are."""
+def list_data(as_json: options.AsJson = False) -> None:
+    """List the data sets known by name: size, bounds, and whether the files are there."""
     from airmixml.data.mnist import mnist_cache_folder
 
     entries = [_describe(name) for name in DATASETS.names]
@@ -63,13 +62,11 @@ def list_data(as_json: _AsJson = False) -> None:
 
 @app.command("fetch")
 def fetch_data(
-    dataset: Annotated[str, typer.Argument(help="mnist")],
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Folder for the files; without it the cache is used.")
-    ] = None,
-    as_json: _AsJson = False,
+    dataset: Annotated[str, typer.Argument(help="Data set to fetch: mnist.")],
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for the files [default: the cache].")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Fetch a data set, so that later runs need no network; what is already there is only checked."""
+    """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
     from airmixml.data.mnist import ALREADY_THERE, MNIST, fetch_mnist, mnist_cache_folder
 
     _check_fetchable(dataset)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from airmixml.cli import options
 from airmixml.cli.account import data_dimensions, picture_path
+from airmixml.cli.options import choose_scenario
 from airmixml.cli.recommendation import print_recommendation
-from airmixml.cli.run import choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import joules, plural
@@ -30,31 +31,32 @@ if TYPE_CHECKING:
 
 
 def plan_command(
-    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
-    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=3."),
+    file: options.File = None,
+    preset: options.Preset = None,
+    assignments: options.Assignments = None,
+    input_dim: options.InputDim = None,
+    label_dim: options.LabelDim = None,
+    input_mean: Annotated[
+        float | None, typer.Option(help="Mean of an input scaled to [0, 1] [default: that of the data set, or 0.5].")
     ] = None,
-    input_dim: Annotated[int | None, typer.Option(help="d_X, where the data set is not one known by name.")] = None,
-    label_dim: Annotated[int | None, typer.Option(help="d_Y, likewise.")] = None,
-    input_mean: Annotated[float | None, typer.Option(help="Mean of a scaled input [default: known, or 0.5].")] = None,
     input_deviation: Annotated[
-        float | None, typer.Option(help="Deviation of a scaled input [default: known, or 0.29].")
+        float | None,
+        typer.Option(help="Standard deviation of a scaled input [default: that of the data set, or 0.29]."),
     ] = None,
     max_air_seconds: Annotated[
         float | None,
-        typer.Option(help="ridge, lda: most time on the air to recommend [default: 3600, or the scenario's own]."),
+        typer.Option(help="Longest time on the air to recommend for ridge and lda [default: 3600, or the scenario's]."),
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="PNG, SVG or PDF file [default: runs/NAME-plan.png].")] = None,
-    no_picture: Annotated[bool, typer.Option("--no-picture", help="Draw none.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+    picture: options.Picture = None,
+    no_picture: options.NoPicture = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Size a system before it is built: whether the target is feasible, power, energy, SNR, and better designs.
+    """Size a system before it is built.
 
-    Reads no data. The scenario's privacy target sets the power.
+    Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
+    privacy target sets the power.
     """
-    scenario = choose_scenario(file, preset, assignments or [], None)
+    scenario = choose_scenario(file, preset, assignments)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     moments = _moments(scenario, input_mean, input_deviation)
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
@@ -129,7 +131,7 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     ]
     if not encoder.keeps_inputs or scenario.workers.sends == "moments":
         rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they are about mixed samples in [0, 1]
-    console.print(terminal_table(("", ""), rows, words=True))
+    console.print(terminal_table(("", ""), rows, words=2))
     if plan.best:
         console.print(_options_table(plan.best))
 

@@ -44,7 +44,7 @@ def print_recommendation(found: Recommendation | None, scenario: Scenario, comma
         return
     columns = ("", "this scenario", "[green]best for learning" if found.overrides else "best for learning")
     rows = list(zip(_ROWS, _cells(found.own), _cells(found.best), strict=True))
-    console.print(terminal_table(columns, rows, title=f"At the same privacy, for {scenario.learner.model}", words=True))
+    console.print(terminal_table(columns, rows, title=f"At the same privacy, for {scenario.learner.model}", words=3))
     if found.overrides:
         gain = f"{abs(found.gain_db):.1f} dB {'less' if found.gain_db >= 0 else 'more'} learning noise"
         if found.gain_db < 0:

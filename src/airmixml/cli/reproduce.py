@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import terminal_table
@@ -25,30 +26,30 @@ _VERDICTS = ("agrees", "trend agrees", "undecided", "does not follow")
 
 def reproduce_command(
     targets: Annotated[
-        list[str] | None, typer.Argument(help="table1, table2, fig2, fig3, fig4 or all.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="table1, table2, fig2, fig3, fig4 or all.", show_default=False),
     ] = None,
-    dataset: Annotated[str | None, typer.Option(help="iris or mnist: only that half of the tables.")] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each cell, with seeds 0, 1, ...")] = 3,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    dataset: Annotated[str | None, typer.Option(help="Reproduce only one half of the tables: iris or mnist.")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of runs per cell, with seeds 0, 1, ...")] = 3,
+    device: options.Device = "cpu",
     jobs: Annotated[
-        int | None, typer.Option(help="Processes [default: one per core; 1 with cuda; all of a Ray cluster].")
+        int | None,
+        typer.Option(help="Number of processes [default: one per core; 1 with cuda; all of a Ray cluster]."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for a Ray cluster.")] = "local",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for tables, figures and finished cells [default: runs/reproduce].")
-    ] = None,
+    engine: Annotated[str, typer.Option(help="Run on this machine (local) or on a Ray cluster (ray).")] = "local",
+    out: options.Out = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small version of everything; MNIST becomes 8x8 digits.")
+        bool, typer.Option("--quick", help="Run a small version of everything, with 8x8 digits instead of MNIST.")
     ] = False,
     as_printed: Annotated[
         bool, typer.Option("--as-printed", help="Leave out the other readings of rows that look misprinted.")
     ] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")] = False,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Run the paper's tables and figures again and put them beside what it printed.
+    """Reproduce the paper's tables and figures.
 
-    Finished cells are kept: the same command resumes what was interrupted.
+    Each value is compared with the printed one. Finished cells are kept: repeat the same command to resume.
     """
     if not targets:
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
@@ -129,7 +130,7 @@ def _print_claims(reproduction: Reproduction) -> None:
         for (place, says), found in counts.items()
     ]
     title = "What the text claims, and in how many cases it holds"
-    console.print(terminal_table(("place", "the paper says", *decisions), rows, title=title, words=True))
+    console.print(terminal_table(("place", "the paper says", *decisions), rows, title=title, words=2))
 
 
 def _report_failures(reproduction: Reproduction) -> None:

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from airmixml.cli import options
+from airmixml.cli.options import check_force, choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.errors import ScenarioError
-from airmixml.scenario import Scenario, Speed
-
-
-def choose_scenario(file: Path | None, preset: str | None, assignments: list[str], seed: int | None) -> Scenario:
-    """Return the scenario that the arguments name, with the overrides applied."""
-    if (file is None) == (preset is None):
-        raise ScenarioError("give either a scenario file or --preset NAME (`airmix presets` lists them)")
-    scenario = Scenario.load(file) if file is not None else Scenario.preset(preset or "")
-    scenario = scenario.with_overrides(*assignments)
-    return scenario if seed is None else scenario.with_seed(seed)
+from airmixml.scenario import Speed
 
 
 def run_command(
-    file: Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)] = None,
-    preset: Annotated[str | None, typer.Option(help="Scenario that comes with the package.")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as radio.slots=500."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the (first) run.")] = None,
-    seeds: Annotated[int, typer.Option(help="Number of runs with consecutive seeds.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Run folder to make [default: a free name below runs/].")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run folder --out if it exists.")] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    block_slots: Annotated[int, typer.Option(help="Slots simulated at a time.")] = 2048,
-    threads: Annotated[int, typer.Option(help="CPU threads (0: as many as there are cores).")] = 0,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    file: options.File = None,
+    preset: options.Preset = None,
+    assignments: options.Assignments = None,
+    seed: options.Seed = None,
+    seeds: options.Seeds = 1,
+    out: options.Out = None,
+    force: options.Force = False,
+    device: options.Device = "cpu",
+    block_slots: Annotated[int, typer.Option(help="Number of slots to simulate at a time.")] = 2048,
+    threads: options.Threads = 0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Run a scenario: mix over the air, train at the edge, score, and write a run folder.
+    """Run a scenario and write a run folder.
 
-    An interrupted run goes on where it stopped when the same command is given again.
+    Workers mix their samples over the air, the edge server trains on the mixtures, and the model is scored. Repeat the
+    same command to resume an interrupted run.
     """
-    scenario = choose_scenario(file, preset, assignments or [], seed)
+    scenario = choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
-    if force and out is None:
-        raise ScenarioError("--force: replaces the folder --out, so give that too")
+    check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:

@@ -18,7 +18,7 @@ _POLICY_NAMES = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
 
 
 def run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
-    """Return what a run gave, what it cost and what it promises, as a table of two columns."""
+    """Return the accuracy, privacy and cost of a run as a table of two columns."""
     runs = metrics.get("runs", [])
     title = f"{escape(scenario.name)}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
@@ -48,11 +48,13 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("mixing", _POLICY_NAMES[mixing.policy] + alpha),
     ]
     if metrics["clipped_values"]:
-        rows.append(("clipped", f"{metrics['clipped_values']:,} input values lay outside the declared bounds"))
+        rows.append(("clipped", f"{metrics['clipped_values']:,} input values outside the declared bounds"))
     if metrics["clipped_samples"]:
         norm = scenario.workers.clip_norm
-        useless = "" if scenario.privacy.sensitivity == "encoder" else "; privacy.sensitivity = encoder would count it"
-        rows.append(("shortened", f"{metrics['clipped_samples']:,} pool samples, to the norm {norm:g}{useless}"))
+        hint = (
+            "" if scenario.privacy.sensitivity == "encoder" else "; to gain from it set privacy.sensitivity = encoder"
+        )
+        rows.append(("clipped", f"{metrics['clipped_samples']:,} samples, to the norm {norm:g}{hint}"))
     return rows
 
 
@@ -61,16 +63,14 @@ def _what_is_sent(scenario: Scenario) -> Rows:
     if sends_inputs_unchanged(workers):
         return []
     centre = "" if workers.centre == "none" else f", centre {workers.centre}"
-    rounded = f", {workers.bits} bits a symbol" if workers.bits else ""
-    said = (
-        f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}, labels x {workers.label_weight:g}"
-    )
-    return [("sent", said + rounded)]
+    rounded = f", {workers.bits} bits per symbol" if workers.bits else ""
+    weight = f"label weight {workers.label_weight:g}"
+    return [("sent", f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}, {weight}{rounded}")]
 
 
 def _who_sends(scenario: Scenario) -> str:
     radio = scenario.radio
-    at_a_time = f"{radio.scheduled} at a time"
+    at_a_time = f"{radio.scheduled:,} at a time"
     if radio.schedule == "poisson":
         at_a_time += " on average"
     return f"{scenario.workers.count:,}, {at_a_time} in {radio.slots:,} slot{'' if radio.slots == 1 else 's'}"
@@ -84,12 +84,12 @@ def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         return f"{100 * accuracy[name]:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}") + " %"
 
     if scenario.learner.closed_form:
-        solved = f"{scenario.learner.model}, in closed form"
+        solved = f"{scenario.learner.model}, closed form"
         return [("accuracy", f"[bold]{percent('final')}[/bold] on the clean test set ({solved})")]
     best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
     return [
         ("accuracy, final epoch", f"[bold]{percent('final')}[/bold] on the clean test set"),
-        ("accuracy, best epoch", f"{percent('best')} ({best_epoch}picked on the test set)"),
+        ("accuracy, best epoch", f"{percent('best')} ({best_epoch}chosen on the test set)"),
     ]
 
 
@@ -100,33 +100,30 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     rows = [
         ("privacy", f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:g}[/bold] per worker ({asked})"),
         ("  against", f"{own['adversary']}: knows {own['knows']}"),
-        ("  bound", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']}"),
+        ("  accountant", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']} neighbours"),
         ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
         ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
-        (
-            "privacy from server",
-            f"[bold]epsilon {server['epsilon']:.4g}, delta {server['delta']:g}[/bold] for the worst worker",
-        ),
-        ("  why", _why_the_server_knows(scenario, server["compositions"])),
-        ("  median worker", f"epsilon {metrics['ledger']['median_epsilon']:.4g}"),
+        ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
+        ("", _why_the_server_knows(scenario, server["compositions"])),
+        ("", f"epsilon {metrics['ledger']['median_epsilon']:.4g} for the median worker"),
     ]
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
         rows.insert(1, ("", "[bold red]target missed[/bold red]"))
     if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
-        rows.insert(1, ("", "an epsilon this large protects nobody"))
+        rows.insert(1, ("", "[bold red]an epsilon this large protects nobody[/bold red]"))
     return rows + _other_neighbours(metrics) + _others(metrics)
 
 
 def _why_the_server_knows(scenario: Scenario, slots: int) -> str:
-    sent_in = "the slot" if slots == 1 else f"the {slots:,} slots"
+    used = "slot" if slots == 1 else f"{slots:,} slots"
+    known = f"the server knows which {used} this worker used"
     if scenario.workers.centre == "private":
-        share = f"{100 * scenario.workers.centre_share:g} %"
-        return f"it knows {sent_in} that it sent in, and the mean, which took {share} of epsilon and delta"
-    return f"it knows {sent_in} that it sent in; exact (gdp)"
+        return f"{known}, and the mean, which took {100 * scenario.workers.centre_share:g} % of epsilon and delta"
+    return known
 
 
 def _other_neighbours(metrics: dict[str, Any]) -> Rows:
-    """Say what the same run is worth for the other kind of neighbours."""
+    """Return the epsilons of the same run for the other kind of neighbours."""
     own = metrics["privacy"][0]["adjacency"]
     others = [statement for statement in metrics["privacy"] if statement["adjacency"] != own]
     said = [f"{other['epsilon']:.4g} ({other['adversary']}, {other['accountant']})" for other in others]
@@ -134,7 +131,7 @@ def _other_neighbours(metrics: dict[str, Any]) -> Rows:
 
 
 def _others(metrics: dict[str, Any]) -> Rows:
-    """Say what the other accountants and adversaries make of the same run."""
+    """Return the epsilons of the other accountants and adversaries for the same run."""
     by_adversary: dict[str, list[str]] = {}
     own = metrics["privacy"][0]["adjacency"]
     for statement in metrics["privacy"][1:]:
@@ -142,7 +139,7 @@ def _others(metrics: dict[str, Any]) -> Rows:
         if statement["adjacency"] == own and not exact:
             said = f"{statement['accountant']} {statement['epsilon']:.4g}"
             by_adversary.setdefault(statement["adversary"], []).append(said)
-    rows = [("others say", "")] if by_adversary else []
+    rows = [("other accountants", "")] if by_adversary else []
     return rows + [(f"  {adversary}", ", ".join(said)) for adversary, said in by_adversary.items()]
 
 
@@ -164,18 +161,18 @@ def _sampling(credited_rate: float, true_rate: float, why: str) -> str:
 
 def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     power, worker, limited = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["power_limited_slots"]
-    how_limited = f"the limit lowered the power of {limited:,} slots of {metrics['slots']:,}"
+    how_limited = f"the limit lowered the power in {limited:,} of {metrics['slots']:,} slots"
     if scenario.mixing.power == "max":
-        how_limited = "the limit sets the power of every slot"
+        how_limited = "the limit sets the power in every slot"
     cost = metrics["worker_cost"]
     return [
-        ("on the air", f"{metrics['symbols_per_slot']:,} symbols a slot, {metrics['air_seconds']:.4g} s in all"),
+        ("on the air", f"{metrics['symbols_per_slot']:,} symbols per slot, {metrics['air_seconds']:.4g} s in total"),
         (
             "  worker computes",
-            f"{cost['multiply_accumulates']:,} multiply-accumulates a sample, {cost['constant_bytes']:,} bytes of "
+            f"{cost['multiply_accumulates']:,} multiply-accumulates per sample, {cost['constant_bytes']:,} bytes of "
             f"constants, {cost['working_bytes']:,} of working memory",
         ),
-        ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in all"),
+        ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in total"),
         ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("  limited", how_limited),

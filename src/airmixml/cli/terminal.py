@@ -19,6 +19,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
+from airmixml.cli.interrupt import work_begins
 from airmixml.progress import Progress
 
 console = Console(highlight=False)
@@ -32,7 +33,7 @@ def print_json(result: dict[str, Any]) -> None:
 
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
-    """Yield a Progress callable that draws one bar per stage on stderr (only on a terminal)."""
+    """Yield a Progress callable that draws one bar per stage on stderr (only on a terminal); the work begins here."""
     bars = Bars(
         TextColumn("{task.description:<14}"),
         BarColumn(),
@@ -43,6 +44,7 @@ def progress_bars() -> Iterator[Progress]:
         disable=not _stderr.is_terminal,
     )
     tasks: dict[str, TaskID] = {}
+    work_begins()
     with bars:
 
         def report(stage: str, done: int, total: int) -> None:

@@ -78,7 +78,7 @@ def _already_there(folder: Path, file: MnistFile, replace_broken: bool) -> Obtai
             found = read_from_folder(folder, file)
         except BrokenFileError as problem:
             if not replace_broken:
-                raise DataError(f"{problem}; remove it and fetch it anew") from None
+                raise DataError(f"{problem}; remove it and fetch it anew (`airmix data fetch mnist`)") from None
             _remove(problem.path)
             continue  # the same file may be there under another of its names
         return None if found is None else ObtainedFile(file, found[0], ALREADY_THERE, found[1])
@@ -162,23 +162,14 @@ def load_mnist(data_dir: Path | None = None, progress: Progress = silent) -> Raw
 
 def _from_folder(folder: Path) -> list[ObtainedFile]:
     """Read the folder that the user named; nothing is fetched, since the user said where the files are."""
-    obtained: list[ObtainedFile] = []
-    missing: list[str] = []
-    for file in mnist_files.MNIST_FILES:
-        try:
-            found = read_from_folder(folder, file)
-        except BrokenFileError as problem:
-            raise DataError(f"{problem}; remove it and get it anew (`airmix data fetch mnist`)") from None
-        if found is None:
-            missing.append(file.name)
-        else:
-            obtained.append(ObtainedFile(file, found[0], ALREADY_THERE, found[1]))
+    found = {file.name: _already_there(folder, file, replace_broken=False) for file in mnist_files.MNIST_FILES}
+    missing = [name for name, entry in found.items() if entry is None]
     if missing:
         raise DataError(
             f"{folder}: has no {', '.join(missing)}, neither plain nor as .gz; put them there, or leave "
             "--data-dir out to have MNIST fetched into the cache"
         )
-    return obtained
+    return [entry for entry in found.values() if entry is not None]
 
 
 MNIST: Final = KnownDataSet(

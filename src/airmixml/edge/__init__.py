@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from airmixml.edge.learners import ClosedForm, LearnerModel
     from airmixml.edge.loss import soft_cross_entropy
     from airmixml.edge.models import build_model
-    from airmixml.edge.training import Learned, TrainedModel, TrainingHistory, learn, train, train_model, train_stack
+    from airmixml.edge.training import (
+        Learned,
+        TrainedModel,
+        TrainingHistory,
+        learn,
+        train,
+        train_model,
+        train_seeds,
+        train_stack,
+    )
 
 __all__ = [
     "ClosedForm",
@@ -25,10 +34,20 @@ __all__ = [
     "soft_cross_entropy",
     "train",
     "train_model",
+    "train_seeds",
     "train_stack",
 ]
 
-_TRAINING = ("Learned", "TrainedModel", "TrainingHistory", "learn", "train", "train_model", "train_stack")
+_TRAINING = (
+    "Learned",
+    "TrainedModel",
+    "TrainingHistory",
+    "learn",
+    "train",
+    "train_model",
+    "train_seeds",
+    "train_stack",
+)
 __getattr__ = import_late(
     __name__,
     {

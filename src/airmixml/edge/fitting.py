@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -53,33 +53,35 @@ def start_network(learner: Learner, dataset: DataSet, seed: int) -> nn.Sequentia
 def fit(
     model: nn.Module,
     learner: Learner,
-    dataset: DataSet,
+    datasets: Sequence[DataSet],
     inputs: torch.Tensor,
     labels: torch.Tensor,
     *,
-    seed: int,
+    seeds: Sequence[int],
     speed: Speed,
     progress: Progress,
     checkpoint: Checkpoint | None,
 ) -> Fitted:
     """Train in place; the order of the mixtures in each epoch follows from the seed alone.
 
+    All networks of a stack share one data set and one seed, or each has its own.
+
     Args:
         model: a network, or a stack of them.
         learner: optimiser settings.
-        dataset: for its test set.
+        datasets: for their test sets.
         inputs: received mixtures; slots x input_dim, for a stack networks x slots x input_dim.
         labels: received label mixtures, likewise.
-        seed: the run's seed.
+        seeds: those of the runs.
         speed: device and threads.
         progress: told of each epoch.
         checkpoint: where an interrupted training is kept.
     """
-    streams, device, slots = Streams(seed), find_device(speed.device), inputs.shape[-2]
+    streams, device, slots = [Streams(seed) for seed in seeds], find_device(speed.device), inputs.shape[-2]
     model.to(device)
     inputs, labels = inputs.to(device).contiguous(), labels.to(device).contiguous()
-    test_inputs = torch.from_numpy(dataset.test_inputs).to(device)
-    test_labels = torch.from_numpy(dataset.test_labels).to(device)
+    test_inputs = _shared_or_stacked([torch.from_numpy(each.test_inputs) for each in datasets]).to(device)
+    test_labels = _shared_or_stacked([torch.from_numpy(each.test_labels) for each in datasets]).to(device)
     fitted = Fitted()
     threads = speed.threads or _useful_threads(model, learner.batch_size)
     with using_threads(threads), _repeatable_convolutions(), _current(device):
@@ -103,14 +105,13 @@ def fit(
         for epoch in range(done, learner.epochs):
             progress("training", epoch, learner.epochs)
             loss_sum.zero_()
-            order = torch.from_numpy(streams.generator("training", epoch + 1).permutation(slots)).to(device)
-            shuffled = (
-                torch.split(part.index_select(-2, order), learner.batch_size, dim=-2) for part in (inputs, labels)
-            )
+            orders = [each.generator("training", epoch + 1).permutation(slots) for each in streams]
+            order = _shared_or_stacked([torch.from_numpy(each) for each in orders]).to(device)
+            shuffled = (torch.split(_reordered(part, order), learner.batch_size, dim=-2) for part in (inputs, labels))
             for batch in zip(*shuffled, strict=True):
                 step(*batch)
             fitted.loss.append(_finite(loss_sum.double().reshape(-1) / slots, epoch, learner).tolist())
-            if len(test_labels):
+            if test_labels.numel():
                 right = class_scores(model, test_inputs).argmax(dim=-1) == test_labels
                 fitted.test_accuracy.append(right.double().mean(dim=-1).reshape(-1).tolist())
             if checkpoint is not None:
@@ -119,16 +120,28 @@ def fit(
     return fitted
 
 
+def _shared_or_stacked(parts: list[torch.Tensor]) -> torch.Tensor:
+    """Return the one part that all networks share, or networks x part."""
+    return parts[0] if len(parts) == 1 else torch.stack(parts)
+
+
+def _reordered(mixtures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    """Return the slots of (networks x) slots x symbols in a shared order, or each network's in its own."""
+    if order.dim() == 1:
+        return mixtures.index_select(-2, order)
+    return mixtures.take_along_dim(order.unsqueeze(-1), dim=-2)
+
+
 @torch.no_grad()
 def class_scores(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     """Return the class scores of clean inputs (samples x input_dim), some at a time; samples x classes.
 
-    A stack gives networks x samples x classes.
+    A stack gives networks x samples x classes; it may get inputs of its own for each network.
     """
     at_once = _SCORED_AT_ONCE
     if isinstance(model, NetworkStack):
         at_once = max(_FEWEST_SCORED_AT_ONCE, _SCORED_AT_ONCE // model.count)
-        inputs = inputs.unsqueeze(0)
+        inputs = inputs if inputs.dim() == 3 else inputs.unsqueeze(0)
     return torch.cat([model(batch) for batch in torch.split(inputs, at_once, dim=-2)], dim=-2)
 
 

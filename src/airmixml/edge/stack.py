@@ -6,6 +6,7 @@ them, and each network computes what it would compute alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,17 +15,17 @@ from torch.nn import functional
 
 
 class NetworkStack(nn.Module):
-    """Copies of one network that share nothing but the clock; networks x batch x inputs to networks x batch x classes.
+    """Networks of one shape that share nothing but the clock; networks x batch x inputs to networks x batch x classes.
 
     Images are kept with their channels last, so that the patches of a convolution are copied in long runs.
     """
 
-    def __init__(self, network: nn.Sequential, count: int) -> None:
+    def __init__(self, networks: Sequence[nn.Sequential]) -> None:
         super().__init__()
-        self.count = count
-        self._layers = list(network)
-        for name, parameter in network.named_parameters():
-            stacked = parameter.detach().expand(count, *parameter.shape).clone()
+        self.count = len(networks)
+        self._layers = list(networks[0])
+        for name, _ in networks[0].named_parameters():
+            stacked = torch.stack([network.get_parameter(name).detach() for network in networks])
             self.register_parameter(_name(name), nn.Parameter(stacked))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:

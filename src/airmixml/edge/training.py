@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -209,10 +210,10 @@ def train_model(
     fitted = fit(
         model,
         learner,
-        dataset,
+        [dataset],
         inputs,
         labels,
-        seed=seed,
+        seeds=[seed],
         speed=speed or Speed(),
         progress=progress,
         checkpoint=checkpoint,
@@ -238,17 +239,39 @@ def train_stack(
     not disturb the others. The arguments are those of ``train_model``; ``inputs`` (networks x slots x input_dim) and
     ``labels`` (networks x slots x label_dim) have the networks as their first axis.
     """
-    stack = NetworkStack(start_network(learner, dataset, seed), len(inputs))
+    stack = NetworkStack([start_network(learner, dataset, seed)] * len(inputs))
     fitted = fit(
         stack,
         learner,
-        dataset,
+        [dataset],
         inputs,
         labels,
-        seed=seed,
+        seeds=[seed],
         speed=speed or Speed(),
         progress=progress,
         checkpoint=checkpoint,
+    )
+    return _histories(fitted)
+
+
+def train_seeds(mixtures: Sequence[Mixtures], *, speed: Speed | None = None) -> list[TrainingHistory]:
+    """Train a network on each of several runs of one scenario with different seeds, all at once.
+
+    Apart from rounding, each is what ``train`` would give.
+    """
+    learner = mixtures[0].scenario.learner
+    datasets = [each.dataset for each in mixtures]
+    seeds = [each.scenario.seed for each in mixtures]
+    fitted = fit(
+        NetworkStack([start_network(learner, each.dataset, each.scenario.seed) for each in mixtures]),
+        learner,
+        datasets,
+        torch.stack([each.inputs for each in mixtures]),
+        torch.stack([each.labels for each in mixtures]),
+        seeds=seeds,
+        speed=speed or Speed(),
+        progress=silent,
+        checkpoint=None,
     )
     return _histories(fitted)
 

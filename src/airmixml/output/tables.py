@@ -80,15 +80,15 @@ def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
 
 
 def terminal_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", words: bool = False, **options: Any
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", words: int = 1, **options: Any
 ) -> Table:
-    """Return a table for the terminal: names in the first column, numbers (or ``words``) in the others.
+    """Return a table for the terminal: names in the first column, numbers on the right.
 
     Args:
         columns: their heads; where all are empty no head is shown.
         rows: texts, in which Rich's markup counts.
         title: stands above the table.
-        words: whether the other columns hold words, which are aligned on the left.
+        words: how many columns hold words, which are aligned on the left.
         options: others of ``rich.table.Table``; with a box of its own it may be wider than the terminal.
     """
     from rich.table import Table
@@ -98,7 +98,7 @@ def terminal_table(
         table.add_column(
             name,
             style=None if place else "cyan",
-            justify="left" if words or not place else "right",
+            justify="left" if place < words else "right",
             overflow="fold",
             no_wrap="box" in options,
         )

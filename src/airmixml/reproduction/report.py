@@ -33,11 +33,11 @@ _DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {
     "fig4": pictures.draw_fading,
 }
 _VERDICTS: Final = """\
-*Agrees*: the mean over the seeds is within 3 points of accuracy, or 5 % of energy, of print. *Undecided*: it is not,
-but print lies inside the 95 % confidence interval of the mean. *Trend agrees*: missed by at most 15 points or a factor
-of 1.5, and clearly different entries of its row and column lie on the printed side of it. Otherwise it *does not follow
-from the stated settings*. A claim *holds* or *does not hold* if the whole 95 % interval of its paired difference says
-so.
+*Agrees*: the mean over the seeds is within 3 points of accuracy, or 5 % of energy, of the printed value. *Undecided*:
+it is not, but the printed value lies inside the 95 % confidence interval of the mean. *Trend agrees*: the mean misses
+the printed value by at most 15 points or a factor of 1.5, and clearly different entries of its row and column lie on
+the printed side of it. Otherwise the value *does not follow from the stated settings*. A claim *holds* or *does not
+hold* if the whole 95 % confidence interval of its paired difference says so.
 """
 _SMALL: Final = "**A small version with too few slots, epochs and seeds: it says nothing about the paper.**\n"
 

@@ -3,10 +3,9 @@
 from airmixml.scenario.presets import preset_names, preset_summary, preset_text
 from airmixml.scenario.scenario import Scenario
 from airmixml.scenario.speed import RunContext, Speed
-from airmixml.scenario.tables import CLOSED_FORM_MODELS, Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 
 __all__ = [
-    "CLOSED_FORM_MODELS",
     "Learner",
     "Mixing",
     "Privacy",

@@ -12,8 +12,6 @@ from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
-CLOSED_FORM_MODELS = ("ridge", "lda")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import AirMixError, RunFolderError
+from airmixml.errors import RunFolderError
 from airmixml.wording import reason
 
 # No user and no other program names a file so: what a killed process leaves behind can be removed safely.
@@ -65,24 +65,16 @@ def remove_temporaries(folder: Path) -> None:
 
 
 @contextmanager
-def writing_to(
-    place: Path | str, *, option: str = "--out", error: type[AirMixError] = RunFolderError
-) -> Iterator[None]:
+def writing_to(place: Path | str, *, option: str = "--out") -> Iterator[None]:
     """Report in one line that a disk is full, a folder may not be written, or a file is where a folder should be.
 
-    Args:
-        place: what is written, where the system does not say which file it was.
-        option: what the user can change to write elsewhere.
-        error: what to raise.
+    ``option`` is what the user can change to write elsewhere than to ``place``.
     """
     try:
         yield
-    except (FileExistsError, NotADirectoryError) as problem:
-        raise error(
-            f"{problem.filename or place}: is a file or lies in one, so that this cannot be written "
-            f"({reason(problem)}); choose another {option}"
-        ) from problem
     except OSError as problem:
-        raise error(
-            f"{problem.filename or place}: cannot be written ({reason(problem)}); free space or choose another {option}"
+        in_the_way = isinstance(problem, FileExistsError | NotADirectoryError)
+        where = f"{place}: is a file or lies in one and" if in_the_way else f"{problem.filename or place}:"
+        raise RunFolderError(
+            f"{where} cannot be written ({reason(problem)}); free space or choose another {option}"
         ) from problem

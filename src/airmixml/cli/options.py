@@ -1,0 +1,58 @@
+"""Options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airmixml.doors import Registry
+from airmixml.errors import PluginError, ScenarioError
+from airmixml.scenario import Scenario
+
+File = Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)]
+Preset = Annotated[str | None, typer.Option(help="Scenario that comes with the package; see `airmix presets`.")]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of the (first) run [default: the scenario's].")]
+Seeds = Annotated[int, typer.Option(help="Number of runs, with consecutive seeds.")]
+Out = Annotated[Path | None, typer.Option(help="Folder to create [default: a name below runs/].")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the folder --out if it holds earlier results.")]
+Device = Annotated[str, typer.Option(help="Compute on cpu or cuda (cuda:1 for the second GPU).")]
+Threads = Annotated[int, typer.Option(help="Number of CPU threads (0 uses all cores).")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files [default: the cache].")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Picture = Annotated[
+    Path | None, typer.Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")
+]
+NoPicture = Annotated[bool, typer.Option("--no-picture", help="Do not draw a figure.")]
+InputDim = Annotated[int | None, typer.Option(help="Number of inputs d_X of a data set that is not known by name.")]
+LabelDim = Annotated[int | None, typer.Option(help="Number of classes d_Y of a data set that is not known by name.")]
+
+
+def choices(registry: Registry) -> str:
+    """Return the names of a registry for a help text."""
+    try:
+        return ", ".join(registry.names)
+    except PluginError:  # two packages claim one name: `airmix plugins` reports it, and other commands still work
+        return ", ".join(registry.own)
+
+
+def choose_scenario(
+    file: Path | None, preset: str | None, assignments: list[str] | None, seed: int | None = None
+) -> Scenario:
+    """Return the scenario that the options name, with the overrides applied."""
+    if (file is None) == (preset is None):
+        raise ScenarioError("give either a scenario file or --preset NAME (`airmix presets` lists them)")
+    scenario = Scenario.load(file) if file is not None else Scenario.preset(preset or "")
+    scenario = scenario.with_overrides(*(assignments or ()))
+    return scenario if seed is None else scenario.with_seed(seed)
+
+
+def check_force(force: bool, out: Path | None) -> None:
+    """Refuse --force without --out: a default name is always free, so there is nothing to replace."""
+    if force and out is None:
+        raise ScenarioError("--force: replaces the folder --out; give --out too")

@@ -1,0 +1,107 @@
+"""``airmix plugins``: what can be chosen by name, and which installed package brings it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from airmixml.cli import options
+from airmixml.cli.terminal import console, print_json
+from airmixml.doors import REGISTRIES, Registry
+from airmixml.errors import AirMixError
+from airmixml.version import __version__
+from airmixml.wording import reason
+
+_OURS = "airmixml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """One name of one kind; ``problem`` is empty unless the name cannot be used or does not load."""
+
+    kind: str
+    group: str
+    name: str
+    package: str
+    version: str
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values for JSON."""
+        return dict(vars(self))
+
+
+def plugins_command(
+    check: Annotated[
+        bool, typer.Option("--check", help="Load each of them and report those that are broken (exit code 1).")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """List what can be chosen by name, and which package brings it.
+
+    These are encoders, data sets, accountants, adversaries, learners, attacks and methods.
+    """
+    found = [each for registry in REGISTRIES for each in _installed(registry)]
+    if check:
+        found = [each if each.problem else replace(each, problem=_loading_problem(each)) for each in found]
+    if as_json:
+        print_json({"plugins": [each.to_dict() for each in found]})
+    else:
+        _print(found)
+    if check and any(each.problem for each in found):
+        raise typer.Exit(1)
+
+
+def _installed(registry: Registry) -> list[Plugin]:
+    ours = [
+        Plugin(kind=registry.kind, group=registry.group, name=name, package=_OURS, version=__version__)
+        for name in registry.own
+    ]
+    points = sorted(entry_points(group=registry.group), key=lambda point: (point.name, point.value))
+    return ours + [_described(registry, point, points) for point in points]
+
+
+def _described(registry: Registry, point: EntryPoint, points: list[EntryPoint]) -> Plugin:
+    problem = ""
+    if point.name in registry.own:
+        problem = f"the name is {_OURS}'s own; uninstall that package or rename its entry point"
+    elif any(other.name == point.name and other.value != point.value for other in points):
+        problem = "two packages bring this name; uninstall one of them"
+    package, version = ("unknown", "") if point.dist is None else (point.dist.name, point.dist.version)
+    return Plugin(
+        kind=registry.kind, group=registry.group, name=point.name, package=package, version=version, problem=problem
+    )
+
+
+def _loading_problem(plugin: Plugin) -> str:
+    registry = next(registry for registry in REGISTRIES if registry.group == plugin.group)
+    try:
+        registry.load(plugin.name)
+    except AirMixError as problem:
+        return str(problem)
+    except Exception as problem:  # whatever happens when a module is imported
+        return f"cannot be loaded ({type(problem).__name__}: {reason(problem)})"
+    return ""
+
+
+def _print(found: list[Plugin]) -> None:
+    table = Table("kind", "entry-point group", "names", title="What can be chosen by name", title_justify="left")
+    for registry in REGISTRIES:
+        usable = [each for each in found if each.group == registry.group and not each.problem]
+        names = [
+            each.name if each.package == _OURS else f"[bold]{escape(f'{each.name} ({each.package} {each.version})')}[/]"
+            for each in usable
+        ]
+        table.add_row(registry.kind, registry.group, ", ".join(names))
+    console.print(table)
+    for each in found:
+        if each.problem:
+            source = escape(f"{each.kind} {each.name} of {each.package} {each.version}")
+            console.print(f"[bold red]{source}[/]: {escape(each.problem)}", soft_wrap=True)
+    if not any(each.package != _OURS for each in found):
+        console.print("No other package adds to them; docs/extending.md shows how to write one.")

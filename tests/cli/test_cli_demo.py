@@ -1,0 +1,42 @@
+"""``airmix demo`` made small: two seeds, two epochs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from airmixml import Scenario
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_a_small_demo(airmix: Airmix, tmp_path: Path) -> None:
+    done = airmix("demo", "--seeds", "2", "--epochs", "2", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = json.loads(done.stdout)
+    paper, private = shown["paper-iris"], shown["private-iris"]
+    for side in (paper, private):
+        assert len(side["final_accuracies"]) == 2
+        assert side["final_accuracies"][0] == side["accuracy"]["final"]  # the run folder is seed 0
+        folder = tmp_path / side["run_dir"]
+        assert json.loads((folder / "metrics.json").read_text())["energy_joules"] == side["energy_joules"]
+        target = Scenario.load(folder / "scenario.toml").privacy
+        assert (target.epsilon, target.delta, target.adjacency) == (5.0, 0.01, "replace-one")
+    assert [side["privacy"][0]["adversary"] for side in (paper, private)] == ["release", "server"]
+    assert private["smallest_epsilons"]["server"] == pytest.approx(5.0)
+    assert private["best_accuracies"] == []
+    with Image.open(tmp_path / shown["picture"]) as picture:
+        assert min(picture.size) > 500
+
+
+def test_seeds_that_give_no_spread(refused: Callable[..., str]) -> None:
+    assert "--seeds = 1: must be at least 2" in refused("demo", "--seeds", "1")
+
+
+def test_a_mistake_in_the_epochs(refused: Callable[..., str]) -> None:
+    assert "learner.epochs = 0" in refused("demo", "--epochs", "0")
