@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -92,6 +93,22 @@ def disk_full_after() -> Callable[[int], AbstractContextManager[None]]:
 
 
 @pytest.fixture
+def files_up_to() -> Callable[[int], AbstractContextManager[None]]:
+    """Return a context in which no file of this process can grow beyond so many bytes."""
+
+    @contextmanager
+    def limited(largest: int) -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
+
+
+@pytest.fixture
 def stop_at() -> Callable[[int], Progress]:
     """Return a progress callable that raises Stopped after so many epochs."""
 
@@ -132,17 +149,10 @@ main()
 
 @pytest.fixture
 def start_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start Python in a session of its own, in an empty folder; whatever still lives at the end is killed.
-
-    ``environment`` adds variables, ``preexec`` is called in the new process first.
-    """
+    """Start Python in a session of its own, in an empty folder; whatever still lives at the end is killed."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(
-        *arguments: str | Path,
-        environment: dict[str, str] | None = None,
-        preexec: Callable[[], None] | None = None,
-    ) -> subprocess.Popen[str]:
+    def start(*arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
         child = subprocess.Popen(
             [sys.executable, *map(str, arguments)],
             cwd=tmp_path,
@@ -152,7 +162,6 @@ def start_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]
             text=True,
             encoding="utf-8",
             start_new_session=True,
-            preexec_fn=preexec,  # noqa: PLW1509 - sets a limit, no more
         )
         started.append(child)
         return child
@@ -174,12 +183,6 @@ def run_python(start_python: Callable[..., subprocess.Popen[str]]) -> Callable[.
         return Finished(child.args, child.returncode, out, err)
 
     return run
-
-
-@pytest.fixture
-def airmix_process(run_python: Callable[..., Finished]) -> Callable[..., Finished]:
-    """Run ``airmix`` as a process of its own in an empty folder: for what a call in this process does not prove."""
-    return partial(run_python, "-m", "airmixml")
 
 
 def call_airmix(*arguments: str | Path, cwd: Path, columns: int = 120) -> Finished:
@@ -207,16 +210,9 @@ def airmix_in() -> Callable[..., Finished]:
 
 
 @pytest.fixture
-def airmix(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Finished]:
-    """Call ``airmix`` in an empty folder; as a process of its own where ``preexec`` is given, to be called in it."""
-
-    def call(*arguments: str | Path, preexec: Callable[[], None] | None = None) -> Finished:
-        if preexec is not None:
-            process: Callable[..., Finished] = request.getfixturevalue("airmix_process")
-            return process(*arguments, preexec=preexec)
-        return call_airmix(*arguments, cwd=tmp_path)
-
-    return call
+def airmix(tmp_path: Path) -> Callable[..., Finished]:
+    """Call ``airmix`` in an empty folder."""
+    return partial(call_airmix, cwd=tmp_path)
 
 
 @pytest.fixture

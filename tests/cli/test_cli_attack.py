@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +100,11 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
 
 
 @pytest.mark.parametrize("largest_file", [1_500, 30_000], ids=["part", "picture"])
-def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, before[1]))
-    try:
+def test_files_that_do_not_fit(
+    airmix: Airmix, files_up_to: Callable[[int], AbstractContextManager[None]], tmp_path: Path, largest_file: int
+) -> None:
+    with files_up_to(largest_file):
         done = airmix(*IRIS, "--out", "here")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("airmix: error: ")
     assert "cannot be written (File too large)" in done.stderr

@@ -31,6 +31,9 @@ PREPARES = (". ", "cd ", "export ", "printf ")
 LONG = (
     "run --preset paper-mnist",
     "run --preset private-mnist",
+    "run --preset digits --set radio.slots=500",
+    "run --preset private-iris --set privacy.epsilon=1",
+    "--seed 7 --json",
     "--seeds ",
     "attack --preset digits --set",
     "audit --preset paper-iris",

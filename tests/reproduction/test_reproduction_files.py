@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import resource
 import shutil
 import subprocess
 import warnings
@@ -409,12 +408,12 @@ def test_a_figure_of_which_nothing_came_is_written_without_warnings(
 
 
 @pytest.mark.parametrize("largest_file", [500, 20_000], ids=["batch", "picture"])
-def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-
+def test_files_that_do_not_fit(
+    airmix: Airmix, files_up_to: Callable[[int], AbstractContextManager[None]], tmp_path: Path, largest_file: int
+) -> None:
     command = ("reproduce", "table2", "--dataset", "iris", "--as-printed", "--seeds", "1", "--jobs", "1")
-    done = airmix(*command, "--out", "here", preexec=limit)
+    with files_up_to(largest_file):
+        done = airmix(*command, "--out", "here")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("airmix: error: ")
     assert "cannot be written (File too large); free space or choose another --out" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,16 +17,15 @@ from airmixml.runs.model_files import FileCheckpoint
 
 run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
+Limited = Callable[[int], AbstractContextManager[None]]
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = ("run", "--preset", "paper-iris", "--set", "radio.slots=100", "--set", "learner.epochs=2", "--out", "here")
 
 
 @pytest.mark.parametrize("largest_file", [2_500, 60_000], ids=["model", "picture"])
-def test_files_that_do_not_fit(airmix: Airmix, tmp_path: Path, largest_file: int) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-
-    done = airmix(*COMMAND, preexec=limit)
+def test_files_that_do_not_fit(airmix: Airmix, files_up_to: Limited, tmp_path: Path, largest_file: int) -> None:
+    with files_up_to(largest_file):
+        done = airmix(*COMMAND)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("airmix: error: ")
     assert "cannot be written (File too large)" in done.stderr
@@ -56,18 +54,15 @@ def test_a_disk_that_fills_up_at_any_time(
     assert {entry.name for entry in (tmp_path / "here").iterdir()} == files
 
 
-def test_a_checkpoint_that_does_not_fit_is_an_error_of_the_system_and_the_last_one_stays(tmp_path: Path) -> None:
+def test_a_checkpoint_that_does_not_fit_is_an_error_of_the_system_and_the_last_one_stays(
+    files_up_to: Limited, tmp_path: Path
+) -> None:
     checkpoint = FileCheckpoint(tmp_path, every_seconds=0)
     state = {"epoch": 1, "epochs": 2, "model": {"w": torch.zeros(10)}, "moments": [], "loss": [[1.0]]}
     state["test_accuracy"] = [[0.5]]
     checkpoint.save(state)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, before[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            checkpoint.save({**state, "epoch": 2, "model": {"w": torch.zeros(10_000)}})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with files_up_to(3_000), pytest.raises(OSError, match="File too large"):
+        checkpoint.save({**state, "epoch": 2, "model": {"w": torch.zeros(10_000)}})
     kept = FileCheckpoint(tmp_path).load(state)
     assert kept is not None
     assert kept["epoch"] == 1

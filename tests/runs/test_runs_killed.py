@@ -66,6 +66,7 @@ def test_control_c(halted: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "here.partial" / "metrics.json").exists()
 
 
+@pytest.mark.long
 def test_kill_9_after_the_first_of_two_seeds(halted: Any, airmix: Airmix, small: Scenario, tmp_path: Path) -> None:
     with halted(*COMMAND, "--seeds", "2", halt_in="seed-1.partial") as child:
         child.send_signal(signal.SIGKILL)

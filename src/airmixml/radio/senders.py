@@ -22,7 +22,6 @@ from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds
 
-_NUMBERS_AT_ONCE: Final = 1 << 25
 _SHORT_RANGE: Final = 3.0
 _ROUNDING_ABOVE: Final = 1.0 + 1e-5
 _RANGE_OF_TWO_BITS: Final = 10.0
@@ -105,6 +104,8 @@ class SampleSender:
 class MomentSender:
     """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
 
+    numbers_at_once = 1 << 25  # bounds the memory
+
     def __init__(
         self,
         signal: Signal,
@@ -127,8 +128,8 @@ class MomentSender:
         add_up = self._add_rounded if self._signal.bits else self._add_exact
         width = self._signal.symbols if self._signal.bits else self._signal.features
         # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
-        slots_at_once = 1 if self._signal.bits else max(1, _NUMBERS_AT_ONCE // (sample_index.shape[1] * width))
-        workers_at_once = max(1, _NUMBERS_AT_ONCE // width)
+        slots_at_once = 1 if self._signal.bits else max(1, self.numbers_at_once // (sample_index.shape[1] * width))
+        workers_at_once = max(1, self.numbers_at_once // width)
         for first_slot in range(0, len(sample_index), slots_at_once):
             here = slice(first_slot, first_slot + slots_at_once)
             for first in range(0, sample_index.shape[1], workers_at_once):
