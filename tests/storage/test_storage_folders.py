@@ -139,6 +139,7 @@ def dies_after(real):
     return call
 with claim_folder(Path(sys.argv[1]), {"scenario": "new"}, force=True) as folder:
     (folder.work / "metrics.json").write_text("new")
+    (folder.work / "scenario.toml").write_text("new")
     (folder.work / "model").write_text("new")
     for name in ("mkdir", "rename", "unlink", "rmdir"):
         setattr(os, name, dies_after(getattr(os, name)))
@@ -152,7 +153,7 @@ def test_a_kill_inside_the_replacing_of_a_run_is_put_right(calls: int, tmp_path:
     final = tmp_path / "o"
     with claim_folder(final, IDENTITY) as folder:
         (folder.work / "metrics.json").write_text("old")
-        (folder.work / "note").write_text("old")
+        (folder.work / "scenario.toml").write_text("old")
         folder.publish()
     done = subprocess.run([sys.executable, "-c", KILLED, str(final), str(calls)], check=False)
     assert done.returncode in (0, 9)
@@ -161,12 +162,35 @@ def test_a_kill_inside_the_replacing_of_a_run_is_put_right(calls: int, tmp_path:
     assert {path.name for path in tmp_path.iterdir()} <= {"o", "o.partial"}
     metrics = (final / "metrics.json").read_text()
     if metrics == "old":
-        assert {path.name for path in final.iterdir()} == {"metrics.json", "note"}
+        assert {path.name for path in final.iterdir()} == {"metrics.json", "scenario.toml"}
         with claim_folder(final, {"scenario": "new"}, force=True) as folder:
             assert (folder.work / "metrics.json").read_text() == "new"  # what was made is still there
             folder.publish(replace=True)
     assert (final / "metrics.json").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["o"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_metrics_alone_make_no_run_folder(force: bool, tmp_path: Path) -> None:
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "metrics.json").write_text("of another program")
+    again = claim_folder(tmp_path / "o", IDENTITY, force=force)
+    with pytest.raises(RunFolderError, match="exists and is not a run folder"), again:
+        pass
+    assert tree(tmp_path) == {"o": None, "o/metrics.json": b"of another program"}
+
+
+def test_the_target_of_a_link_that_is_replaced_stays_whole(tmp_path: Path) -> None:
+    with claim_folder(tmp_path / "run", IDENTITY) as folder:
+        for name in ("metrics.json", "scenario.toml"):
+            (folder.work / name).write_text("old")
+        folder.publish()
+    (tmp_path / "o").symlink_to(tmp_path / "run")
+    with claim_folder(tmp_path / "o", IDENTITY, force=True) as folder:
+        (folder.work / "begun").write_text("new")
+        folder.publish(replace=True)
+    assert not (tmp_path / "o").is_symlink()
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"metrics.json", "scenario.toml"}
 
 
 def test_kills_fall_before_and_after_the_new_run_is_in_place(tmp_path: Path) -> None:
@@ -176,6 +200,7 @@ def test_kills_fall_before_and_after_the_new_run_is_in_place(tmp_path: Path) -> 
         final = tmp_path / str(calls)
         with claim_folder(final, IDENTITY) as folder:
             (folder.work / "metrics.json").write_text("old")
+            (folder.work / "scenario.toml").write_text("old")
             folder.publish()
         subprocess.run([sys.executable, "-c", KILLED, str(final), str(calls)], check=False)
         left = any(path.name.startswith(f".{calls}.replaced-") for path in tmp_path.iterdir())

@@ -76,7 +76,8 @@ class RunFolder:
         for leftover in (_IDENTITY, LOCK, *leave_out):
             (self.final / leftover).unlink(missing_ok=True)
         if old is not None:
-            (old / self.final.name / METRICS).unlink(missing_ok=True)  # a run no more, however far the removing gets
+            if not (old / self.final.name).is_symlink():  # a run no more, however far the removing gets
+                (old / self.final.name / METRICS).unlink(missing_ok=True)
             shutil.rmtree(old, ignore_errors=True)
         self._lock.release()
         return self.final
@@ -99,9 +100,10 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
         raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {PARTIAL}")
     work = final.with_name(final.name + PARTIAL)
     _recover(final, work)
-    if os.path.lexists(final) and not (force and (final / METRICS).exists()):
-        what = "exists already" if (final / METRICS).exists() else "exists and is not a run folder"
-        advice = ", or --force to replace it" if (final / METRICS).exists() else ""
+    is_run = (final / METRICS).is_file() and (final / SCENARIO).is_file()
+    if os.path.lexists(final) and not (force and is_run):
+        what = "exists already" if is_run else "exists and is not a run folder"
+        advice = ", or --force to replace it" if is_run else ""
         raise RunFolderError(f"{final}: {what}; choose another --out{advice}")
     with hold_folder(work, identity, holds="an interrupted run", force=force) as lock:
         yield RunFolder(final=final, work=work, _lock=lock)
