@@ -23,7 +23,7 @@ _FEWEST_SEEDS, _MOST_SEEDS = 2, 64  # a standard deviation needs two
 
 def demo_command(
     seeds: Annotated[int, typer.Option(help="Number of runs of each experiment, with seeds 0, 1, ...")] = 5,
-    epochs: Annotated[int, typer.Option(help="Training epochs of the paper's network (the paper: 500).")] = 100,
+    epochs: Annotated[int, typer.Option(help="Training epochs of the paper's network (the paper: 500).")] = 50,
     as_json: options.AsJson = False,
 ) -> None:
     """Run the paper's Iris experiment beside a private one.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from airmixml.radio import Mixtures
 
 ADVERSARIES: Final = ("release", "server", "eavesdropper")
+_ONE_THREAD: Final = Speed(threads=1)  # of each process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ def run_both(seeds: int, epochs: int, progress: Progress) -> tuple[Side, Side]:
         from airmixml.radio import simulate
         from airmixml.runs import run
 
-        metrics = run(paper, progress=progress).to_dict()
+        metrics = run(paper, speed=_ONE_THREAD, progress=progress).to_dict()
         other_final, other_best, private_final, private_metrics = _receive(results)
     accuracy = metrics["accuracy"]
     final, best = [accuracy["final"], *other_final], [accuracy["best"], *other_best]
@@ -93,14 +94,14 @@ def _run_second_half(paper: Scenario, private: Scenario, seeds: int, result: Con
     from airmixml.runs import run
 
     try:
-        histories = train_seeds([simulate(paper.with_seed(seed)) for seed in range(1, seeds)], speed=Speed(threads=1))
+        histories = train_seeds([simulate(paper.with_seed(seed)) for seed in range(1, seeds)], speed=_ONE_THREAD)
         learned = [train(simulate(private.with_seed(seed))).history for seed in range(seeds)]
         result.send(
             (
                 [history.final_accuracy for history in histories],
                 [history.best_accuracy for history in histories],
                 [history.final_accuracy for history in learned],
-                run(private).to_dict(),
+                run(private, speed=_ONE_THREAD).to_dict(),
             )
         )
     except AirMixError as problem:
