@@ -67,7 +67,6 @@ def test_force_without_out(refused_inside: Refused) -> None:
         ("--threads", "-1"),
         ("--threads", "5000"),
         ("--set", "radio.slots=1000000000000"),
-        ("--set", "workers.count=1000000000"),
         ("--set", "workers.dataset=missing.csv"),
         ("--set", "workers.dataset=~no-such-user/data.csv"),
         ("--set", "workers.dataset=" + "n" * 5000 + ".csv"),
@@ -86,6 +85,12 @@ def test_force_without_out(refused_inside: Refused) -> None:
 )
 def test_other_mistakes(refused_inside: Refused, arguments: tuple[str, ...]) -> None:
     refused_inside(*IRIS, *arguments)
+
+
+def test_more_workers_than_fit_into_memory(refused_inside: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine of 8 GB, whatever this one has."""
+    monkeypatch.setattr("airmixml.radio.mixtures.physical_memory_bytes", lambda: 8 * 10**9)
+    refused_inside(*IRIS, "--set", "workers.count=1000000000")
 
 
 @pytest.mark.parametrize("dataset", ["iris", "digits"])
