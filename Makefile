@@ -4,7 +4,7 @@
 # make test-long   the long tests, and a small version of all of the paper's tables and figures
 # make check       lint, types and the quickest tests, while you edit
 # make format      format the code, and mend what ruff can mend
-# make coverage    test and test-long, and how much of the code they run
+# make coverage    how much of the code the quickest tests run
 # make slow-list   time all tests but the long ones, and note which are too slow for make check
 # They need Python 3.11 or newer and nothing else; the second call does no set-up again. JOBS=8 uses eight processes.
 
@@ -13,7 +13,7 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(if $(COVERAGE),--cov --cov-append --cov-report=)
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
 
 .PHONY: demo test test-long check lint format coverage slow-list reproduce-quick setup clean
@@ -42,12 +42,10 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
-	$(if $(COVERAGE),$(BIN)/coverage erase)
 	$(PYTEST) -m "not long"
 
 test-long: $(READY)
 	$(PYTEST) -m long
-	$(if $(COVERAGE),@echo "coverage of test and test-long: $$($(BIN)/coverage report --format=total) %")
 	rm -rf runs/reproduce-quick
 	$(MAKE) reproduce-quick
 
@@ -58,8 +56,9 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-coverage:
-	$(MAKE) test test-long COVERAGE=1
+coverage: $(READY)
+	$(PYTEST) -m "not long and not slow" --cov --cov-report=
+	@echo "coverage of the quickest tests: $$($(BIN)/coverage report --format=total) %"
 
 slow-list: $(READY)
 	$(PYTEST) -m "not long" --write-slow
