@@ -19,6 +19,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.cli.main import main
+from airmixml.cli.terminal import console
 from airmixml.progress import Progress
 
 Finished = subprocess.CompletedProcess[str]
@@ -193,7 +194,7 @@ def call_airmix(*arguments: str | Path, cwd: Path, columns: int = 120) -> Finish
     command, out, err = [str(argument) for argument in arguments], io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), chdir(cwd):
         patch.setattr(sys, "argv", ["airmix", *command])
-        patch.setenv("COLUMNS", str(columns))
+        console.width = columns  # which it reads from the environment once, when it is made
         warnings.simplefilter("error")
         for category in NOT_SHOWN:
             warnings.simplefilter("ignore", category)

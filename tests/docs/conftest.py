@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def benchmark() -> Callable[[str], ModuleType]:
+def benchmark_script() -> Callable[[str], ModuleType]:
     """Load a script of ``benchmarks/`` by name."""
 
     def load(name: str) -> ModuleType:

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def tables(benchmark: Callable[[str], ModuleType]) -> ModuleType:
-    return benchmark("attack_tables")
+def tables(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark_script("attack_tables")
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def beyond(benchmark: Callable[[str], ModuleType]) -> ModuleType:
-    return benchmark("beyond_tables")
+def beyond(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark_script("beyond_tables")
 
 
 @pytest.fixture(scope="module")
