@@ -118,7 +118,7 @@ def test_private_mnist_release_made_small(airmix: Callable[..., Finished]) -> No
     assert table.returncode == 0, table.stderr
     for said in ("samples of gradients, centre own", "30 at a time on average in 130 slots", "ridge, closed form"):
         assert said in table.stdout
-    for said in ("50 symbols a slot", "multiply-accumulates", "remove-one"):
+    for said in ("50 symbols per slot", "multiply-accumulates", "remove-one"):
         assert said in table.stdout
 
 
