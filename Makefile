@@ -26,10 +26,12 @@ $(READY): pyproject.toml constraints.txt
 	  || { echo "make: $(PYTHON) is older than Python 3.11; call make PYTHON=python3.11"; exit 2; }
 	@echo "Setting up $(VENV): a few minutes, once."
 	@# The tests check our bounds against the auditor of jax-privacy, a file that needs none of its dependencies (JAX).
+	@# The last line builds caches that the first command would wait for.
 	@mkdir -p $(VENV)
 	@{ $(PYTHON) -m venv $(VENV) \
 	  && $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]' \
-	  && $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-deps jax-privacy; } \
+	  && $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-deps jax-privacy \
+	  && $(BIN)/python -m compileall -q src && $(BIN)/python -c 'import matplotlib.font_manager'; } \
 	  >$(LOG) 2>&1 || { cat $(LOG); echo "make: the set-up failed; $(LOG) holds the lines above"; exit 1; }
 	@touch $@
 

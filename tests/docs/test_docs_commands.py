@@ -21,8 +21,15 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ERROR = "airmix: error:"
 # test_docs_privacy.py runs these, and compares what they print.
 CHECKED_WORD_BY_WORD = "privacy.md"
-# `make test` and `make test-long` are what runs this test, and then the small reproduction; tests/cli runs the last.
-NOT_AGAIN = {"make check", "make test", "make test-long", "make reproduce-quick", "airmix account --preset paper-iris"}
+# test_docs_demo.py runs the first, tests/cli the last; `make test` and `make test-long` run this test themselves.
+NOT_AGAIN = {
+    "make demo",
+    "make check",
+    "make test",
+    "make test-long",
+    "make reproduce-quick",
+    "airmix account --preset paper-iris",
+}
 # They would change the environment that the tests run in.
 NOT_HERE = ("pip ", "git ", "python -m venv ", "python3 -m venv ")
 # What later commands of the same block need; it is run before each of them.
