@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from airmixml.attacks.findings import GRADES, Findings, grade_of
 from airmixml.attacks.recognition import ServerFindings
+from airmixml.output import numbers
 from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario
 
@@ -18,11 +20,7 @@ LISTENERS: Final = ("release", "eavesdropper")
 _WHO: Final = {"server": "the server", "release": "an adversary who sees only the mixtures"}
 
 
-def epsilon_text(epsilon: float | None) -> str:
-    """Return an epsilon of few digits; powers of ten where it protects nobody anyway."""
-    if epsilon is None:
-        return "none"
-    return f"{epsilon:.1e}" if epsilon >= 1e4 else f"{epsilon:.3g}"
+epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
