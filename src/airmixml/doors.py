@@ -4,8 +4,6 @@ To add one, write its file and name it here. Another package needs no change her
 group of the kind. Names are known without importing anything; a thing is imported when it is first asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Errors a user can mend: each message names the field, the value, what it must be and what to do."""
 
-from __future__ import annotations
-
 
 class AirMixError(ValueError):
     """Base of all errors that a user's input or machine causes; the command line prints it and exits with 2."""

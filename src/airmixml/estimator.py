@@ -1,7 +1,5 @@
 """AirMixML as a scikit-learn classifier: every row of ``X`` is the private sample of one worker."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

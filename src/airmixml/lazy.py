@@ -1,7 +1,5 @@
 """Names that a package imports at first use: torch takes seconds, and most commands never need it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any

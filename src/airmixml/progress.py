@@ -1,7 +1,5 @@
 """How long work reports how far it is: a plain callable, so that no package depends on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]

@@ -5,8 +5,6 @@ any number of threads, is then cut from the same draws: the block size never cha
 policy (the fading, say) never changes the draws of another.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 import numpy as np

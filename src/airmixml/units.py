@@ -1,7 +1,5 @@
 """Decibels and watts."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Bits of messages: values cut to a readable length, the nearest valid word, why the system refused."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """``airmix attack``: attack settings side by side; table, pictures and figures as files of one folder; resumable."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

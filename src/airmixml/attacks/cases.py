@@ -1,7 +1,5 @@
 """Which settings are attacked side by side: a scenario, itself at other values of a key, and others beside it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final

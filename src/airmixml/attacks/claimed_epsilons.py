@@ -1,7 +1,5 @@
 """What is claimed of a setting, to stand beside what was found: by every accountant, and the least of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from contextlib import suppress

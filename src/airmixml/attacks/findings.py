@@ -3,8 +3,6 @@
 Every kind of findings has its own figures; tables, verdicts and pictures ask all of them the same questions.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Final, Self, get_args, get_type_hints

@@ -3,8 +3,6 @@
 The last is for estimates of unknown scale, and stands beside what samples that nobody holds would get.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -5,8 +5,6 @@ last is about all workers together. Differential privacy of one worker does not 
 about the population is what the mixtures are sent for. Class shares that must stay secret need another protection.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Samples are sent as (x, w l), so these are the numbers. Of moments (svec(x x^T),
 where there are few, and the sample is the leading direction of x x^T; of many, the part that is linear in x.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final, Protocol
 

@@ -4,8 +4,6 @@ SciPy's iterative solvers take one right-hand side at a time and know no GPU. He
 of its own that shares the products with A, which are what costs time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -6,8 +6,6 @@ taking part in the run has been revealed; if the nearest private sample of a mix
 it, so has the worker behind the slot.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

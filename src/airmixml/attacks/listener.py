@@ -4,8 +4,6 @@ Nearest neighbours tell whether a known sample took part; unmixing joins slots t
 purest slots, those that look least like the mean of all.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

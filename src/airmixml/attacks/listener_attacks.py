@@ -1,7 +1,5 @@
 """The attacks without a schedule: on the released mixtures, and by an eavesdropper with its own receiver."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """What was found without a schedule: linkage, unmixing, labels, and the workers that can be named."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

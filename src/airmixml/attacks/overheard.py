@@ -5,8 +5,6 @@ beside that one. It hears every worker of a slot with the power that is sent, th
 phase of its own, for nobody turned a signal towards it: where the server adds up amplitudes, it adds up vectors.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Finished attacks are kept, so that an interrupted command resumes with what is missing."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

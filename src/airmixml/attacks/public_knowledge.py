@@ -3,8 +3,6 @@
 From them it learns how samples vary, how to turn an encoder's features back into samples, and how to read their class.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self

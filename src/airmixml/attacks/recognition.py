@@ -1,7 +1,5 @@
 """How much of the workers is in what was recovered: likeness worker by worker, and who can be recognised."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, Self
 

@@ -8,8 +8,6 @@ The received mixtures are Y = A X + noise with a known A, so this is linear alge
   (Wiener filter), which keeps what is smooth and common and drops what noise would drown.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

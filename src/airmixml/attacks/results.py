@@ -1,7 +1,5 @@
 """Results of attacks: what was found in each setting, its grade, and a verdict in words that need no table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """The server's attacks: reconstruct every worker's sample, then see who can be recognised."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Final
 

@@ -1,7 +1,5 @@
 """What the edge server holds after the last slot: every mixture, and who went into it with which share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The findings as Markdown and CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Any, Final

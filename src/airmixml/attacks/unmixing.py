@@ -5,8 +5,6 @@ the likeness of the mixtures themselves: slots are joined whose whitened mixture
 slots would be, and what each group shares is solved for. Noise that hides a sample in one slot averages out in a group.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

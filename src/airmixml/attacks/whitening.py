@@ -4,8 +4,6 @@ Two images, and two mixtures even more, are alike for being images: they share a
 attacker who knows no more than the mixtures takes both down to the size of the rest with their second moments.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import torch

@@ -1,7 +1,5 @@
 """``airmix audit``: attack a scenario, write a folder with verdict, table, scores and picture; resumable."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An audit: attack what an adversary sees, bound epsilon from below, and hold that against every claim."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cached_property

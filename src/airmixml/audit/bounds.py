@@ -4,8 +4,6 @@ An attack gives every trial a score, large where it believes that the canary was
 (``scores_in``) and without it (``scores_out``) that separate better than (epsilon, delta) allows refute that epsilon.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """From scores to lower bounds: every method that is valid for an attack, with the confidence shared out among them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

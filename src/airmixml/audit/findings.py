@@ -1,7 +1,5 @@
 """What an audit found, beside what is claimed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

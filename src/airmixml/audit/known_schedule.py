@@ -5,8 +5,6 @@ is its signal in Gaussian noise, in one of two worlds: the canary, or another sa
 (remove-one). The log-likelihood ratio is a matched filter, and no attack does better.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

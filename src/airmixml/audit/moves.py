@@ -1,7 +1,5 @@
 """How far the worst data set lets one worker move a slot whose schedule is hidden, and how strongly a seat is heard."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

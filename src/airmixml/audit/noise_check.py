@@ -5,8 +5,6 @@ same code as every other, and what it added to its clean mixtures is measured: z
 deviation must be independent standard normal numbers. Noise that is stronger than stated is no fault.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 from itertools import count

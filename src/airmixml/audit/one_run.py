@@ -9,8 +9,6 @@ Canaries disturb each other and the data disturb the release, so this is a weake
 one sample. But it is one of the whole run, and nothing in it is idealised.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final

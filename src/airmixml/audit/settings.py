@@ -1,7 +1,5 @@
 """What an audit is asked for; what makes no sense is refused in one line, before any data are loaded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

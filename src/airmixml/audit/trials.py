@@ -1,7 +1,5 @@
 """Many trials of one attack, in blocks that depend on the seed and their number alone, so that they can be resumed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -1,7 +1,5 @@
 """An audit in words: one line for a manager, a page of tables for an expert."""
 
-from __future__ import annotations
-
 from airmixml.attacks.claimed_epsilons import sharpest_of
 from airmixml.audit.evidence import shows_little
 from airmixml.audit.faults import Fault

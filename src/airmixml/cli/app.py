@@ -1,7 +1,5 @@
 """The commands of ``airmix``, and how errors are reported."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """``airmix data``: which data sets there are, and fetching the one that does not come with the package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``airmix demo``: the paper's Iris experiment beside a private one on the same data, at the same target."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from pathlib import Path

@@ -3,8 +3,6 @@
 While libraries are imported an exception is not enough: Python may drop it or a library may turn it into another one.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

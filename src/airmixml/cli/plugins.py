@@ -1,7 +1,5 @@
 """``airmix plugins``: what can be chosen by name, and which installed package brings it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any

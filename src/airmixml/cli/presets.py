@@ -1,7 +1,5 @@
 """``airmix presets`` and ``airmix show``."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """How the command line speaks: results on stdout, progress and errors on stderr."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

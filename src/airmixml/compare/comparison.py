@@ -1,7 +1,5 @@
 """Run methods, or values of a key, with several seeds; keep what is finished; give one row each."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The folder of a comparison: every finished result is kept, so that the same command resumes where it stopped."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Methods that are scenarios of this package: the scenario itself, samples instead of moments, the paper's own way."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final

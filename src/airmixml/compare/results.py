@@ -1,7 +1,5 @@
 """What a comparison found: one row for each method, or for each value of the varied key."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A scenario as other methods need it: the same data, workers, channel and target, sent or learned in another way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The folder where fetched data is kept, and how files get into it whole or not at all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

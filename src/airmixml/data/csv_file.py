@@ -1,7 +1,5 @@
 """A user's own samples in a CSV file with a header row."""
 
-from __future__ import annotations
-
 import csv
 import math
 from array import array

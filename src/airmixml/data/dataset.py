@@ -1,7 +1,5 @@
 """The door for data sets, and what a data set is as it is read and once workers can send it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 The bounds of Iris are the extremes of its 150 flowers, as in the paper.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

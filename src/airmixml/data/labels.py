@@ -1,7 +1,5 @@
 """Labels of a user's own file as class numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

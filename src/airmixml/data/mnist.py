@@ -1,7 +1,5 @@
 """MNIST: 60,000 training and 10,000 test images of handwritten digits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

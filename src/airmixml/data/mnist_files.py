@@ -1,7 +1,5 @@
 """The four files of MNIST: their names, shapes and checksums, and reading them from a folder."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import math

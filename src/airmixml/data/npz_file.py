@@ -1,7 +1,5 @@
 """A user's own samples in a NumPy NPZ file with the arrays ``inputs`` and ``labels``."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any

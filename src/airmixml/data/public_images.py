@@ -4,8 +4,6 @@ They come with a dependency of this package and are used for averages of feature
 these very images are the private data.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """What a worker does to its input before it sends it: scale to [0, 1] by the declared bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

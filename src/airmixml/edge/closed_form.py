@@ -6,8 +6,6 @@ left in the second moments is symmetric, with a known deviation. It would blow u
 which the data hardly vary; what it does to the eigenvalues is known too, and is undone. Nothing is tuned.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final, Protocol

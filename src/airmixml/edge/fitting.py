@@ -1,7 +1,5 @@
 """Adam on Eq. (opt) for one network or a stack of them: the loop that both kinds of training share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Losses that are defined for soft, noisy and partly negative labels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Final

@@ -1,7 +1,5 @@
 """A learner's network, and the values it starts from: Glorot-uniform weights, zero biases."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -4,8 +4,6 @@ Small networks leave a processor idle between their operations. Stacked, one bat
 them, and each network computes what it would compute alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One optimiser step, plain on the CPU and as a replayed CUDA graph on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Training on the received mixtures: Adam on Eq. (opt), the clean test set scored after every epoch."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

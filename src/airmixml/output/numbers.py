@@ -1,7 +1,5 @@
 """How numbers look in tables, figures and messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

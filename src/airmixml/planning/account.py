@@ -1,7 +1,5 @@
 """What every accountant certifies for one design against every adversary, before anything is sent."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import product

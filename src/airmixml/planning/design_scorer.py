@@ -4,8 +4,6 @@ Privacy fixes (received power) x (what a worker can move)^2 for given |N_t|, T a
 loud its label is beside its input and how unequal the shares are can then be compared without asking the accountant.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -6,8 +6,6 @@ less than that are lost. The edges of Gaussian noise are known without data (Wig
 can be compared before anything is sent. benchmarks/check_plan.py tells how well the order agrees with measured errors.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ gives a better signal at a strict target. Here both are computed: for many alpha
 No data is read; of the inputs only a mean and a deviation are assumed.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What workers should send to a closed-form learner: searched at one privacy target, within a time on the air."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

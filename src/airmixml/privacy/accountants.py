@@ -3,8 +3,6 @@
 Each of ours lives in the file of its mathematics; ``airmixml.doors`` names them and finds those of other packages.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Protocol
 
 from airmixml.doors import ACCOUNTANTS

@@ -1,7 +1,5 @@
 """Whom the samples are to be hidden from. Each adversary states what it knows, and so which mechanism it faces."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """From a privacy target to power: the largest that an accountant still certifies, always on the private side."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

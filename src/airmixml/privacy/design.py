@@ -1,7 +1,5 @@
 """What a system sends, before or after it was sent, as far as privacy asks. Plain numbers, no radio."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The least epsilon that an accountant certifies for a design against an adversary."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

@@ -5,8 +5,6 @@ with mu^2 = sum_t Delta_t^2 / sigma_t^2 (Dong, Roth and Su 2022, Cor. 3.3), and 
 and Wang 2018, Thm. 8).
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Final

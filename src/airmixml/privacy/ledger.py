@@ -1,7 +1,5 @@
 """Who lost how much: one line per worker, kept slot by slot in memory that grows with the workers alone."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

@@ -8,8 +8,6 @@ a one-hot label moves by at most d_X + d_Y in squared norm when it is removed or
 covers both.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -3,8 +3,6 @@
 A description apart from the accountants that evaluate it, so that each of them can refuse what it cannot treat.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final, Self

@@ -14,8 +14,6 @@ else: (1 - r) W + r P against W, and back (Thm. 11). Coins that workers toss for
 for replace-one neighbours, with the worker's seat empty in W.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, Final

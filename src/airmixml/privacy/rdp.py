@@ -3,8 +3,6 @@
 The library is imported at first use: it takes most of a second, and most commands need none of it.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterator

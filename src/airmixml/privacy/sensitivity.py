@@ -1,7 +1,5 @@
 """How far one worker can move what is sent: squared norms, for each kind of neighbours."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Self

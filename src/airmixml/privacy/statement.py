@@ -1,7 +1,5 @@
 """An epsilon is never a bare number: it says whose noise, which adversary, which neighbours, which bound."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

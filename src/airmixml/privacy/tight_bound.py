@@ -7,8 +7,6 @@ replace-one neighbours; a removed worker, whose seat goes to somebody else, is t
 sample is that other worker's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

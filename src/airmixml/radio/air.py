@@ -1,7 +1,5 @@
 """The air adds up what the workers send: Eq. (1) in complex baseband, and the fast real path equal to it in law."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

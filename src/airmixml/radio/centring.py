@@ -5,8 +5,6 @@ on. The slot has a share of epsilon and of delta to itself; the rest is what the
 composition, which holds for every accountant).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The channel |h| = sqrt(beta_U) d^(-n/2) |g|: path loss fixed by the distance, block fading new in each slot."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

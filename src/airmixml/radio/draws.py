@@ -1,7 +1,5 @@
 """All that is random in a run of slots, up to the noise: schedule, channel, ratios, assignment, power."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Counts in decibels, in constant memory: of powers and ratios for pictures, of slots for the accountants."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """All slots of a run: its blocks handed on as they come, or all mixtures gathered for training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

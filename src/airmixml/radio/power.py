@@ -1,7 +1,5 @@
 """Power control: P = beta q^2 / |h|^2 (Eq. transmit_power), beta from the power limit, the privacy target, or given."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

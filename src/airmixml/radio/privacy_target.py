@@ -1,7 +1,5 @@
 """From a scenario to what privacy asks about it: sensitivity, adversaries, and the power that meets its target."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

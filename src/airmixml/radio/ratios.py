@@ -1,7 +1,5 @@
 """Mixing ratios q_t ~ Dirichlet(alpha p), Eq. (Dirichlet), its two limits NonMix and EqualMix, and who gets which."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

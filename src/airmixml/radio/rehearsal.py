@@ -1,7 +1,5 @@
 """A transmission without data: who is scheduled, with which ratios and powers, tallied as the real one would be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a transmission cost and gave: energy, power, SNR, privacy; gathered block by block in constant memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ A Poisson schedule lets each worker decide by a coin of its own. As many as that
 nobody takes stay silent.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Final
 

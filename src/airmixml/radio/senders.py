@@ -7,8 +7,6 @@ declared holds whatever the number of bits: a removal moves no more than before,
 replacement may move more, since rounded vectors can point apart.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final, Protocol
 

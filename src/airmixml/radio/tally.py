@@ -3,8 +3,6 @@
 No symbol is looked at, so a plan can be tallied without data.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product

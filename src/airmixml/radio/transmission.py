@@ -1,7 +1,5 @@
 """All slots of a run, in blocks: draws on CPU threads, mixing on the device, memory independent of the slots."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self

@@ -3,8 +3,6 @@
 What the tables print comes from the data files beside this one. Of the figures the paper prints no values.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

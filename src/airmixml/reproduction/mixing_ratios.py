@@ -1,7 +1,5 @@
 """Fig. 2: how alpha spreads the mixing ratios, drawn and computed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Everything that came of a request, and its files: tables, figures, report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """``airmix reproduce``: from the names of tables and figures to files beside the paper's printed values."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

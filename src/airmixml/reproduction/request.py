@@ -1,7 +1,5 @@
 """What is to be reproduced, and the cells that it takes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

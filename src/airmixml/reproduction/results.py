@@ -1,7 +1,5 @@
 """What the cells gave: summaries over the seeds with their confidence, and verdicts against print."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

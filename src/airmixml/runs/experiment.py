@@ -1,7 +1,5 @@
 """A whole run: simulate, train, write the run folder; one seed or several, resumable."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

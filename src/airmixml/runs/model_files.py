@@ -1,7 +1,5 @@
 """The network in a run folder: as it was trained, and half-way, where its training was interrupted."""
 
-from __future__ import annotations
-
 import io
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run gave: of one seed, or of several as one result; the content of ``metrics.json``."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Callable, Iterator

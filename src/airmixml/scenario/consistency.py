@@ -1,7 +1,5 @@
 """What must hold between the tables of a scenario; each table checks its own keys."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from airmixml.doors import ADVERSARIES, ENCODERS, LEARNERS

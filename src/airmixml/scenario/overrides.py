@@ -1,7 +1,5 @@
 """``--set table.key=value``."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable
 from dataclasses import fields

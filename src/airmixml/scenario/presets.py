@@ -1,7 +1,5 @@
 """Scenarios that come with the package."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 from airmixml.errors import ScenarioError

@@ -1,7 +1,5 @@
 """What a value of a scenario key must be: one rule object per key, checked whenever a scenario is made."""
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Collection

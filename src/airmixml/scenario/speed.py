@@ -1,7 +1,5 @@
 """What a run is done with: it decides how fast the run is, never its result (beyond float rounding)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

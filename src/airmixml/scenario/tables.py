@@ -3,8 +3,6 @@
 The defaults are the paper's Iris experiment; the presets spell out every number of the paper's settings.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scenarios as TOML: errors name the key and the nearest valid one; what is written reads back equal."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """``--vary KEY=V1,V2,...``: one scenario at several values of one key."""
 
-from __future__ import annotations
-
 from airmixml.errors import ScenarioError
 from airmixml.scenario.scenario import Scenario
 from airmixml.wording import shown_name

@@ -1,7 +1,5 @@
 """A lock on a folder: a file in it that one process at a time holds."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

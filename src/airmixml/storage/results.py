@@ -4,8 +4,6 @@ A file that is damaged, or that other work made, counts as not there. One that i
 reported in one line: somebody changed it, and only that somebody can say whether it is needed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

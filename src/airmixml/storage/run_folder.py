@@ -4,8 +4,6 @@ A run is made in ``NAME.partial``, which it locks, and renamed to ``NAME`` when 
 the partial folder behind; the same run recognises it by its identity and resumes from its checkpoint.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import itertools

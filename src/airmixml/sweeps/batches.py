@@ -1,7 +1,5 @@
 """What a sweep is cut into: scenarios of one seed that are simulated and trained side by side."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Batches on this machine: in this process, or on several processes of which one may die without the others."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

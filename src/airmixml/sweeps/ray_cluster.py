@@ -1,7 +1,5 @@
 """Batches on a Ray cluster (optional extra ``ray``): that of RAY_ADDRESS, one running on this machine, or a new one."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A sweep: run what is not there yet, keep what is finished, say what failed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

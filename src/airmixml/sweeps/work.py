@@ -1,7 +1,5 @@
 """The work of one batch: simulate its scenarios, train them as one stack, and say what each gave."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

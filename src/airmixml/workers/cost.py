@@ -4,8 +4,6 @@ Counts follow the arithmetic, sample by sample, as ``FeatureCost`` says. Working
 at once. Products are formed one symbol at a time while sending, so they need no memory of their own.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 from airmixml.scenario import Workers

@@ -5,8 +5,6 @@ hold for what is sent: on ||x||^2 (what a removal moves) and on ||x - x'||^2 (wh
 every sample, whatever the data set; nothing is measured on private samples.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

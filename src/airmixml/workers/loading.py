@@ -1,7 +1,5 @@
 """From a scenario's ``[workers]`` table to a data set that workers can send: source, split, scale."""
 
-from __future__ import annotations
-
 import os.path
 from pathlib import Path
 from typing import Any

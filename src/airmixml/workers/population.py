@@ -1,7 +1,5 @@
 """The workers of one run: how far away each stands and which sample it holds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ sends their products, from which a server that sees only sums can learn: (svec(x
 symmetric, so every product of two different numbers is sent once, times sqrt(2): then ||svec(x x^T)|| = ||x||^2.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Self
 

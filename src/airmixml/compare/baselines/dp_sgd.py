@@ -4,8 +4,6 @@ The same linear softmax on the same features as federated learning over the air,
 Poisson batches, per-sample clipping, Gaussian noise.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from contextlib import suppress

@@ -5,8 +5,6 @@ an Adam step and broadcasts the model. The model is a linear softmax, whose grad
 of the input with (p - l), so that sums over workers are matrix products and no worker's own gradient is ever formed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final

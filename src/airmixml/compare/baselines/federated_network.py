@@ -1,7 +1,5 @@
 """Federated learning over the air with the paper's networks: per-sample gradients, clipped, of some workers a round."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Final

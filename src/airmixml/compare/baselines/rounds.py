@@ -4,8 +4,6 @@ The scenario's channel, power limit and privacy target are kept; only what is se
 the same calibration as that of mixtures, and the statements from the same accountants.
 """
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace

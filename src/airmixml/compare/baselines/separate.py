@@ -4,8 +4,6 @@ Nothing is mixed, every worker has a slot of its own at full power, and the rece
 server learns in closed form from samples that arrive one by one, each with noise of known variance.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,7 +1,5 @@
 """``convolution``: random filters, their positive answers added up around 4 x 4 places of an image."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """``dct``: the cosine coefficients of lowest frequency."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

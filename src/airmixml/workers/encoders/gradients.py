@@ -5,8 +5,6 @@ additions alone and one bit per sign: H S1 H S0 z, with H the Walsh-Hadamard tra
 nearly as random as a matrix of independent numbers (Yu et al. 2016).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Final

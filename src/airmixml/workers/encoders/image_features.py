@@ -1,7 +1,5 @@
 """Features of images that a microcontroller can compute: fixed before any data is seen, the same on every worker."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """``projection``: random sums of the inputs."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 
