@@ -19,6 +19,7 @@ from airmixml.runs import SeedsResult
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
+SMALL = Scenario.preset("paper-iris").with_overrides("radio.slots=100", "learner.epochs=6")
 run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
 
@@ -74,28 +75,37 @@ ODD: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two seeds that was stopped in the second."""
+    folder = tmp_path_factory.mktemp("interrupted") / "here.partial"
+
+    def progress(stage: str, done: int, _total: int) -> None:
+        if (folder / "seed-0").exists() and (stage, done) == ("training", 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(SMALL, seeds=2, out=folder.with_suffix(""), progress=progress)
+    return folder
+
+
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_metrics_are_refused_and_never_taken_up(
-    kind: str, small: Scenario, stop_at: Any, stopped: type[Exception], tmp_path: Path
-) -> None:
+def test_odd_metrics_are_refused_and_never_taken_up(kind: str, interrupted: Path, tmp_path: Path) -> None:
     """Neither by those who read a folder, nor as one of several seeds."""
-    stops_in_the_second = stop_at(2)
-
-    def progress(stage: str, done: int, total: int) -> None:
-        if (tmp_path / "here.partial" / "seed-0").exists():
-            stops_in_the_second(stage, done, total)
-
-    with pytest.raises(stopped):
-        run(small, seeds=2, out=tmp_path / "here", progress=progress)
+    shutil.copytree(interrupted, tmp_path / "here.partial")
     path = tmp_path / "here.partial" / "seed-0" / "metrics.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **ODD[kind]}))
     if kind != "another seed":
         with pytest.raises(RunFolderError, match=rf"^{path}: does not hold what airmix wrote"):
             load_metrics(path.parent)
     with pytest.raises(RunFolderError, match=rf"^{path}: .*; delete the folder {path.parent} and give the same"):
-        run(small, seeds=2, out=tmp_path / "here")
-    shutil.rmtree(path.parent)
-    assert isinstance(run(small, seeds=2, out=tmp_path / "here"), SeedsResult)
+        run(SMALL, seeds=2, out=tmp_path / "here")
+
+
+def test_a_deleted_seed_is_run_again(interrupted: Path, tmp_path: Path) -> None:
+    shutil.copytree(interrupted, tmp_path / "here.partial")
+    shutil.rmtree(tmp_path / "here.partial" / "seed-0")
+    assert isinstance(run(SMALL, seeds=2, out=tmp_path / "here"), SeedsResult)
 
 
 def test_several_seeds_are_means_and_the_worst(small: Scenario, tmp_path: Path) -> None:
