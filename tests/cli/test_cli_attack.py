@@ -51,6 +51,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_path: Path) -> None:
     child = start_python("-c", HALTING, *TWO, "--json", environment={"HALT_AT": "8"})
     try:

@@ -151,6 +151,7 @@ def test_an_alarm_has_an_exit_code(airmix: Airmix, monkeypatch: pytest.MonkeyPat
     assert "so that claim is false." in done.stdout
 
 
+@pytest.mark.long
 def test_kill_9_half_way(
     airmix: Airmix, start_python: Start, small_audit: tuple[dict[str, Any], Path], tmp_path: Path
 ) -> None:

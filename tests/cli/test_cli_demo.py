@@ -15,6 +15,7 @@ from airmixml import Scenario
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.long  # tests/docs runs the whole of it
 def test_a_small_demo(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix("demo", "--seeds", "2", "--epochs", "2", "--json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -51,7 +51,7 @@ def test_a_run_keeps_its_target(adversary: str, accountant: str, adjacency: str)
     scenario = iris(
         f"privacy.adversary={adversary}", f"privacy.accountant={accountant}", f"privacy.adjacency={adjacency}"
     )
-    own = simulate(scenario).report.statements[0]
+    own = simulate(scenario).report.privacy
     assert (own.adversary, own.accountant, own.adjacency) == (adversary, accountant, adjacency)
     assert own.target_epsilon == 5.0
     assert own.epsilon <= 5.0
@@ -129,7 +129,7 @@ def test_the_power_limit_tells_where_it_can_bind() -> None:
 def test_fading_takes_the_credit_and_the_target_is_met_without_it() -> None:
     scenario = iris("radio.fading=rayleigh")
     assert weakest_gain(scenario) == 0.0
-    own = simulate(scenario).report.statements[0]
+    own = simulate(scenario).report.privacy
     assert (own.sampling, own.sampling_rate) == ("none", 1.0)
     assert own.epsilon <= 5.0
     assert "it is known which they were" in own.why

@@ -56,6 +56,7 @@ def test_kill_9_half_way(halted: Any, airmix: Airmix, small: Scenario, tmp_path:
     assert all(torch.equal(killed[name], whole[name]) for name in whole)
 
 
+@pytest.mark.long
 def test_control_c(halted: Any, tmp_path: Path) -> None:
     with halted(*COMMAND, halt_in="here.partial") as child:
         child.send_signal(signal.SIGINT)

@@ -403,6 +403,7 @@ def lives(process: int) -> bool:
         return False
 
 
+@pytest.mark.long  # tests/runs kills a process in the middle of a run
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 def test_kill_9_half_way(tmp_path: Path) -> None:
     changes = ("radio.slots=200", "learner.epochs=4")

@@ -81,7 +81,7 @@ def _loading_problem(plugin: Plugin) -> str:
     try:
         registry.load(plugin.name)
     except AirMixError as problem:
-        return str(problem)
+        return str(problem).partition(": ")[2]  # without the name, which stands before it in every list
     except Exception as problem:  # whatever happens when a module is imported
         return f"cannot be loaded ({type(problem).__name__}: {reason(problem)})"
     return ""
