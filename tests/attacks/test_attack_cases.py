@@ -23,9 +23,8 @@ from airmixml.attacks.linkage import Linkage
 from airmixml.attacks.listener_attacks import ListenerAttack
 from airmixml.attacks.listener_findings import ClearestSlots, Identified, ListenerFindings, Unmixing
 from airmixml.attacks.parts import Part, PartStore
-from airmixml.attacks.recognition import ServerFindings, Spread
 from airmixml.attacks.results import CaseResult, Found, epsilon_text
-from airmixml.attacks.server_attacks import ServerAttack
+from airmixml.attacks.server_attacks import ServerAttack, ServerFindings, Spread
 from airmixml.attacks.tables import attack_csv, attack_markdown, tables_of
 from airmixml.doors import ATTACKS
 from airmixml.errors import RunFolderError, ScenarioError

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from airmixml.attacks import listener
-from airmixml.attacks.listener import Heard, attack_as_eavesdropper, attack_released
+from airmixml.attacks.listener_attacks import (
+    EAVESDROPPER,
+    RELEASE,
+    Heard,
+    candidates_of,
+    decoys_of,
+    hear_as_eavesdropper,
+)
 from airmixml.attacks.public_knowledge import Decoder, load_held
 from airmixml.attacks.server_view import ServerView, watch
 from airmixml.data import DataSet
@@ -31,12 +39,12 @@ def prepared(scenario: Scenario) -> tuple[ServerView, DataSet, Decoder]:
 
 def released(scenario: Scenario) -> tuple[Heard, ServerView, DataSet]:
     view, held, decoder = prepared(scenario)
-    return attack_released(view, decoder), view, held
+    return RELEASE.listen(view, decoder, Speed()), view, held
 
 
 def overheard(scenario: Scenario) -> Heard:
     view, _, decoder = prepared(scenario)
-    return attack_as_eavesdropper(view, decoder, speed=Speed())
+    return EAVESDROPPER.listen(view, decoder, Speed())
 
 
 def plain(found: Heard) -> dict[str, Any]:
@@ -49,7 +57,7 @@ def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
     found, view, held = released(ALONE)
     figures = plain(found)
     assert figures["clearest_slots"]["identified"] == figures["clearest_slots"]["looked_at"] == 10
-    assert figures["clearest_slots"]["p_value"] == pytest.approx(found.held_samples**-10.0)
+    assert figures["clearest_slots"]["p_value"] == pytest.approx(len(set(view.held_index.tolist())) ** -10.0)
     assert figures["clearest_slots"]["psnr_db"] > 40.0
     assert figures["linkage"]["auc"] > 0.85  # those never scheduled cannot be told
     assert figures["linkage"]["reidentified"] > 0.95
@@ -58,7 +66,6 @@ def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
     # What is shown is what those workers hold.
     np.testing.assert_allclose(found.examples, held.train_inputs[found.example_index], atol=0.02)
     assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
-    assert found.held_samples == len(set(view.held_index.tolist()))
 
 
 def test_an_eavesdropper_of_one_worker_at_a_time_identifies_it() -> None:
@@ -130,34 +137,34 @@ def test_slots_in_which_nobody_sent_are_never_shown() -> None:
     view, _, decoder = prepared(scenario)
     silent = sum(int((draws.ratios.sum(axis=1) == 0).sum()) for draws in view.draws)
     assert silent >= 3
-    for found in (attack_released(view, decoder), attack_as_eavesdropper(view, decoder, speed=Speed())):
+    for found in (attack.listen(view, decoder, Speed()) for attack in (RELEASE, EAVESDROPPER)):
         assert 1 <= len(found.examples) == len(found.example_index) <= min(10, 12 - silent)
         assert len(set(found.example_index.tolist())) == len(found.example_index)
         assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
 
 
-def test_decoys_are_held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoys_are_held_by_nobody() -> None:
     view, _, _ = prepared(DIGITS)
     everyone = np.unique(view.held_index)
     pool = view.dataset.train_inputs
     # Of a pool of 1,300 too few are left, so they are public ones; with fewer asked for, they come from the pool.
-    np.testing.assert_array_equal(listener._decoys(view.dataset, everyone), view.dataset.test_inputs)
-    monkeypatch.setattr(listener, "CANDIDATES", 500)
-    decoys = listener._decoys(view.dataset, everyone)
+    np.testing.assert_array_equal(decoys_of(view.dataset, everyone, 2000), view.dataset.test_inputs)
+    decoys = decoys_of(view.dataset, everyone, 500)
     assert len(decoys) == len(pool) - len(everyone)
     rows = {row.tobytes() for row in pool[everyone]}
     free = [row for row in decoys if row.tobytes() not in rows]
     assert len(free) >= len(decoys) - 2  # two of the digits may be the same picture
-    candidates = listener._candidates(everyone, 0)
+    candidates = candidates_of(everyone, 0, 500)
     assert set(candidates.tolist()) <= set(everyone.tolist())
     assert len(set(candidates.tolist())) == len(candidates) == len(everyone)
 
 
-def test_most_slots_are_left_alone_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, most in (("SLOTS_COMPARED", 40), ("SLOTS_OVERHEARD", 60), ("SLOTS_UNMIXED", 55), ("CANDIDATES", 30)):
-        monkeypatch.setattr(listener, name, most)
-    for found in (released(ALONE)[0], overheard(ALONE)):
-        figures = plain(found)
+def test_most_slots_are_left_alone_where_there_are_too_many() -> None:
+    view, _, decoder = prepared(ALONE)
+    short = replace(EAVESDROPPER, hear=partial(hear_as_eavesdropper, most_slots=60))
+    for attack in (RELEASE, short):
+        few = replace(attack, slots_compared=40, slots_unmixed=55, candidates=30)
+        figures = plain(few.listen(view, decoder, Speed()))
         assert figures["linkage"]["private_candidates"] == 30
         assert figures["linkage"]["public_candidates"] == 30
         assert figures["clearest_slots"]["identified"] >= 8

@@ -29,6 +29,13 @@ def loaded(scenario: Scenario) -> tuple[DataSet, Population]:
     return dataset, deploy(scenario.workers, dataset.train_samples, streams)
 
 
+def symbols_of(scenario: Scenario) -> torch.Tensor:
+    """All symbols as received, before anybody turns them; slots x symbols, complex."""
+    dataset, population = loaded(scenario)
+    listener = Listener.of(scenario, places_of(scenario, population))
+    return torch.cat([heard for heard, _, _ in overhear_chapters(scenario, dataset, population, listener)])
+
+
 def test_distances_are_those_of_the_coordinates() -> None:
     places = place_coordinates(1000, 500.0, Streams(3).generator("placement"))
     distances = place_workers(1000, 500.0, 40.0, Streams(3).generator("placement"))
@@ -85,19 +92,19 @@ def test_reception_is_the_complex_sum_of_what_is_sent(fading: str) -> None:
         symbols = sent[population.sample_index[draws.scheduled_workers]]
         expected.append(np.einsum("ts,tsd->td", amplitude * np.exp(1j * phase), symbols))
         loudest.append(draws.scheduled_workers[np.arange(len(draws)), amplitude.argmax(axis=1)])
-    received = overheard.received.numpy().astype(complex) * math.sqrt(10**-28)
+    received = symbols_of(scenario)[:200].numpy().astype(complex) * math.sqrt(10**-28)
     scale = np.abs(np.concatenate(expected)[:200]).max()
     np.testing.assert_allclose(received, np.concatenate(expected)[:200], atol=1e-6 * scale)
-    np.testing.assert_array_equal(overheard.loudest_worker, np.concatenate(loudest)[:200])
-    assert overheard.inputs.shape == (200, 4)
-    assert overheard.labels.shape == (200, 3)
+    np.testing.assert_array_equal(overheard.strongest_worker, np.concatenate(loudest)[:200])
+    assert torch.equal(overheard.mixtures, symbols_of(scenario)[:200, :4])
+    np.testing.assert_array_equal(overheard.labels, align_phase(symbols_of(scenario)[:200])[:, 4:].double().numpy())
 
 
 def test_noise_is_circular_and_has_power_one() -> None:
     """20,000 complex values: five standard deviations of the mean of |y|^2 are 0.035."""
     quiet = "mixing.power='fixed'", "mixing.power_scale_watts=1e-50", "radio.slots=3000"
     scenario = BASE.with_overrides(*quiet)
-    noise = overhear(scenario, *loaded(scenario)).received.numpy().ravel()
+    noise = symbols_of(scenario).numpy().ravel()
     assert len(noise) == 21_000
     assert np.mean(np.abs(noise) ** 2) == pytest.approx(1.0, abs=5 / math.sqrt(len(noise)))
     assert abs(np.mean(noise**2)) < 5 / math.sqrt(len(noise))
@@ -107,7 +114,7 @@ def test_noise_is_circular_and_has_power_one() -> None:
 
 def test_its_own_noise_and_not_the_servers_decides() -> None:
     louder = BASE.with_overrides("privacy.eavesdropper_noise_dbm=-94")
-    plain = overhear(BASE, *loaded(BASE)).received - overhear(louder, *loaded(louder)).received * 10.0
+    plain = symbols_of(BASE) - symbols_of(louder) * 10.0
     # Amplitudes in units of the noise fall by ten, and so does the signal in them: what is left is 1 - 10 noises.
     assert float(plain.abs().square().mean()) == pytest.approx(81.0, rel=0.15)
 
@@ -116,10 +123,11 @@ def test_fewer_slots_are_the_first_of_more_and_phases_do_not_change_with_fading(
     dataset, population = loaded(BASE)
     all_slots = overhear(BASE, dataset, population)
     some = overhear(BASE, dataset, population, most_slots=130)
-    assert torch.equal(all_slots.received[:130], some.received)
+    assert torch.equal(all_slots.mixtures[:130], some.mixtures)
+    np.testing.assert_array_equal(all_slots.labels[:130], some.labels)
     faded = BASE.with_overrides("radio.fading='rician'", "radio.scheduled=1", "mixing.policy='nonmix'")
     steady = faded.with_overrides("radio.fading='none'")
-    turned = [align_angle(overhear(scenario, *loaded(scenario)).received) for scenario in (faded, steady)]
+    turned = [align_angle(symbols_of(scenario)) for scenario in (faded, steady)]
     np.testing.assert_allclose(turned[0], turned[1], atol=0.1)
 
 
@@ -179,11 +187,12 @@ def test_moments_are_mixtures_of_the_inputs_of_each_class() -> None:
     dataset, population = loaded(moments)
     heard, alone = overhear(moments, dataset, population, most_slots=300), overhear(samples, dataset, population)
     classes = dataset.label_dim
-    assert heard.received.shape == (300, dataset.input_dim)
-    by_slot = heard.received.reshape(-1, classes, dataset.input_dim).numpy()
-    np.testing.assert_allclose(by_slot.sum(axis=1), alone.inputs.numpy()[: len(by_slot)], rtol=1e-3, atol=1e-3)
+    assert heard.mixtures.shape == (300, dataset.input_dim)
+    assert heard.labels.shape == (300, 0)
+    by_slot = heard.mixtures.reshape(-1, classes, dataset.input_dim).numpy()
+    np.testing.assert_allclose(by_slot.sum(axis=1), alone.mixtures.numpy()[: len(by_slot)], rtol=1e-3, atol=1e-3)
     labels = dataset.train_labels[population.sample_index]
-    for row, worker in enumerate(heard.loudest_worker):
+    for row, worker in enumerate(heard.strongest_worker):
         assert worker < 0 or labels[worker] == row % classes
 
 

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scipy.stats import binom
-
 from airmixml.attacks.findings import EXPOSED, LEAK, NONE, Findings
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference, PopulationTest
@@ -60,11 +58,6 @@ class ClassShares:
 def _beyond_chance(found: Identified | Unmixing | None) -> int:
     """Return how many were identified; 0 where that may be chance, or nobody was looked for."""
     return found.identified if found is not None and found.p_value < _NAMED_BY_CHANCE else 0
-
-
-def by_chance(identified: int, trials: int, held_samples: int) -> float:
-    """Return the probability that so many, or more, are identified by guessing among all samples that are held."""
-    return float(binom.sf(identified - 1, trials, 1.0 / held_samples))
 
 
 @dataclass(frozen=True, kw_only=True)

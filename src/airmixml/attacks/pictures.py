@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.listener_findings import ListenerFindings
-from airmixml.attacks.recognition import ServerFindings
 from airmixml.attacks.results import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
+from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.output.figures import save_figure
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from airmixml.attacks.findings import GRADES, Findings, grade_of
-from airmixml.attacks.recognition import ServerFindings
+from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.output import numbers
 from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.attacks.layouts import Layout, layout_of, numbers_in
-from airmixml.attacks.mixing_matrix import MixingMatrix
+from airmixml.attacks.least_squares import MixingMatrix
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError

@@ -5,8 +5,8 @@ import io
 from typing import Any, Final
 
 from airmixml.attacks.listener_findings import ListenerFindings
-from airmixml.attacks.recognition import ServerFindings
 from airmixml.attacks.results import AttackResult, CaseResult, Found, epsilon_text
+from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.doors import ATTACKS
 from airmixml.output.tables import TextTable
 

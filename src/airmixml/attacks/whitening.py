@@ -8,7 +8,14 @@ from typing import Final
 
 import torch
 
+NUMBERS_AT_ONCE: Final = 1 << 24
 _LEAST_SHARE: Final = 1e-3
+
+
+def blocks_of(rows: int, numbers_each: int, numbers_at_once: int = NUMBERS_AT_ONCE) -> list[slice]:
+    """Return the rows in blocks of at most so many numbers; where there are none, one block without rows."""
+    at_once = max(1, numbers_at_once // max(1, numbers_each))
+    return [slice(first, first + at_once) for first in range(0, max(1, rows), at_once)]
 
 
 def in_parts(mixtures: torch.Tensor) -> tuple[torch.Tensor, ...]:
