@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from airmixml.attacks.cases import Case, choose_parts
 from airmixml.attacks.claimed_epsilons import least_epsilons
-from airmixml.attacks.parts import Part, PartStore
 from airmixml.attacks.pictures import draw_attack
 from airmixml.attacks.public_knowledge import Reader
 from airmixml.attacks.results import AttackResult, CaseResult, Found
@@ -25,12 +24,12 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_text, writing_to
+from airmixml.storage.results import Arrays, ResultStore
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
 
 _EXAMPLES: Final = 10
-_PARTS_FOLDER: Final = "parts"
 _CLAIMS: Final = "claims"
 # Against these every setting has a claim, whether they attack or not.
 _ADVERSARIES: Final = ("server", "release", "eavesdropper")
@@ -78,26 +77,20 @@ def attack(
         claim(out, name, identity, force=force) as folder,
         using_threads(context.speed.threads),
     ):
-        store = PartStore(folder.work / _PARTS_FOLDER)
+        store = PartStore(folder.work / "parts")
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
-        examples = _choose_examples(cases, dataset)
-        found = _attack_all(cases, attacks, store, examples, context)
-        results = [
-            CaseResult(
-                label=case.label,
-                scenario=case.scenario,
-                claimed=_claimed(store, number, case.scenario, dataset, attacks),
-                found=by_name,
-                left_out=refused,
+        examples, readers = _choose_examples(cases, dataset), dict[Any, Reader]()
+        results = []
+        for number, case in enumerate(cases):
+            target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
+            found, left_out = _attack_case(target, attacks, store, number, len(cases))
+            claimed = _claimed(store, number, case.scenario, dataset, attacks)
+            results.append(
+                CaseResult(label=case.label, scenario=case.scenario, claimed=claimed, found=found, left_out=left_out)
             )
-            for number, (case, (by_name, refused)) in enumerate(zip(cases, found, strict=True))
-        ]
-        result = AttackResult(
-            cases=results,
-            seconds=time.perf_counter() - started,
-            device=context.speed.device,
-            run_dir=folder.final,
-        )
+        progress("attacks", len(cases) * len(attacks), len(cases) * len(attacks))
+        seconds = time.perf_counter() - started
+        result = AttackResult(cases=results, seconds=seconds, device=context.speed.device, run_dir=folder.final)
         write_text(folder.work / SCENARIO, first.to_toml())
         write_text(folder.work / "attack.md", attack_markdown(result))
         write_text(folder.work / "attack.csv", attack_csv(result))
@@ -105,6 +98,29 @@ def attack(
         write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
         folder.publish(replace=force)
     return result
+
+
+class PartStore:
+    """Finished attacks and claims of each case, kept so that an interrupted command resumes with what is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = ResultStore(folder)
+
+    def load(self, case: int, name: str) -> tuple[dict[str, Any], Arrays] | None:
+        """Return figures and arrays of a finished part; None where there is none, or a damaged one."""
+        return self._store.load(f"{case + 1:02d}-{name}.npz", _checked)
+
+    def save(self, case: int, name: str, figures: dict[str, Any], arrays: Arrays) -> None:
+        """Keep a finished part."""
+        self._store.save(f"{case + 1:02d}-{name}.npz", *_checked(figures, arrays))
+
+
+def _checked(figures: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """Return both; refuse figures that are no result."""
+    if not isinstance(figures, dict):
+        raise ValueError("figures must have names")
+    json.dumps(figures, allow_nan=False)  # raises for NaN and infinite ones
+    return figures, arrays
 
 
 def _check_any_fits(case: Case, attacks: Mapping[str, Attack]) -> None:
@@ -115,60 +131,42 @@ def _check_any_fits(case: Case, attacks: Mapping[str, Attack]) -> None:
         raise ScenarioError(f"--attacks: none fits {case.label}: {why}; choose others of {', '.join(ATTACKS.names)}")
 
 
-def _attack_all(
-    cases: Sequence[Case],
-    attacks: Mapping[str, Attack],
-    store: PartStore,
-    examples: NDArray[np.int64],
-    context: RunContext,
-) -> list[tuple[dict[str, Found], dict[str, str]]]:
-    """Run what is not there yet; for each case what was found, and why other attacks were left out."""
-    readers: dict[Any, Reader] = {}
-    found, total = [], len(cases) * len(attacks)
-    for number, case in enumerate(cases):
-        target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
-        by_name: dict[str, Found] = {}
-        refused: dict[str, str] = {}
-        for place, (name, each) in enumerate(attacks.items()):
-            context.progress("attacks", number * len(attacks) + place, total)
-            refusal = each.refusal(case.scenario)
-            if refusal:
-                refused[name] = refusal
-                continue
-            kept = store.load(number, name)
-            known = None if kept is None else _found(name, each, kept)
-            if known is None:
-                known, part = _run(name, each, target)
-                store.save(number, name, part)
-            by_name[name] = known
-        found.append((by_name, refused))
-    context.progress("attacks", total, total)
-    return found
+def _attack_case(
+    target: Target, attacks: Mapping[str, Attack], store: PartStore, number: int, cases: int
+) -> tuple[dict[str, Found], dict[str, str]]:
+    """Run what is not in the store yet; return what was found, and why other attacks were left out."""
+    found: dict[str, Found] = {}
+    left_out: dict[str, str] = {}
+    for place, (name, each) in enumerate(attacks.items()):
+        target.context.progress("attacks", number * len(attacks) + place, cases * len(attacks))
+        if refusal := each.refusal(target.scenario):
+            left_out[name] = refusal
+            continue
+        kept = store.load(number, name)
+        known = None if kept is None else _found(name, each, *kept)
+        if known is None:
+            started = time.perf_counter()
+            outcome = each.run(target)
+            known = Found(
+                attack=name,
+                adversary=each.adversary,
+                findings=outcome.findings,
+                arrays=outcome.arrays,
+                seconds=time.perf_counter() - started,
+            )
+            store.save(number, name, known.to_dict(), known.arrays)
+        found[name] = known
+    return found, left_out
 
 
-def _run(name: str, attack: Attack, target: Target) -> tuple[Found, Part]:
-    """Return what the attack finds, and the same to be kept."""
-    started = time.perf_counter()
-    outcome = attack.run(target)
-    found = Found(
-        attack=name,
-        adversary=attack.adversary,
-        findings=outcome.findings,
-        arrays=outcome.arrays,
-        seconds=time.perf_counter() - started,
-    )
-    return found, Part(figures=found.to_dict(), arrays=dict(outcome.arrays))
-
-
-def _found(name: str, attack: Attack, part: Part) -> Found | None:
+def _found(name: str, attack: Attack, figures: dict[str, Any], arrays: Arrays) -> Found | None:
     """Return what was kept; None where that is not what the attack finds nowadays."""
-    figures = dict(part.figures)
     try:
-        seconds = float(figures.pop("seconds"))
-        findings = attack.findings.from_dict(figures)
+        seconds = float(figures["seconds"])
+        findings = attack.findings.from_dict({key: value for key, value in figures.items() if key != "seconds"})
     except (TypeError, KeyError, ValueError, AttributeError):
         return None
-    return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=part.arrays, seconds=seconds)
+    return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=arrays, seconds=seconds)
 
 
 def _claimed(
@@ -177,10 +175,10 @@ def _claimed(
     """Return what is claimed of one case, from the store where it is there."""
     known = store.load(number, _CLAIMS)
     if known is not None:
-        return known.figures
+        return known[0]
     adversaries = dict.fromkeys((*_ADVERSARIES, *(each.adversary for each in attacks.values())))
     claimed = least_epsilons(scenario, dataset, adversaries)
-    store.save(number, _CLAIMS, Part(figures=claimed, arrays={}))
+    store.save(number, _CLAIMS, claimed, {})
     return claimed
 
 

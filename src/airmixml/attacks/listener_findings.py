@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airmixml.attacks.findings import EXPOSED, LEAK, NONE, Findings
+from airmixml.attacks.findings import EXPOSED, LEAK, Findings
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference, PopulationTest
 from airmixml.attacks.linkage import Linkage
+from airmixml.output.numbers import NONE
 
 # A single sample among all that are held may be named by chance once in as many.
 _NAMED_BY_CHANCE: Final = 1e-3

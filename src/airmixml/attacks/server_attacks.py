@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from airmixml.attacks.findings import LEAK, NONE, Findings, level_of
+from airmixml.attacks.findings import LEAK, Findings, level_of
 from airmixml.attacks.image_quality import peak_signal_to_noise_db, structural_similarity
 from airmixml.attacks.label_inference import LabelInference, infer_labels
 from airmixml.attacks.public_knowledge import Decoder, Reader
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.target import Outcome, Target
 from airmixml.data import DataSet
+from airmixml.output.numbers import NONE
 from airmixml.scenario import Scenario
 
 _COPY_DB: Final = 10.0
