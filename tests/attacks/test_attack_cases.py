@@ -22,7 +22,7 @@ from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference
 from airmixml.attacks.linkage import Linkage
 from airmixml.attacks.listener_attacks import ListenerAttack
-from airmixml.attacks.listener_findings import ClearestSlots, Identified, ListenerFindings, Unmixing
+from airmixml.attacks.listener_findings import ClearestSlots, Identified, ListenerFindings
 from airmixml.attacks.results import CaseResult, Found, epsilon_text
 from airmixml.attacks.server_attacks import ServerAttack, ServerFindings, Spread
 from airmixml.attacks.tables import attack_csv, attack_markdown, tables_of
@@ -192,9 +192,6 @@ def listener(
     named: float = 0.0,
     p_named: float = 0.0,
 ) -> ListenerFindings:
-    recovery = Recovery(
-        estimates=500, median_psnr_db=20.0, median_public_psnr_db=12.0, recovered_samples=3, gain_db=10.0
-    )
     return ListenerFindings(
         linkage=Linkage(
             auc=auc,
@@ -207,7 +204,15 @@ def listener(
             private_candidates=100,
             public_candidates=100,
         ),
-        unmixing=Unmixing(**vars(recovery), identified=groups, p_value=p_groups),
+        unmixing=Recovery(
+            estimates=500,
+            median_psnr_db=20.0,
+            median_public_psnr_db=12.0,
+            recovered_samples=3,
+            gain_db=10.0,
+            identified=groups,
+            p_value=p_groups,
+        ),
         slot_labels=None,
         shares=None,
         clearest_slots=ClearestSlots(identified=clear, looked_at=10, p_value=p_clear, psnr_db=9.0),

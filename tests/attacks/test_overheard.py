@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,28 +11,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear_chapters, places_of
-from airmixml.data import DataSet
+from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear_chapters
+from airmixml.attacks.server_view import watch
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_chapter
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.workers import Population, deploy, load_dataset, place_coordinates, place_workers
+from airmixml.workers import place_coordinates, place_workers
 
 BASE = Scenario.preset("paper-iris").with_overrides("workers.count=300", "radio.slots=300", "mixing.power='max'")
 
 
-def loaded(scenario: Scenario) -> tuple[DataSet, Population]:
-    streams = Streams(scenario.seed)
-    dataset = load_dataset(scenario.workers, streams)
-    return dataset, deploy(scenario.workers, dataset.train_samples, streams)
+def places_of(scenario: Scenario) -> Any:
+    """Where the workers stand; workers x 2 metres."""
+    workers = scenario.workers
+    return place_coordinates(workers.count, workers.side_metres, Streams(scenario.seed).generator("placement"))
 
 
 def symbols_of(scenario: Scenario) -> torch.Tensor:
     """All symbols as received, before anybody turns them; slots x symbols, complex."""
-    dataset, population = loaded(scenario)
-    listener = Listener.of(scenario, places_of(scenario, population))
-    return torch.cat([heard for heard, _, _ in overhear_chapters(scenario, dataset, population, listener)])
+    listener = Listener.of(scenario, places_of(scenario))
+    return torch.cat([heard for heard, _, _ in overhear_chapters(watch(scenario).transmission, listener)])
 
 
 def test_distances_are_those_of_the_coordinates() -> None:
@@ -75,9 +73,11 @@ def test_nobody_is_heard_louder_than_it_sends_or_nearer_than_the_least_distance(
 @pytest.mark.parametrize("fading", ["none", "rayleigh"])
 def test_reception_is_the_complex_sum_of_what_is_sent(fading: str) -> None:
     scenario = BASE.with_overrides(f"radio.fading='{fading}'", "privacy.eavesdropper_noise_dbm=-250", "mixing.alpha=1")
-    dataset, population = loaded(scenario)
-    overheard = overhear(scenario, dataset, population, most_slots=200)
+    view = watch(scenario)
+    dataset, population = view.dataset, view.transmission.population
+    overheard = overhear(view, most_slots=200)
     places = place_coordinates(300, 500.0, Streams(0).generator("placement"))
+    np.testing.assert_allclose(np.hypot(*places.T), population.distance_metres)
     farthest = max(range(300), key=lambda worker: float(np.hypot(*places[worker])))
     ear = places[farthest] * (1 + 10 / np.hypot(*places[farthest]))
     sent = np.hstack([dataset.train_inputs, np.eye(3)[dataset.train_labels]])
@@ -120,9 +120,8 @@ def test_its_own_noise_and_not_the_servers_decides() -> None:
 
 
 def test_fewer_slots_are_the_first_of_more_and_phases_do_not_change_with_fading() -> None:
-    dataset, population = loaded(BASE)
-    all_slots = overhear(BASE, dataset, population)
-    some = overhear(BASE, dataset, population, most_slots=130)
+    view = watch(BASE)
+    all_slots, some = overhear(view), overhear(view, most_slots=130)
     assert torch.equal(all_slots.mixtures[:130], some.mixtures)
     np.testing.assert_array_equal(all_slots.labels[:130], some.labels)
     faded = BASE.with_overrides("radio.fading='rician'", "radio.scheduled=1", "mixing.policy='nonmix'")
@@ -137,9 +136,8 @@ def align_angle(received: torch.Tensor) -> np.ndarray[Any, Any]:
 
 def test_fading_never_lets_it_hear_more_than_is_sent() -> None:
     scenario = BASE.with_overrides("radio.fading='rayleigh'", "privacy.eavesdropper_antennas=1000000")
-    dataset, population = loaded(scenario)
-    listener = Listener.of(scenario, places_of(scenario, population))
-    for _, draws, heard_watts in overhear_chapters(scenario, dataset, population, listener, chapters=2):
+    listener = Listener.of(scenario, places_of(scenario))
+    for _, draws, heard_watts in overhear_chapters(watch(scenario).transmission, listener, chapters=2):
         sent_watts = draws.power_watts / listener.noise_watts
         assert np.all(heard_watts <= sent_watts * (1 + 1e-12))
         assert np.any(heard_watts > 0.99 * sent_watts)
@@ -184,8 +182,9 @@ def test_moments_are_mixtures_of_the_inputs_of_each_class() -> None:
     quiet = ("privacy.eavesdropper_noise_dbm=-290", "workers.encoder='clip'", "mixing.power='fixed'")
     samples = BASE.with_overrides(*quiet, "privacy.sensitivity='encoder'")
     moments = samples.with_overrides("workers.sends='moments'", "learner.model='ridge'")
-    dataset, population = loaded(moments)
-    heard, alone = overhear(moments, dataset, population, most_slots=300), overhear(samples, dataset, population)
+    view = watch(moments)
+    dataset, population = view.dataset, view.transmission.population
+    heard, alone = overhear(view, most_slots=300), overhear(watch(samples))
     classes = dataset.label_dim
     assert heard.mixtures.shape == (300, dataset.input_dim)
     assert heard.labels.shape == (300, 0)
@@ -196,10 +195,6 @@ def test_moments_are_mixtures_of_the_inputs_of_each_class() -> None:
         assert worker < 0 or labels[worker] == row % classes
 
 
-def test_what_is_not_modelled_is_refused() -> None:
-    dataset, population = loaded(BASE)
-    elsewhere = replace(population, distance_metres=population.distance_metres + 1.0)
-    with pytest.raises(ScenarioError, match="deploy it with that seed"):
-        overhear(BASE, dataset, elsewhere)
+def test_no_slot_is_refused() -> None:
     with pytest.raises(ScenarioError, match="most_slots"):
-        overhear(BASE, dataset, population, most_slots=0)
+        overhear(watch(BASE), most_slots=0)

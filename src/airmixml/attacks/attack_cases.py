@@ -30,7 +30,6 @@ from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
 
 _EXAMPLES: Final = 10
-_CLAIMS: Final = "claims"
 # Against these every setting has a claim, whether they attack or not.
 _ADVERSARIES: Final = ("server", "release", "eavesdropper")
 
@@ -79,7 +78,8 @@ def attack(
     ):
         store = PartStore(folder.work / "parts")
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
-        examples, readers = _choose_examples(cases, dataset), dict[Any, Reader]()
+        examples = _choose_examples(cases, dataset)
+        readers: dict[Any, Reader] = {}
         results = []
         for number, case in enumerate(cases):
             target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
@@ -147,13 +147,8 @@ def _attack_case(
         if known is None:
             started = time.perf_counter()
             outcome = each.run(target)
-            known = Found(
-                attack=name,
-                adversary=each.adversary,
-                findings=outcome.findings,
-                arrays=outcome.arrays,
-                seconds=time.perf_counter() - started,
-            )
+            seconds = time.perf_counter() - started
+            known = Found(attack=name, adversary=each.adversary, seconds=seconds, **vars(outcome))
             store.save(number, name, known.to_dict(), known.arrays)
         found[name] = known
     return found, left_out
@@ -173,12 +168,12 @@ def _claimed(
     store: PartStore, number: int, scenario: Scenario, dataset: DataSet, attacks: Mapping[str, Attack]
 ) -> dict[str, float | None]:
     """Return what is claimed of one case, from the store where it is there."""
-    known = store.load(number, _CLAIMS)
+    known = store.load(number, "claims")
     if known is not None:
         return known[0]
     adversaries = dict.fromkeys((*_ADVERSARIES, *(each.adversary for each in attacks.values())))
     claimed = least_epsilons(scenario, dataset, adversaries)
-    store.save(number, _CLAIMS, claimed, {})
+    store.save(number, "claims", claimed, {})
     return claimed
 
 

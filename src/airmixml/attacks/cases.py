@@ -16,12 +16,7 @@ _DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One setting.
-
-    Attributes:
-        label: what tables and pictures call it.
-        scenario: what is attacked.
-    """
+    """A scenario under attack, and what tables and pictures call it."""
 
     label: str
     scenario: Scenario
@@ -62,9 +57,7 @@ def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list
 def _varied(scenario: Scenario, asked: str) -> list[Case]:
     key, values = parse_varied(asked, "privacy.epsilon=max,1e5,10")
     if key in ("name", "seed", *(f"workers.{name}" for name in _DATA_KEYS)):
-        raise ScenarioError(
-            f"--vary {key}: must leave the data as they are; attack other data with a command of its own"
-        )
+        raise ScenarioError(f"--vary {key}: must leave the data as they are; attack other data with another command")
     cases = []
     for value in values:
         if (key, value) == ("privacy.epsilon", _MAXIMUM):

@@ -61,6 +61,8 @@ class Recovery:
         median_public_psnr_db: of the fits of the same estimates to decoys that nobody holds: what likeness alone gives.
         recovered_samples: different private samples that an estimate fits so much better than a constant does.
         gain_db: how much that is.
+        identified: estimates most like the very sample that they should be of, where that was looked up.
+        p_value: of so many, or more, by guessing.
     """
 
     estimates: int = 0
@@ -68,6 +70,8 @@ class Recovery:
     median_public_psnr_db: float = 0.0
     recovered_samples: int = 0
     gain_db: float
+    identified: int = 0
+    p_value: float = 1.0
 
 
 def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
@@ -75,10 +79,7 @@ def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tens
 
     The least error is var(x) (1 - rho^2). A constant, which knows nothing, gets -10 log10 var(x). Two numbers are
     fitted, so samples of a handful of numbers fit well by themselves: compare with samples that nobody holds.
-
-    Args:
-        estimates: e; rows x d.
-        samples: x; rows x d.
+    Estimates e and samples x are rows x d.
     """
     ours, theirs = (each - each.mean(dim=1, keepdim=True) for each in (estimates.double(), samples.double()))
     factor = ((ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(1e-300)).clamp_min(0.0)
@@ -101,13 +102,10 @@ def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Ten
 def judge_recovery(
     estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, gain_db: float = 10.0
 ) -> Recovery:
-    """Compare estimates with the samples that workers hold, and with samples that nobody holds.
+    """Compare estimates (rows x d, real) with the samples that workers hold, and with samples that nobody holds.
 
-    Args:
-        estimates: estimates x d, real.
-        private: samples x d, in [0, 1].
-        public: samples x d, in [0, 1]; as many as there are private ones make the two medians comparable.
-        gain_db: how much smaller than the spread of its own numbers the error of a recovered sample is.
+    Samples are rows x d, in [0, 1]; as many public as private ones make the two medians comparable. ``gain_db`` is how
+    much smaller than the spread of its own numbers the error of a recovered sample is.
     """
     if not len(estimates):
         return Recovery(gain_db=gain_db)

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
-from airmixml.attacks.whitening import NUMBERS_AT_ONCE, blocks_of, in_parts, unit_length, whitening_of
+from airmixml.attacks.whitening import NUMBERS_AT_ONCE, blocks_of, whiten, whitening_of
 from airmixml.errors import ScenarioError
 
 FALSE_POSITIVES: Final = 0.01
@@ -33,8 +33,7 @@ class Linkage:
         reidentified: share of the slots whose nearest private candidate is that of the dominating worker.
         reidentified_chance: the same for a guess among the private candidates.
         reidentified_p_value: of so many, were every candidate that dominates a slot named once, and by guessing.
-        private_candidates: how many there are.
-        public_candidates: how many decoys there are.
+        private_candidates, public_candidates: how many there are; the public ones are the decoys.
     """
 
     auc: float
@@ -94,7 +93,7 @@ def score_candidates(
     """Return the likeness of every private and public candidate to its nearest mixture, and the nearest private one.
 
     Likeness is the correlation of whitened vectors at the best scale and phase, for the attacker knows neither. The
-    nearest private candidate is that of each mixture; slots. Arguments as of ``link_candidates``.
+    nearest private candidate is that of each mixture; slots. Arguments are those of ``link_candidates``.
     """
     if not len(mixtures) or not len(private) or not len(public):
         raise ScenarioError(
@@ -102,7 +101,7 @@ def score_candidates(
             "one of each"
         )
     whitening = whitening_of(mixtures) if whitening is None else whitening
-    candidates = unit_length(torch.cat([private, public]).to(mixtures.real.dtype) @ whitening)
+    candidates = whiten(torch.cat([private, public]).to(mixtures.real.dtype), whitening)
     best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
     nearest = []
     for some in blocks_of(len(mixtures), len(candidates), numbers_at_once):
@@ -115,9 +114,9 @@ def score_candidates(
 
 def correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
     """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
-    if not mixtures.is_complex():
-        return unit_length(mixtures @ whitening) @ candidates.T
-    whitened = unit_length(torch.complex(*(part @ whitening for part in in_parts(mixtures))))
+    whitened = whiten(mixtures, whitening)
+    if not whitened.is_complex():
+        return whitened @ candidates.T
     return torch.hypot(whitened.real @ candidates.T, whitened.imag @ candidates.T)
 
 

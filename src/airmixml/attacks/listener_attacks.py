@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from airmixml.attacks.image_quality import fitted_psnr_db, judge_recovery
-from airmixml.attacks.label_inference import infer_labels, infer_shares, tell_populations_apart
+from airmixml.attacks.label_inference import infer_labels, infer_shares, tell_populations_apart, total_variation
 from airmixml.attacks.linkage import correlations, link_candidates
-from airmixml.attacks.listener_findings import ClassShares, ClearestSlots, Identified, ListenerFindings, Unmixing
-from airmixml.attacks.overheard import MOST_SLOTS, Received, align_phase, overhear, strongest_workers
-from airmixml.attacks.public_knowledge import Decoder
+from airmixml.attacks.listener_findings import ClassShares, ClearestSlots, Identified, ListenerFindings
+from airmixml.attacks.overheard import Received, align_phase, overhear, strongest_workers
 from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.target import Outcome, Target
 from airmixml.attacks.unmixing import Unmixed, unmix
-from airmixml.attacks.whitening import blocks_of, unit_length, whitening_of
+from airmixml.attacks.whitening import blocks_of, unit_length, whiten, whitening_of
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario, Speed
@@ -60,27 +59,6 @@ def hear_release(view: ServerView, _speed: Speed) -> Received:
     )
 
 
-def hear_as_eavesdropper(view: ServerView, speed: Speed, most_slots: int = MOST_SLOTS) -> Received:
-    """Return what an eavesdropper beside the farthest worker receives, without schedule, ratios and channels."""
-    sent = view.transmission
-    return overhear(sent.scenario, view.dataset, sent.population, most_slots=most_slots, speed=speed)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Heard:
-    """What was found without a schedule, and what was seen of it.
-
-    Attributes:
-        findings: the figures.
-        examples: the clearest slots as received, each dominated by another sample, decoded; examples x inputs.
-        example_index: row of the pool that dominates each of them (slots in which nobody sent are none); examples.
-    """
-
-    findings: ListenerFindings
-    examples: NDArray[np.float32]
-    example_index: NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class ListenerAttack:
     """An attack without a schedule on what one adversary hears, with a limit to the slots and samples looked at."""
@@ -98,30 +76,23 @@ class ListenerAttack:
         return ""
 
     def run(self, target: Target) -> Outcome:
-        """Attack what the adversary received; examples are the clearest slots."""
-        target.context.progress(self.adversary, 0, 1)
-        heard = self.listen(target.view, target.decoder, target.context.speed)
-        target.context.progress(self.adversary, 1, 1)
-        return Outcome(
-            findings=replace(heard.findings, image_shape=target.held.image_shape),
-            arrays={"originals": target.held.train_inputs[heard.example_index], "examples": heard.examples},
-        )
+        """Attack what the adversary received; who sent what serves to judge what was found.
 
-    def listen(self, view: ServerView, decoder: Decoder, speed: Speed) -> Heard:
-        """Attack what the adversary received in the view's run; who sent what serves to judge what was found."""
-        received, scenario = self.hear(view, speed), view.transmission.scenario
-        sent, held_index, mixtures = view.dataset, view.held_index, received.mixtures
-        strongest, device = received.strongest_worker, mixtures.device
+        Examples are the clearest slots in which somebody sent, each dominated by another sample, decoded.
+        """
+        target.context.progress(self.adversary, 0, 1)
+        view, held, workers = target.view, target.held, target.scenario.workers
+        received = self.hear(view, target.context.speed)
+        sent, held_index, strongest = view.dataset, view.held_index, received.strongest_worker
+        mixtures, device = received.mixtures, received.mixtures.device
         dominating = np.where(strongest >= 0, held_index[strongest], -1)
         everyone = np.unique(held_index)
 
         def inputs_of(rows: NDArray[np.int64]) -> torch.Tensor:
             return torch.from_numpy(sent.train_inputs[rows]).to(device)
 
-        everything, decoys = (
-            inputs_of(everyone),
-            torch.from_numpy(decoys_of(sent, everyone, self.candidates)).to(device),
-        )
+        everything = inputs_of(everyone)
+        decoys = torch.from_numpy(decoys_of(sent, everyone, self.candidates)).to(device)
         promise = _promise(received).masked_fill(torch.from_numpy(dominating < 0).to(device), -torch.inf)
         order = promise.argsort(descending=True)[: self.slots_compared]
         chosen, looked_at = mixtures[order], order.cpu().numpy()
@@ -134,21 +105,21 @@ class ListenerAttack:
             by_guessing = float(binom.sf(found - 1, len(right), 1.0 / len(everyone)))
             return Identified(looked_at=len(right), identified=found, p_value=by_guessing)
 
-        candidates = candidates_of(everyone, scenario.seed, self.candidates)
+        candidates = candidates_of(everyone, target.scenario.seed, self.candidates)
         place = np.full(sent.train_samples + 1, -1)  # the last one, too, for slots in which nobody sent
         place[candidates] = np.arange(len(candidates))
         members, strangers, known = inputs_of(candidates), decoys[: self.candidates], place[dominating[looked_at]]
         linkage = link_candidates(chosen, members, strangers, dominating=known, whitening=whitening)
         estimates, groups = mixtures.real[:0], np.zeros(0, dtype=np.int64)
         if len(mixtures) >= _FEW_SLOTS:
-            unmixed = unmix(chosen[: self.slots_unmixed], seed=scenario.seed)
+            unmixed = unmix(chosen[: self.slots_unmixed], seed=target.scenario.seed)
             estimates, groups = unmixed.estimates, _dominating_groups(unmixed, dominating[looked_at])
         grouped, recovery = identify(estimates, groups), judge_recovery(estimates, everything, decoys)
         clearest = _first_of_each(looked_at, dominating)[:_EXAMPLES]
-        clear, example_index = mixtures[clearest], dominating[clearest]
-        named = identify(clear, example_index)
-        single, truth = align_phase(clear) if clear.is_complex() else clear, inputs_of(example_index)
-        if input_range(scenario.workers)[0] < 0.0:  # its sum does not tell which way round it is
+        clear, shown = mixtures[clearest], dominating[clearest]
+        named = identify(clear, shown)
+        single, truth = align_phase(clear) if clear.is_complex() else clear, inputs_of(shown)
+        if input_range(workers)[0] < 0.0:  # its sum does not tell which way round it is
             single = single * torch.where((single * truth).sum(dim=1, keepdim=True) < 0.0, -1.0, 1.0)
         psnr_db = fitted_psnr_db(single, truth).cpu().numpy()
         beside = slot_labels = shares = None
@@ -161,15 +132,17 @@ class ListenerAttack:
             shares = _shares(received, worker_labels)
         findings = ListenerFindings(
             linkage=linkage,
-            unmixing=Unmixing(**vars(recovery), identified=grouped.identified, p_value=grouped.p_value),
+            unmixing=replace(recovery, identified=grouped.identified, p_value=grouped.p_value),
             slot_labels=slot_labels,
             shares=shares,
             clearest_slots=ClearestSlots(**vars(named), psnr_db=float(np.median(psnr_db)) if len(psnr_db) else 0.0),
             beside=beside,
+            image_shape=held.image_shape,
             beside_worker=received.beside,
         )
-        examples = decoder.decode(_as_bright(single, truth).cpu().numpy())
-        return Heard(findings=findings, examples=examples, example_index=example_index)
+        examples = target.decoder.decode(_as_bright(single, truth).cpu().numpy())
+        target.context.progress(self.adversary, 1, 1)
+        return Outcome(findings=findings, arrays={"originals": held.train_inputs[shown], "examples": examples})
 
 
 def _promise(received: Received) -> torch.Tensor:
@@ -194,19 +167,18 @@ def _shares(received: Received, worker_labels: NDArray[np.int64]) -> ClassShares
     """Return the classes of the population; None where there is one slot, or too little was received to know any."""
     classes = received.labels.shape[1]
     true_shares = np.bincount(worker_labels, minlength=classes) / len(worker_labels)
+    equal_shares = np.full(classes, 1.0 / classes)
     try:
-        found = infer_shares(
-            received.labels, true_shares, slot_weights=received.label_weights, known_scale=received.known_scale
-        )
+        found = infer_shares(received.labels, slot_weights=received.label_weights, known_scale=received.known_scale)
     except ScenarioError:
         return None
     return ClassShares(
         shares=tuple(found.shares.tolist()),
         standard_errors=tuple(found.standard_errors.tolist()),
-        true_shares=tuple(found.true_shares.tolist()),
-        distance=found.distance,
-        prior_distance=found.prior_distance,
-        told_from_equal=tell_populations_apart(found, np.full(classes, 1.0 / classes), true_shares),
+        true_shares=tuple(true_shares.tolist()),
+        distance=total_variation(found.shares, true_shares),
+        prior_distance=total_variation(equal_shares, true_shares),
+        told_from_equal=tell_populations_apart(found, equal_shares, true_shares),
     )
 
 
@@ -236,7 +208,7 @@ def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArr
 
 def _most_alike(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> NDArray[np.int64]:
     """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
-    theirs = unit_length(samples @ whitening)
+    theirs = whiten(samples, whitening)
     kind = torch.complex64 if mixtures.is_complex() else theirs.dtype
     found = [
         correlations(mixtures[some].to(kind), whitening, theirs).argmax(dim=1)
@@ -257,5 +229,5 @@ RELEASE: Final = ListenerAttack(
     "release", "match known samples with the mixtures, and unmix those that share one", hear_release
 )
 EAVESDROPPER: Final = ListenerAttack(
-    "eavesdropper", "the same with what a receiver beside the farthest worker overhears", hear_as_eavesdropper
+    "eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear
 )

@@ -18,10 +18,7 @@ _BEYOND_DOUBT: Final = 5.0
 class Identified:
     """Slots whose strongest worker's sample was looked up among all that are held.
 
-    Attributes:
-        looked_at: how many.
-        identified: how many led to the right sample.
-        p_value: of so many, or more, by guessing.
+    How many led to the right sample, and the p-value of so many, or more, by guessing.
     """
 
     looked_at: int
@@ -37,16 +34,11 @@ class ClearestSlots(Identified):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unmixing(Recovery):
-    """Groups of slots that were unmixed, and how many are most like the very sample that dominates them."""
-
-    identified: int
-    p_value: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class ClassShares:
-    """Classes of the whole population: ``PropertyInference``, and how surely they are told from equal shares."""
+    """Classes of the whole population, and how surely they are told from equal shares.
+
+    Distances from the true shares are total variation; the prior's is that of equal shares, a guess without mixtures.
+    """
 
     shares: tuple[float, ...]
     standard_errors: tuple[float, ...]
@@ -56,7 +48,7 @@ class ClassShares:
     told_from_equal: PopulationTest
 
 
-def _beyond_chance(found: Identified | Unmixing | None) -> int:
+def _beyond_chance(found: Identified | Recovery | None) -> int:
     """Return how many were identified; 0 where that may be chance, or nobody was looked for."""
     return found.identified if found is not None and found.p_value < _NAMED_BY_CHANCE else 0
 
@@ -77,7 +69,7 @@ class ListenerFindings(Findings):
     """
 
     linkage: Linkage
-    unmixing: Unmixing
+    unmixing: Recovery
     slot_labels: LabelInference | None
     shares: ClassShares | None
     clearest_slots: ClearestSlots

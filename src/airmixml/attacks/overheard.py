@@ -8,25 +8,24 @@ phase of its own, for nobody turned a signal towards it: where the server adds u
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.data import DataSet
+from airmixml.attacks.server_view import ServerView
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.radio.channel import draw_fading, draw_phase, path_gain
 from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_ahead
+from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import SampleSender, make_sender
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import Population, place_coordinates
-
-MOST_SLOTS: Final = 20_000
+from airmixml.workers import place_coordinates
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,46 +93,21 @@ class Received:
     beside: int | None = None
 
 
-def places_of(scenario: Scenario, population: Population) -> NDArray[np.float64]:
-    """Return where the scenario's workers stand, as they were deployed; workers x 2 metres."""
-    workers = scenario.workers
-    places_metres = place_coordinates(workers.count, workers.side_metres, Streams(scenario.seed).generator("placement"))
-    distance_metres = np.maximum(np.hypot(places_metres[:, 0], places_metres[:, 1]), workers.min_distance_metres)
-    if not np.array_equal(distance_metres, population.distance_metres):
-        raise ScenarioError(
-            "population: its workers do not stand where the scenario's seed places them, so it is not known where an "
-            "eavesdropper hears them from; deploy it with that seed"
-        )
-    return places_metres
+def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_000) -> Received:
+    """Return what an eavesdropper beside the farthest worker receives in the first slots, in units of its noise.
 
-
-def overhear(
-    scenario: Scenario,
-    dataset: DataSet,
-    population: Population,
-    *,
-    most_slots: int = MOST_SLOTS,
-    speed: Speed | None = None,
-) -> Received:
-    """Return what the scenario's eavesdropper receives in the first slots of the run, in units of its noise.
-
-    Args:
-        scenario: what is sent, and how near the eavesdropper comes.
-        dataset: what the workers hold, as they send it (``Transmission.dataset``).
-        population: who holds which sample.
-        most_slots: at most so many, those of each class counted apart where moments are sent; memory follows it.
-        speed: device and threads.
+    Memory follows ``most_slots``; where moments are sent, each class of a slot counts as one.
     """
     if most_slots < 1:
         raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
-    listener = Listener.of(scenario, places_of(scenario, population))
-    classes = dataset.label_dim if scenario.workers.sends == "moments" else 1
+    scenario, dataset, workers = view.transmission.scenario, view.dataset, view.transmission.scenario.workers
+    placement = Streams(scenario.seed).generator("placement")
+    listener = Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
+    classes = dataset.label_dim if workers.sends == "moments" else 1
     slots = min(max(1, most_slots // classes), scenario.radio.slots)
-    labels = dataset.train_labels[population.sample_index]
+    labels = dataset.train_labels[view.held_index]
     parts, strongest = [], []
-    for part, draws, heard_watts in overhear_chapters(
-        scenario, dataset, population, listener, chapters=chapter_count(slots), speed=speed
-    ):
+    for part, draws, heard_watts in overhear_chapters(view.transmission, listener, chapter_count(slots), speed):
         parts.append(part)
         strongest.append(strongest_workers(draws.scheduled_workers, heard_watts, labels, classes))
     received = torch.cat(parts)[: slots * classes]
@@ -147,19 +121,14 @@ def overhear(
 
 
 def overhear_chapters(
-    scenario: Scenario,
-    dataset: DataSet,
-    population: Population,
-    listener: Listener,
-    *,
-    chapters: int | None = None,
-    speed: Speed | None = None,
+    sent: Transmission, listener: Listener, chapters: int | None = None, speed: Speed | None = None
 ) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
     """Yield, chapter by chapter of the run's own draws, what a listener receives in its slots.
 
     Yields y / sigma (slots x symbols, complex; of moments: slots and classes x inputs), the draws, and the power with
     which each scheduled worker is heard in units of the noise power (slots x scheduled).
     """
+    scenario, dataset, population = sent.scenario, sent.dataset, sent.population
     speed = speed or Speed()
     device = find_device(speed.device)
     sender = make_sender(scenario, dataset, device)
@@ -199,13 +168,9 @@ def overhear_chapters(
 def strongest_workers(
     scheduled: NDArray[np.int64], strength: NDArray[np.float64], labels: NDArray[np.int64], classes: int
 ) -> NDArray[np.int64]:
-    """Return whose strength is largest in each slot, -1 where all are 0; (slots classes).
+    """Return whose strength (slots x scheduled) is largest in each slot, -1 where all are 0; (slots classes).
 
-    Args:
-        scheduled: workers; slots x scheduled.
-        strength: of each of them; slots x scheduled.
-        labels: class of each worker; workers.
-        classes: how many there are where each class of a slot is a mixture of its own, else 1.
+    More than one class says that the workers of each class, by ``labels`` of all workers, are a mixture of their own.
     """
     if classes > 1:
         strength = _by_class(strength, labels[scheduled], classes)
@@ -226,10 +191,7 @@ def align_phase(received: torch.Tensor) -> torch.Tensor:
 
     A worker sends real symbols s, so y = a exp(j phi) s + n has its energy along one line of the complex plane. The
     real part's energy is (sum |y|^2 + Re(exp(-2j theta) sum y^2)) / 2, largest at theta = arg(sum y^2) / 2, which is
-    phi or phi + pi. Samples that are never negative settle which: their sum must be positive.
-
-    Args:
-        received: y in any unit; slots x symbols, complex.
+    phi or phi + pi. Samples that are never negative settle which: their sum must be positive. The unit is any.
     """
     half_turn = torch.angle(received.square().sum(dim=1)) / 2.0
     turned = (received * torch.polar(torch.ones_like(half_turn), -half_turn)[:, None]).real

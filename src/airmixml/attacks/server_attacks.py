@@ -147,23 +147,12 @@ class ServerFindings(Findings):
 
 
 def recognise(
-    reconstruction: Reconstruction,
-    held: DataSet,
-    held_index: NDArray[np.int64],
-    decoder: Decoder,
-    reader: Reader,
+    reconstruction: Reconstruction, held: DataSet, held_index: NDArray[np.int64], decoder: Decoder, reader: Reader
 ) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
-    """Compare what was recovered with what the workers hold.
+    """Compare what was recovered with what the workers hold, not encoded: rows ``held_index`` of the pool.
 
     Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, whether the class was
     ``recognised``, and ``ssim`` of images.
-
-    Args:
-        reconstruction: of all workers.
-        held: the data, not encoded.
-        held_index: row of the pool that each worker holds; shape workers.
-        decoder: from what is sent to what is held.
-        reader: of classes.
     """
     samples, workers = decoder.decode(reconstruction.inputs), len(held_index)
     originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
@@ -171,11 +160,11 @@ def recognise(
     psnr_db = peak_signal_to_noise_db(originals, samples)
     ssim = None if held.image_shape is None else structural_similarity(originals, samples, held.image_shape)
     recognised = reader.read(samples) == labels
-    share, guessing = float(recognised.mean()), guessing_rate(labels)
+    inferred = infer_labels(reconstruction.labels, labels)
+    share, guessing = float(recognised.mean()), inferred.baseline
     copied = count_copies(originals, samples, public_mean)
     # The next worker in the list holds another sample, except for samples that several workers hold.
     by_chance = count_copies(np.roll(originals, 1, axis=0), samples, public_mean)
-    inferred = infer_labels(reconstruction.labels, labels)
     findings = ServerFindings(
         psnr_db=Spread.of(psnr_db),
         ssim=None if ssim is None else Spread.of(ssim),
@@ -195,13 +184,8 @@ def recognise(
         iterations=reconstruction.iterations,
         solver_seconds=reconstruction.seconds,
     )
-    by_worker: dict[str, NDArray[Any]] = {"samples": samples, "psnr_db": psnr_db, "recognised": recognised}
-    return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim}
-
-
-def guessing_rate(labels: NDArray[np.int64]) -> float:
-    """Return the share of the most frequent class."""
-    return float(np.bincount(labels).max() / len(labels))
+    by_worker = {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
+    return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
 
 
 def count_copies(
@@ -218,11 +202,7 @@ def explained_share(
     """Return 1 - squared error / that of guessing every sample as the mean of all the others; at most 1.
 
     What is the same for all workers, such as their mean, is about nobody. One alone is guessed as the public mean.
-
-    Args:
-        originals: workers x inputs.
-        recovered: workers x inputs.
-        public_mean: shape inputs.
+    Originals and recovered samples are workers x inputs.
     """
     truth = originals.astype(np.float64)
     others = len(truth) - 1
@@ -256,12 +236,8 @@ class ServerAttack:
         findings, seen = recognise(found, target.held, view.held_index, target.decoder, reader)
         order = np.argsort(view.held_index, kind="stable")
         holders = order[np.searchsorted(view.held_index, target.examples, sorter=order)]
-        arrays = {
-            "originals": target.held.train_inputs[target.examples],
-            "examples": seen.pop("samples")[holders],
-            **{name: each.astype(np.float32) if each.dtype == np.float64 else each for name, each in seen.items()},
-        }
-        return Outcome(findings=findings, arrays=arrays)
+        originals, examples = target.held.train_inputs[target.examples], seen.pop("samples")[holders]
+        return Outcome(findings=findings, arrays={"originals": originals, "examples": examples, **seen})
 
 
 LEAST_SQUARES: Final = ServerAttack("least-squares", "solve for all samples, each slot weighted by its noise")

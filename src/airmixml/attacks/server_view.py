@@ -61,12 +61,7 @@ class ServerView:
 
 
 def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
-    """Run all slots of the scenario and return what the server then holds.
-
-    Args:
-        scenario: what to run.
-        context: device, block size, threads, data folder and progress.
-    """
+    """Run all slots of the scenario in a context (device, threads, progress), and return what the server then holds."""
     context = context or RunContext()
     speed, data_dir, progress = context.speed, context.data_dir, context.progress
     device = find_device(speed.device)

@@ -35,9 +35,8 @@ def tables_of(result: AttackResult) -> list[TextTable]:
     """Return one table for each adversary and kind of findings, with a row for each setting and attack."""
     found: dict[tuple[str, type], list[tuple[CaseResult, Found]]] = {}
     for case in result.cases:
-        for group in case.groups:
-            kind = (group.adversary, type(group.best.findings))
-            found.setdefault(kind, []).extend((case, each) for each in group.found)
+        for each in case.found.values():
+            found.setdefault((each.adversary, type(each.findings)), []).append((case, each))
     return [_table(*kind, rows) for kind, rows in found.items()]
 
 

@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from airmixml.attacks.overheard import align_phase
-from airmixml.attacks.whitening import NUMBERS_AT_ONCE, blocks_of, in_parts, unit_length, whitening_of
+from airmixml.attacks.whitening import NUMBERS_AT_ONCE, blocks_of, in_parts, unit_length, whiten, whitening_of
 
 FALSE_LINKS: Final = 0.01
 _PAIRS_LOOKED_AT: Final = 1 << 18
@@ -44,13 +44,9 @@ class Unmixed:
 def unmix(mixtures: torch.Tensor, *, seed: int = 0) -> Unmixed:
     """Group slots that share a dominating sample and solve each group for it; time grows with the square of the slots.
 
-    Args:
-        mixtures: what the attacker has received; slots x d, real or complex.
-        seed: which pairs of slots the likeness of unrelated ones is taken from.
+    Mixtures are slots x d, real or complex; the seed picks the pairs that show how like unrelated slots are.
     """
-    whitening = whitening_of(mixtures)
-    parts = [part @ whitening for part in in_parts(mixtures)]
-    whitened = unit_length(torch.complex(*parts) if len(parts) == 2 else parts[0])
+    whitened = whiten(mixtures, whitening_of(mixtures))
     threshold = joining_threshold(whitened, seed)
     group_of_slot = _grow(whitened, *_join(whitened, threshold))
     estimates = _solve_groups(mixtures, whitened, group_of_slot)
@@ -64,10 +60,7 @@ def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
     (k - 1) / 2 for real and k - 1 for complex vectors. Its rate here is taken between two quantiles of pairs picked at
     random, and the tail is drawn on from the upper one; so samples that are alike (k is small then) raise the
     threshold. Pairs that do share a sample raise it too, where they are more than lie beyond the upper quantile.
-
-    Args:
-        whitened: unit vectors, real or complex; slots x directions.
-        seed: which pairs are looked at.
+    Whitened slots are unit vectors, real or complex; slots x directions.
     """
     slots = len(whitened)
     if slots < 2:
