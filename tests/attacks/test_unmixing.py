@@ -14,7 +14,7 @@ from scipy.stats import beta
 from airmixml.attacks import unmixing
 from airmixml.attacks.image_quality import closest_samples, fitted_psnr_db, judge_recovery
 from airmixml.attacks.unmixing import joining_threshold, unmix
-from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
+from airmixml.attacks.whitening import whiten, whitening_of
 
 WORKERS, SLOTS, D = 400, 2400, 120
 
@@ -89,8 +89,8 @@ def test_slots_too_noisy_to_be_like_each_other_join_those_that_are_not(imaginary
     signal = 0.9 * torch.from_numpy(sends.astype(np.float32))[:, None] * sample
     found = unmix(noise + signal)
     joined = found.group_of_slot >= 0
-    parts = [part @ whitening_of(noise + signal) for part in in_parts(noise + signal)]
-    alike = unmixing._join(unit_length(torch.complex(*parts) if imaginary else parts[0]), found.threshold)[0] >= 0
+    whitened = whiten(noise + signal, whitening_of(noise + signal))
+    alike = unmixing._join(whitened, joining_threshold(whitened, 0))[0] >= 0
     assert 0.0 < alike[sends].mean() < 0.4
     assert joined[sends].mean() > 0.55
     assert not joined[~sends].any()
@@ -108,7 +108,7 @@ def test_equal_mixtures_of_many_are_never_joined(deviation: float, imaginary: bo
         mixtures = turned + deviation * torch.complex(noise_of((SLOTS, D), 12), noise_of((SLOTS, D), 13))
     found = unmix(mixtures)
     assert len(found.estimates) <= 1
-    assert found.threshold < 1.0
+    assert joining_threshold(whiten(mixtures, whitening_of(mixtures)), 0) < 1.0
 
 
 @pytest.mark.parametrize("imaginary", [False, True])

@@ -64,16 +64,12 @@ def attack(
         check_privacy_target(case.scenario)
         _check_any_fits(case, attacks)
     first = cases[0].scenario
-    identity = {
-        **identity_of(first),
-        "attacked": [[case.label, case.scenario.to_dict()] for case in cases],
-        "parts": list(attacks),
-    }
+    attacked = [[case.label, case.scenario.to_dict()] for case in cases]
+    identity = {**identity_of(first), "attacked": attacked, "parts": list(attacks)}
     started = time.perf_counter()
-    name = f"attack-{first.name}-seed{first.seed}"
     with (
         writing_to(out or RUNS_FOLDER),
-        claim(out, name, identity, force=force) as folder,
+        claim(out, f"attack-{first.name}-seed{first.seed}", identity, force=force) as folder,
         using_threads(context.speed.threads),
     ):
         store = PartStore(folder.work / "parts")

@@ -10,7 +10,6 @@ from airmixml.scenario import Scenario
 from airmixml.scenario.varied import parse_varied
 from airmixml.wording import nearest, shown, shown_name
 
-_MAXIMUM: Final = "max"
 _DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
 
 
@@ -60,7 +59,7 @@ def _varied(scenario: Scenario, asked: str) -> list[Case]:
         raise ScenarioError(f"--vary {key}: must leave the data as they are; attack other data with another command")
     cases = []
     for value in values:
-        if (key, value) == ("privacy.epsilon", _MAXIMUM):
+        if (key, value) == ("privacy.epsilon", "max"):
             cases.append(Case(label="maximum power", scenario=scenario.with_overrides("mixing.power=max")))
             continue
         # An epsilon decides nothing while the power does not follow from it.

@@ -150,8 +150,7 @@ def solve_within_bounds(
     gradients, and what goes beyond a bound is brought back to it (Bertsekas 1982, projected Newton).
 
     Args:
-        matrix: A.
-        mixtures: Y, rows weighted as those of A; slots x columns.
+        matrix, mixtures: A and Y as above.
         lower, upper: least and largest value of each column; shape columns.
         start: where to begin, such as the solution without bounds; workers x columns.
         rounds: how often the held entries are chosen anew.

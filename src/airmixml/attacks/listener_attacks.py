@@ -6,6 +6,7 @@ purest slots, those that look least like the mean of all.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import ClassVar, Final
 
 import numpy as np
@@ -46,10 +47,12 @@ def hear_release(view: ServerView, _speed: Speed) -> Received:
     else:
         classes, label_weights = view.dataset.label_dim, None
         precision = weights.repeat(classes)[: len(mixtures)] * label_weight**2
-    strongest: list[NDArray[np.int64]] = []
-    for draws in view.draws:
-        if sum(map(len, strongest)) < len(mixtures):
-            strongest.append(strongest_workers(draws.scheduled_workers, draws.ratios, worker_labels, classes))
+    first_slots = accumulate(map(len, view.draws), initial=0)
+    strongest = [
+        strongest_workers(draws.scheduled_workers, draws.ratios, worker_labels, classes)
+        for first_slot, draws in zip(first_slots, view.draws, strict=False)
+        if first_slot * classes < len(mixtures)
+    ]
     return Received(
         mixtures=mixtures,
         labels=view.labels.double().cpu().numpy(),

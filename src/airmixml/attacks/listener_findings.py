@@ -16,10 +16,7 @@ _BEYOND_DOUBT: Final = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Identified:
-    """Slots whose strongest worker's sample was looked up among all that are held.
-
-    How many led to the right sample, and the p-value of so many, or more, by guessing.
-    """
+    """Slots whose strongest worker's sample was looked up among all that are held; ``p_value`` is by guessing."""
 
     looked_at: int
     identified: int

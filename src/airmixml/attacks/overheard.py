@@ -33,13 +33,11 @@ class Listener:
     """An eavesdropper at its place.
 
     Attributes:
-        place_metres: east and north of the server; shape 2.
         beside_worker: the worker farthest from the server, which it stands next to.
         power_gain: from each worker, all antennas together, without fading, at most 1; shape workers.
         noise_watts: noise power per complex symbol.
     """
 
-    place_metres: NDArray[np.float64]
     beside_worker: int
     power_gain: NDArray[np.float64]
     noise_watts: float
@@ -60,7 +58,6 @@ class Listener:
         distance_metres = np.maximum(distance_metres, scenario.workers.min_distance_metres)
         gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
         return cls(
-            place_metres=place_metres,
             beside_worker=beside,
             power_gain=np.minimum(privacy.eavesdropper_antennas * gain**2, 1.0),
             noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),

@@ -61,8 +61,7 @@ class Decoder:
 class Reader:
     """Reads the class of a recovered sample: a small network trained on public samples, clean and noisy.
 
-    Attributes:
-        accuracy: how often it reads clean samples that it was not trained on; a recovered sample is read no better.
+    Its ``accuracy`` is that on clean samples that it was not trained on; a recovered sample is read no better.
     """
 
     def __init__(self, inputs: NDArray[np.float32], labels: NDArray[np.int64], seed: int) -> None:

@@ -31,14 +31,12 @@ _COLUMNS_ON_GPU: Final = 1024
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """What the server makes of all workers.
+    """What the server makes of all workers with a method of ``RECONSTRUCTIONS``, and how long that took.
 
     Attributes:
-        method: one of ``RECONSTRUCTIONS``.
         inputs: encoded inputs; workers x inputs.
         labels: shares of the classes; workers x classes.
         iterations: products with A and its transpose, at most, over the blocks of columns.
-        seconds: how long it took.
     """
 
     method: str

@@ -32,10 +32,7 @@ class Found(Outcome):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Group:
-    """Attacks of one adversary whose findings are of one kind; the best of them speaks for all.
-
-    ``epsilon`` is claimed against that adversary; None for no claim.
-    """
+    """Attacks of one adversary with findings of one kind, and the epsilon claimed against it; the best speaks for all."""
 
     adversary: str
     found: list[Found]

@@ -90,12 +90,8 @@ def attack_csv(result: AttackResult) -> str:
 
 
 def _flat(case: CaseResult, found: Found) -> dict[str, Any]:
-    flat: dict[str, Any] = {
-        "setting": case.label,
-        "adversary": found.adversary,
-        "attack": found.attack,
-        "epsilon_claimed": case.claimed[found.adversary],
-    }
+    flat: dict[str, Any] = {"setting": case.label, "adversary": found.adversary, "attack": found.attack}
+    flat["epsilon_claimed"] = case.claimed[found.adversary]
     # The server's methods share one grade, which is in the JSON.
     figures = found.to_dict() if isinstance(found.findings, ServerFindings) else case.graded(found.attack)
     for name, value in figures.items():

@@ -33,12 +33,10 @@ class Unmixed:
     Attributes:
         estimates: what the slots of each group share, in an unknown scale; groups x d, real.
         group_of_slot: group of each slot, -1 for those that were like no other; slots.
-        threshold: correlation from which two slots were joined.
     """
 
     estimates: torch.Tensor
     group_of_slot: NDArray[np.int64]
-    threshold: float
 
 
 def unmix(mixtures: torch.Tensor, *, seed: int = 0) -> Unmixed:
@@ -47,10 +45,8 @@ def unmix(mixtures: torch.Tensor, *, seed: int = 0) -> Unmixed:
     Mixtures are slots x d, real or complex; the seed picks the pairs that show how like unrelated slots are.
     """
     whitened = whiten(mixtures, whitening_of(mixtures))
-    threshold = joining_threshold(whitened, seed)
-    group_of_slot = _grow(whitened, *_join(whitened, threshold))
-    estimates = _solve_groups(mixtures, whitened, group_of_slot)
-    return Unmixed(estimates=estimates, group_of_slot=group_of_slot, threshold=threshold)
+    group_of_slot = _grow(whitened, *_join(whitened, joining_threshold(whitened, seed)))
+    return Unmixed(estimates=_solve_groups(mixtures, whitened, group_of_slot), group_of_slot=group_of_slot)
 
 
 def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
