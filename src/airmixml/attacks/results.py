@@ -32,7 +32,7 @@ class Found(Outcome):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Group:
-    """Attacks of one adversary with findings of one kind, and the epsilon claimed against it; the best speaks for all."""
+    """Attacks of one adversary with findings of one kind, and the claim against it; the best of them speaks for all."""
 
     adversary: str
     found: list[Found]
