@@ -16,16 +16,15 @@ import numpy as np
 import pytest
 
 from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, read_cases
+from airmixml.attacks.attack_cases import PartStore
 from airmixml.attacks.findings import GRADES, Findings, grade_of
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference
 from airmixml.attacks.linkage import Linkage
 from airmixml.attacks.listener_attacks import ListenerAttack
-from airmixml.attacks.listener_findings import ClearestSlots, Identified, ListenerFindings, Unmixing
-from airmixml.attacks.parts import Part, PartStore
-from airmixml.attacks.recognition import ServerFindings, Spread
+from airmixml.attacks.listener_findings import ClearestSlots, Identified, ListenerFindings
 from airmixml.attacks.results import CaseResult, Found, epsilon_text
-from airmixml.attacks.server_attacks import ServerAttack
+from airmixml.attacks.server_attacks import ServerAttack, ServerFindings, Spread
 from airmixml.attacks.tables import attack_csv, attack_markdown, tables_of
 from airmixml.doors import ATTACKS
 from airmixml.errors import RunFolderError, ScenarioError
@@ -193,9 +192,6 @@ def listener(
     named: float = 0.0,
     p_named: float = 0.0,
 ) -> ListenerFindings:
-    recovery = Recovery(
-        estimates=500, median_psnr_db=20.0, median_public_psnr_db=12.0, recovered_samples=3, gain_db=10.0
-    )
     return ListenerFindings(
         linkage=Linkage(
             auc=auc,
@@ -208,7 +204,15 @@ def listener(
             private_candidates=100,
             public_candidates=100,
         ),
-        unmixing=Unmixing(**vars(recovery), identified=groups, p_value=p_groups),
+        unmixing=Recovery(
+            estimates=500,
+            median_psnr_db=20.0,
+            median_public_psnr_db=12.0,
+            recovered_samples=3,
+            gain_db=10.0,
+            identified=groups,
+            p_value=p_groups,
+        ),
         slot_labels=None,
         shares=None,
         clearest_slots=ClearestSlots(identified=clear, looked_at=10, p_value=p_clear, psnr_db=9.0),
@@ -442,14 +446,14 @@ def test_an_interrupted_attack_resumes_with_what_is_missing(tmp_path: Path, whol
     (parts / "01-prior.npz").write_bytes(damaged)
     (parts / "02-release.npz").write_bytes((parts / "02-release.npz").read_bytes()[:500])
     # A third is whole, but holds something else.
-    PartStore(parts).save(1, "least-squares", Part(figures={"psnr_db": 7, "seconds": 1.0}, arrays={}))
+    PartStore(parts).save(1, "least-squares", {"psnr_db": 7, "seconds": 1.0}, {})
     before = {path.name: path.stat().st_ino for path in parts.iterdir()}
 
     found = attack(cases, out=tmp_path / "here")
     after = {path.name: path.stat().st_ino for path in (tmp_path / "here" / "parts").iterdir()}
     made = {name for name, inode in after.items() if before.get(name) != inode}
     again = {"01-prior.npz", "02-least-squares.npz", "02-release.npz"}
-    assert made == again | {"02-eavesdropper.npz", "01-claims.npz", "02-claims.npz"}
+    assert made == again | {"02-eavesdropper.npz", "02-claims.npz"}
     assert without_seconds(found.to_dict()) == without_seconds(whole[0].to_dict())
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
 
@@ -538,20 +542,20 @@ def test_every_attack_of_ours_says_what_it_does() -> None:
 
 def test_parts_come_back_as_they_were_kept(tmp_path: Path) -> None:
     store = PartStore(tmp_path / "parts")
-    part = Part(figures={"text": "ε", "none": None, "list": [1, 2.5]}, arrays={"a": np.arange(6.0).reshape(2, 3)})
+    figures, array = {"text": "ε", "none": None, "list": [1, 2.5]}, np.arange(6.0).reshape(2, 3)
     assert store.load(0, "prior") is None
-    store.save(0, "prior", part)
+    store.save(0, "prior", figures, {"a": array})
     back = store.load(0, "prior")
     assert back is not None
-    assert back.figures == part.figures
-    np.testing.assert_array_equal(back.arrays["a"], part.arrays["a"])
-    assert list(back.arrays) == ["a"]
+    assert back[0] == figures
+    assert list(back[1]) == ["a"]
+    np.testing.assert_array_equal(back[1]["a"], array)
     assert store.load(1, "prior") is None
     with pytest.raises(ValueError, match="not JSON compliant"):
-        store.save(0, "prior", Part(figures={"x": float("nan")}, arrays={}))
+        store.save(0, "prior", {"x": float("nan")}, {})
     kept = store.load(0, "prior")
     assert kept is not None
-    assert kept.figures == part.figures
+    assert kept[0] == figures
 
 
 @pytest.mark.parametrize("writes_before", [0, 1, 2, 5])

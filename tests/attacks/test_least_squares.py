@@ -14,8 +14,7 @@ from scipy.optimize import lsq_linear
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsmr
 
-from airmixml.attacks.least_squares import solve_least_squares, solve_within_bounds
-from airmixml.attacks.mixing_matrix import MixingMatrix
+from airmixml.attacks.least_squares import MixingMatrix, solve_least_squares, solve_within_bounds
 from airmixml.radio.draws import SlotDraws
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -49,7 +48,7 @@ def problem(
 
 def solve(matrix: MixingMatrix, mixtures: Floats, **options: Any) -> Floats:
     options = {"ridge": torch.zeros(mixtures.shape[1]), "iterations": 500, "tolerance": 1e-7, **options}
-    return solve_least_squares(matrix, tensor(mixtures), **options).double().numpy()
+    return solve_least_squares(matrix, tensor(mixtures), **options)[0].double().numpy()
 
 
 def close(found: Floats, expected: Floats, relative: float = 1e-3) -> None:
@@ -111,7 +110,7 @@ def test_one_slot_does_not_leave_the_line_of_its_shares() -> None:
     matrix, dense, mixtures = problem(1, 30, 5)
     found = solve(matrix, mixtures, iterations=100, tolerance=1e-5)
     close(found, dense.T @ mixtures / np.sum(dense**2), 1e-5)
-    bounded = solve_within_bounds(
+    bounded, _ = solve_within_bounds(
         matrix,
         tensor(np.abs(mixtures)),
         lower=torch.zeros(5),
@@ -204,9 +203,12 @@ def test_a_start_and_entries_that_are_held() -> None:
 
 def test_steps_are_counted_and_limited() -> None:
     matrix, _, mixtures = problem(60, 30, 12)
-    calls: list[int] = []
-    solve(matrix, mixtures, iterations=3, tolerance=0.0, step=lambda: calls.append(1))
-    assert len(calls) == 3
+    ridge = torch.zeros(mixtures.shape[1])
+    _, taken = solve_least_squares(matrix, tensor(mixtures), ridge=ridge, iterations=3, tolerance=0.0)
+    assert taken == 3
+    bounds = {"lower": ridge, "upper": ridge + 1.0, "start": torch.zeros((30, mixtures.shape[1]))}
+    _, taken = solve_within_bounds(matrix, tensor(mixtures), **bounds, rounds=2, iterations=4)
+    assert 0 < taken <= 8
 
 
 @pytest.mark.parametrize(("slots", "workers"), [(60, 20), (25, 20)])
@@ -217,7 +219,7 @@ def test_within_bounds_it_is_as_good_as_scipy(slots: int, workers: int) -> None:
     truth = np.clip(rng.uniform(-0.6, 1.6, (workers, 4)), 0, 1)  # many at a bound
     mixtures = shares @ truth + 0.05 * rng.standard_normal((slots, 4))
     lower, upper = np.array([0, 0, 0.1, -0.2]), np.array([1, 0.8, 0.9, 1.2])
-    found = solve_within_bounds(
+    found, _ = solve_within_bounds(
         matrix,
         tensor(mixtures),
         lower=tensor(lower),

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from airmixml.attacks import linkage
 from airmixml.attacks.linkage import area_under_curve, hit_rate, link_candidates, score_candidates
 from airmixml.attacks.whitening import unit_length, whitening_of
 from airmixml.errors import ScenarioError
@@ -52,11 +51,10 @@ def test_the_hit_rate_is_the_best_point_of_the_curve_of_scikit_learn(
     assert hit_rate(private, public, rate) == pytest.approx(true_rate[false_rate <= rate + 1e-12].max())
 
 
-def test_correlations_are_those_of_whitening_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linkage, "_NUMBERS_AT_ONCE", 1100)
+def test_correlations_are_those_of_whitening_written_out() -> None:
     private, public = samples_of(40, 8, 1).double(), samples_of(30, 8, 2).double()
     mixtures = mixtures_of(private.float(), 150, 2, 0.05, 3)[0].double()
-    private_scores, public_scores, nearest = score_candidates(mixtures, private, public)
+    private_scores, public_scores, nearest = score_candidates(mixtures, private, public, numbers_at_once=1100)
     rows = mixtures.numpy() / np.linalg.norm(mixtures.numpy(), axis=1, keepdims=True)
     _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
     whiten = directions.T / lengths

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from airmixml.attacks import listener
-from airmixml.attacks.listener import Heard, attack_as_eavesdropper, attack_released
-from airmixml.attacks.public_knowledge import Decoder, load_held
-from airmixml.attacks.server_view import ServerView, watch
-from airmixml.data import DataSet
-from airmixml.scenario import Scenario, Speed
+from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE, candidates_of, decoys_of
+from airmixml.attacks.overheard import overhear
+from airmixml.attacks.server_view import watch
+from airmixml.attacks.target import Outcome, Target
+from airmixml.scenario import Scenario
 
 DIGITS = Scenario.preset("digits").with_overrides("workers.count=200", "radio.slots=300")
 ALONE = DIGITS.with_overrides("mixing.policy=nonmix", "radio.scheduled=1", "radio.noise_dbm=-160")
@@ -24,45 +25,49 @@ MOMENTS = Scenario.preset("private-iris").with_overrides(
 )
 
 
-def prepared(scenario: Scenario) -> tuple[ServerView, DataSet, Decoder]:
-    view, held = watch(scenario), load_held(scenario)
-    return view, held, Decoder.learn(scenario.workers, view.dataset.test_inputs, held.test_inputs)
+def target_of(scenario: Scenario) -> Target:
+    return Target(scenario=scenario, examples=np.zeros(0, dtype=np.int64))
 
 
-def released(scenario: Scenario) -> tuple[Heard, ServerView, DataSet]:
-    view, held, decoder = prepared(scenario)
-    return attack_released(view, decoder), view, held
-
-
-def overheard(scenario: Scenario) -> Heard:
-    view, _, decoder = prepared(scenario)
-    return attack_as_eavesdropper(view, decoder, speed=Speed())
-
-
-def plain(found: Heard) -> dict[str, Any]:
+def plain(found: Outcome) -> dict[str, Any]:
     """The figures, as strict JSON reads them back."""
     figures: dict[str, Any] = json.loads(json.dumps(found.findings.to_dict(), allow_nan=False))
     return figures
 
 
+def samples_shown(found: Outcome, target: Target) -> list[frozenset[int]]:
+    """Of each example the rows of the pool that look like it, some of which workers must hold."""
+    held = set(target.view.held_index.tolist())
+    pool = target.held.train_inputs
+    rows = [
+        frozenset(np.flatnonzero((pool == original).all(axis=1)).tolist()) for original in found.arrays["originals"]
+    ]
+    assert all(row & held for row in rows)
+    assert len(rows) == len(found.arrays["examples"])
+    return rows
+
+
 def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
-    found, view, held = released(ALONE)
+    target = target_of(ALONE)
+    found = RELEASE.run(target)
     figures = plain(found)
     assert figures["clearest_slots"]["identified"] == figures["clearest_slots"]["looked_at"] == 10
-    assert figures["clearest_slots"]["p_value"] == pytest.approx(found.held_samples**-10.0)
+    assert figures["clearest_slots"]["p_value"] == pytest.approx(len(set(target.view.held_index.tolist())) ** -10.0)
     assert figures["clearest_slots"]["psnr_db"] > 40.0
     assert figures["linkage"]["auc"] > 0.85  # those never scheduled cannot be told
     assert figures["linkage"]["reidentified"] > 0.95
     assert figures["slot_labels"]["accuracy"] == 1.0
+    shares, true_shares = (np.array(figures["shares"][name]) for name in ("shares", "true_shares"))
+    assert figures["shares"]["distance"] == pytest.approx(np.abs(shares - true_shares).sum() / 2)
+    assert figures["shares"]["prior_distance"] == pytest.approx(np.abs(0.1 - true_shares).sum() / 2)
     assert found.findings.level == "exposed"
     # What is shown is what those workers hold.
-    np.testing.assert_allclose(found.examples, held.train_inputs[found.example_index], atol=0.02)
-    assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
-    assert found.held_samples == len(set(view.held_index.tolist()))
+    np.testing.assert_allclose(found.arrays["examples"], found.arrays["originals"], atol=0.02)
+    assert len(samples_shown(found, target)) == 10
 
 
 def test_an_eavesdropper_of_one_worker_at_a_time_identifies_it() -> None:
-    found = overheard(ALONE)
+    found = EAVESDROPPER.run(target_of(ALONE))
     assert plain(found)["clearest_slots"]["identified"] == 10
     assert found.findings.level == "exposed"
 
@@ -70,8 +75,8 @@ def test_an_eavesdropper_of_one_worker_at_a_time_identifies_it() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_noise_gives_what_chance_gives(seed: int) -> None:
     for found in (
-        released(NOISY.with_seed(seed))[0],
-        overheard(NOISY.with_seed(seed).with_overrides("privacy.eavesdropper_noise_dbm=100")),
+        RELEASE.run(target_of(NOISY.with_seed(seed))),
+        EAVESDROPPER.run(target_of(NOISY.with_seed(seed).with_overrides("privacy.eavesdropper_noise_dbm=100"))),
     ):
         figures = plain(found)
         assert figures["clearest_slots"]["p_value"] > 1e-3
@@ -86,9 +91,9 @@ def test_noise_gives_what_chance_gives(seed: int) -> None:
 @pytest.mark.parametrize("scenario", [DIGITS, IRIS, MOMENTS], ids=["digits", "iris", "moments"])
 @pytest.mark.filterwarnings("error")
 def test_few_slots(scenario: Scenario, slots: int) -> None:
-    few = scenario.with_overrides(f"radio.slots={slots}")
-    for found in (released(few)[0], overheard(few)):
-        figures = plain(found)
+    few = target_of(scenario.with_overrides(f"radio.slots={slots}"))
+    for attack in (RELEASE, EAVESDROPPER):
+        figures = plain(attack.run(few))
         assert 1 <= figures["clearest_slots"]["looked_at"] <= 10
         if slots == 1:
             assert figures["shares"] is None
@@ -96,16 +101,16 @@ def test_few_slots(scenario: Scenario, slots: int) -> None:
 
 
 def test_one_worker() -> None:
-    alone = IRIS.with_overrides("workers.count=1", "radio.scheduled=1", "radio.slots=60")
-    for found in (released(alone)[0], overheard(alone)):
-        figures = plain(found)
+    alone = target_of(IRIS.with_overrides("workers.count=1", "radio.scheduled=1", "radio.slots=60"))
+    for attack in (RELEASE, EAVESDROPPER):
+        figures = plain(attack.run(alone))
         assert figures["linkage"]["private_candidates"] == 1
         assert figures["clearest_slots"]["p_value"] == 1.0  # there is but one to choose from
 
 
 def test_moments_are_looked_at_class_by_class() -> None:
-    scenario = MOMENTS.with_overrides("radio.noise_dbm=-200")
-    found, view, _ = released(scenario)
+    target = target_of(MOMENTS.with_overrides("radio.noise_dbm=-200"))
+    found, view = RELEASE.run(target), target.view
     assert view.released.shape == (120 * 3, 5)  # four numbers and the constant
     # Row 3 t + c is the sum of shares times inputs over the slot's workers of class c.
     inputs, labels = view.dataset.train_inputs[view.held_index], view.dataset.train_labels[view.held_index]
@@ -118,7 +123,7 @@ def test_moments_are_looked_at_class_by_class() -> None:
             )
             np.testing.assert_allclose(view.released[3 * slot + number].numpy(), expected, atol=1e-4)
     # Rows of a class that nobody in the slot has hold no sample.
-    assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
+    assert len(samples_shown(found, target)) == 10
     plain(found)
 
 
@@ -127,37 +132,36 @@ def test_slots_in_which_nobody_sent_are_never_shown() -> None:
         "radio.schedule=poisson", "radio.scheduled=1", "radio.slots=12", "mixing.policy=equalmix", "mixing.power=fixed",
         "mixing.power_scale_watts=1e-20",
     )  # fmt: skip
-    view, _, decoder = prepared(scenario)
-    silent = sum(int((draws.ratios.sum(axis=1) == 0).sum()) for draws in view.draws)
+    target = target_of(scenario)
+    silent = sum(int((draws.ratios.sum(axis=1) == 0).sum()) for draws in target.view.draws)
     assert silent >= 3
-    for found in (attack_released(view, decoder), attack_as_eavesdropper(view, decoder, speed=Speed())):
-        assert 1 <= len(found.examples) == len(found.example_index) <= min(10, 12 - silent)
-        assert len(set(found.example_index.tolist())) == len(found.example_index)
-        assert set(found.example_index.tolist()) <= set(view.held_index.tolist())
+    for attack in (RELEASE, EAVESDROPPER):
+        shown = samples_shown(attack.run(target), target)
+        assert 1 <= len(set(shown)) == len(shown) <= min(10, 12 - silent)
 
 
-def test_decoys_are_held_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    view, _, _ = prepared(DIGITS)
+def test_decoys_are_held_by_nobody() -> None:
+    view = watch(DIGITS)
     everyone = np.unique(view.held_index)
     pool = view.dataset.train_inputs
     # Of a pool of 1,300 too few are left, so they are public ones; with fewer asked for, they come from the pool.
-    np.testing.assert_array_equal(listener._decoys(view.dataset, everyone), view.dataset.test_inputs)
-    monkeypatch.setattr(listener, "CANDIDATES", 500)
-    decoys = listener._decoys(view.dataset, everyone)
+    np.testing.assert_array_equal(decoys_of(view.dataset, everyone, 2000), view.dataset.test_inputs)
+    decoys = decoys_of(view.dataset, everyone, 500)
     assert len(decoys) == len(pool) - len(everyone)
     rows = {row.tobytes() for row in pool[everyone]}
     free = [row for row in decoys if row.tobytes() not in rows]
     assert len(free) >= len(decoys) - 2  # two of the digits may be the same picture
-    candidates = listener._candidates(everyone, 0)
+    candidates = candidates_of(everyone, 0, 500)
     assert set(candidates.tolist()) <= set(everyone.tolist())
     assert len(set(candidates.tolist())) == len(candidates) == len(everyone)
 
 
-def test_most_slots_are_left_alone_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, most in (("SLOTS_COMPARED", 40), ("SLOTS_OVERHEARD", 60), ("SLOTS_UNMIXED", 55), ("CANDIDATES", 30)):
-        monkeypatch.setattr(listener, name, most)
-    for found in (released(ALONE)[0], overheard(ALONE)):
-        figures = plain(found)
+def test_most_slots_are_left_alone_where_there_are_too_many() -> None:
+    target = target_of(ALONE)
+    short = replace(EAVESDROPPER, hear=partial(overhear, most_slots=60))
+    for attack in (RELEASE, short):
+        few = replace(attack, slots_compared=40, slots_unmixed=55, candidates=30)
+        figures = plain(few.run(target))
         assert figures["linkage"]["private_candidates"] == 30
         assert figures["linkage"]["public_candidates"] == 30
         assert figures["clearest_slots"]["identified"] >= 8
@@ -168,18 +172,19 @@ def test_the_clearest_slots_are_those_with_the_least_noise_for_their_signal() ->
     scenario = Scenario.preset("digits").with_overrides(
         "mixing.policy=nonmix", "radio.fading=rayleigh", "radio.noise_dbm=-42", "radio.slots=4000"
     )
-    found, view, _ = released(scenario)
-    figures = plain(found)
-    assert figures["clearest_slots"]["identified"] >= 8
-    assert len(set(found.example_index.tolist())) == 10  # ten different samples, not one ten times
-    assert view.matrix.weights.max() > 100.0 * np.median(view.matrix.weights)
+    target = target_of(scenario)
+    found, weights = RELEASE.run(target), target.view.matrix.weights
+    assert plain(found)["clearest_slots"]["identified"] >= 8
+    assert len(set(samples_shown(found, target))) == 10  # ten different samples, not one ten times
+    assert weights.max() > 100.0 * np.median(weights)
 
 
 def test_who_stands_beside_a_worker_names_it_in_its_slots() -> None:
-    close = Scenario.preset("digits").with_overrides(
+    scenario = Scenario.preset("digits").with_overrides(
         "radio.slots=1500", "radio.scheduled=16", "mixing.policy=equalmix", "privacy.eavesdropper_distance_metres=2"
     )
-    beside = plain(overheard(close))["beside"]
+    close = target_of(scenario)
+    beside = plain(EAVESDROPPER.run(close))["beside"]
     assert beside["looked_at"] >= 5  # 1500 x 16 / 1300 slots are its own, about
     assert beside["identified"] >= 0.8 * beside["looked_at"]
-    assert plain(released(close)[0])["beside"] is None
+    assert plain(RELEASE.run(close))["beside"] is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear_chapters, places_of
-from airmixml.data import DataSet
+from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear_chapters
+from airmixml.attacks.server_view import watch
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_chapter
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.workers import Population, deploy, load_dataset, place_coordinates, place_workers
+from airmixml.workers import place_coordinates, place_workers
 
 BASE = Scenario.preset("paper-iris").with_overrides("workers.count=300", "radio.slots=300", "mixing.power='max'")
 
 
-def loaded(scenario: Scenario) -> tuple[DataSet, Population]:
-    streams = Streams(scenario.seed)
-    dataset = load_dataset(scenario.workers, streams)
-    return dataset, deploy(scenario.workers, dataset.train_samples, streams)
+def places_of(scenario: Scenario) -> Any:
+    """Where the workers stand; workers x 2 metres."""
+    workers = scenario.workers
+    return place_coordinates(workers.count, workers.side_metres, Streams(scenario.seed).generator("placement"))
+
+
+def symbols_of(scenario: Scenario) -> torch.Tensor:
+    """All symbols as received, before anybody turns them; slots x symbols, complex."""
+    listener = Listener.of(scenario, places_of(scenario))
+    return torch.cat([heard for heard, _, _ in overhear_chapters(watch(scenario).transmission, listener)])
 
 
 def test_distances_are_those_of_the_coordinates() -> None:
@@ -49,8 +54,7 @@ def test_it_stands_beyond_the_worker_farthest_from_the_server() -> None:
     places = np.array([[3.0, 4.0], [-30.0, -40.0], [0.0, 1.0]])
     listener = Listener.of(BASE.with_overrides("privacy.eavesdropper_antennas=4"), places)
     assert listener.beside_worker == 1
-    np.testing.assert_allclose(listener.place_metres, [-36.0, -48.0])
-    squared_metres = np.array([39.0**2 + 52.0**2, 100.0, 36.0**2 + 49.0**2])
+    squared_metres = np.array([39.0**2 + 52.0**2, 100.0, 36.0**2 + 49.0**2])  # from (-36, -48)
     np.testing.assert_allclose(listener.power_gain, 4 * 10**-3.2 / squared_metres)
     assert listener.noise_watts == pytest.approx(10 ** (-14.4))
 
@@ -62,15 +66,17 @@ def test_nobody_is_heard_louder_than_it_sends_or_nearer_than_the_least_distance(
     loud = BASE.with_overrides("privacy.eavesdropper_antennas=1000000")
     np.testing.assert_allclose(Listener.of(loud, places).power_gain, [1.0, 10**2.8 / 60**2])
     alone = Listener.of(BASE, np.zeros((1, 2)))
-    assert np.hypot(*alone.place_metres) == pytest.approx(10.0)
+    np.testing.assert_allclose(alone.power_gain, 10**-3.2 / 10.0**2)
 
 
 @pytest.mark.parametrize("fading", ["none", "rayleigh"])
 def test_reception_is_the_complex_sum_of_what_is_sent(fading: str) -> None:
     scenario = BASE.with_overrides(f"radio.fading='{fading}'", "privacy.eavesdropper_noise_dbm=-250", "mixing.alpha=1")
-    dataset, population = loaded(scenario)
-    overheard = overhear(scenario, dataset, population, most_slots=200)
+    view = watch(scenario)
+    dataset, population = view.dataset, view.transmission.population
+    overheard = overhear(view, most_slots=200)
     places = place_coordinates(300, 500.0, Streams(0).generator("placement"))
+    np.testing.assert_allclose(np.hypot(*places.T), population.distance_metres)
     farthest = max(range(300), key=lambda worker: float(np.hypot(*places[worker])))
     ear = places[farthest] * (1 + 10 / np.hypot(*places[farthest]))
     sent = np.hstack([dataset.train_inputs, np.eye(3)[dataset.train_labels]])
@@ -85,19 +91,19 @@ def test_reception_is_the_complex_sum_of_what_is_sent(fading: str) -> None:
         symbols = sent[population.sample_index[draws.scheduled_workers]]
         expected.append(np.einsum("ts,tsd->td", amplitude * np.exp(1j * phase), symbols))
         loudest.append(draws.scheduled_workers[np.arange(len(draws)), amplitude.argmax(axis=1)])
-    received = overheard.received.numpy().astype(complex) * math.sqrt(10**-28)
+    received = symbols_of(scenario)[:200].numpy().astype(complex) * math.sqrt(10**-28)
     scale = np.abs(np.concatenate(expected)[:200]).max()
     np.testing.assert_allclose(received, np.concatenate(expected)[:200], atol=1e-6 * scale)
-    np.testing.assert_array_equal(overheard.loudest_worker, np.concatenate(loudest)[:200])
-    assert overheard.inputs.shape == (200, 4)
-    assert overheard.labels.shape == (200, 3)
+    np.testing.assert_array_equal(overheard.strongest_worker, np.concatenate(loudest)[:200])
+    assert torch.equal(overheard.mixtures, symbols_of(scenario)[:200, :4])
+    np.testing.assert_array_equal(overheard.labels, align_phase(symbols_of(scenario)[:200])[:, 4:].double().numpy())
 
 
 def test_noise_is_circular_and_has_power_one() -> None:
     """20,000 complex values: five standard deviations of the mean of |y|^2 are 0.035."""
     quiet = "mixing.power='fixed'", "mixing.power_scale_watts=1e-50", "radio.slots=3000"
     scenario = BASE.with_overrides(*quiet)
-    noise = overhear(scenario, *loaded(scenario)).received.numpy().ravel()
+    noise = symbols_of(scenario).numpy().ravel()
     assert len(noise) == 21_000
     assert np.mean(np.abs(noise) ** 2) == pytest.approx(1.0, abs=5 / math.sqrt(len(noise)))
     assert abs(np.mean(noise**2)) < 5 / math.sqrt(len(noise))
@@ -107,19 +113,19 @@ def test_noise_is_circular_and_has_power_one() -> None:
 
 def test_its_own_noise_and_not_the_servers_decides() -> None:
     louder = BASE.with_overrides("privacy.eavesdropper_noise_dbm=-94")
-    plain = overhear(BASE, *loaded(BASE)).received - overhear(louder, *loaded(louder)).received * 10.0
+    plain = symbols_of(BASE) - symbols_of(louder) * 10.0
     # Amplitudes in units of the noise fall by ten, and so does the signal in them: what is left is 1 - 10 noises.
     assert float(plain.abs().square().mean()) == pytest.approx(81.0, rel=0.15)
 
 
 def test_fewer_slots_are_the_first_of_more_and_phases_do_not_change_with_fading() -> None:
-    dataset, population = loaded(BASE)
-    all_slots = overhear(BASE, dataset, population)
-    some = overhear(BASE, dataset, population, most_slots=130)
-    assert torch.equal(all_slots.received[:130], some.received)
+    view = watch(BASE)
+    all_slots, some = overhear(view), overhear(view, most_slots=130)
+    assert torch.equal(all_slots.mixtures[:130], some.mixtures)
+    np.testing.assert_array_equal(all_slots.labels[:130], some.labels)
     faded = BASE.with_overrides("radio.fading='rician'", "radio.scheduled=1", "mixing.policy='nonmix'")
     steady = faded.with_overrides("radio.fading='none'")
-    turned = [align_angle(overhear(scenario, *loaded(scenario)).received) for scenario in (faded, steady)]
+    turned = [align_angle(symbols_of(scenario)) for scenario in (faded, steady)]
     np.testing.assert_allclose(turned[0], turned[1], atol=0.1)
 
 
@@ -129,9 +135,8 @@ def align_angle(received: torch.Tensor) -> np.ndarray[Any, Any]:
 
 def test_fading_never_lets_it_hear_more_than_is_sent() -> None:
     scenario = BASE.with_overrides("radio.fading='rayleigh'", "privacy.eavesdropper_antennas=1000000")
-    dataset, population = loaded(scenario)
-    listener = Listener.of(scenario, places_of(scenario, population))
-    for _, draws, heard_watts in overhear_chapters(scenario, dataset, population, listener, chapters=2):
+    listener = Listener.of(scenario, places_of(scenario))
+    for _, draws, heard_watts in overhear_chapters(watch(scenario).transmission, listener, chapters=2):
         sent_watts = draws.power_watts / listener.noise_watts
         assert np.all(heard_watts <= sent_watts * (1 + 1e-12))
         assert np.any(heard_watts > 0.99 * sent_watts)
@@ -176,21 +181,19 @@ def test_moments_are_mixtures_of_the_inputs_of_each_class() -> None:
     quiet = ("privacy.eavesdropper_noise_dbm=-290", "workers.encoder='clip'", "mixing.power='fixed'")
     samples = BASE.with_overrides(*quiet, "privacy.sensitivity='encoder'")
     moments = samples.with_overrides("workers.sends='moments'", "learner.model='ridge'")
-    dataset, population = loaded(moments)
-    heard, alone = overhear(moments, dataset, population, most_slots=300), overhear(samples, dataset, population)
+    view = watch(moments)
+    dataset, population = view.dataset, view.transmission.population
+    heard, alone = overhear(view, most_slots=300), overhear(watch(samples))
     classes = dataset.label_dim
-    assert heard.received.shape == (300, dataset.input_dim)
-    by_slot = heard.received.reshape(-1, classes, dataset.input_dim).numpy()
-    np.testing.assert_allclose(by_slot.sum(axis=1), alone.inputs.numpy()[: len(by_slot)], rtol=1e-3, atol=1e-3)
+    assert heard.mixtures.shape == (300, dataset.input_dim)
+    assert heard.labels.shape == (300, 0)
+    by_slot = heard.mixtures.reshape(-1, classes, dataset.input_dim).numpy()
+    np.testing.assert_allclose(by_slot.sum(axis=1), alone.mixtures.numpy()[: len(by_slot)], rtol=1e-3, atol=1e-3)
     labels = dataset.train_labels[population.sample_index]
-    for row, worker in enumerate(heard.loudest_worker):
+    for row, worker in enumerate(heard.strongest_worker):
         assert worker < 0 or labels[worker] == row % classes
 
 
-def test_what_is_not_modelled_is_refused() -> None:
-    dataset, population = loaded(BASE)
-    elsewhere = replace(population, distance_metres=population.distance_metres + 1.0)
-    with pytest.raises(ScenarioError, match="deploy it with that seed"):
-        overhear(BASE, dataset, elsewhere)
+def test_no_slot_is_refused() -> None:
     with pytest.raises(ScenarioError, match="most_slots"):
-        overhear(BASE, dataset, population, most_slots=0)
+        overhear(watch(BASE), most_slots=0)

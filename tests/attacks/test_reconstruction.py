@@ -9,7 +9,6 @@ import pytest
 import torch
 from sklearn.covariance import LedoitWolf
 
-from airmixml.attacks import reconstruction
 from airmixml.attacks.image_quality import peak_signal_to_noise_db
 from airmixml.attacks.reconstruction import RECONSTRUCTIONS, Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.server_view import ServerView, watch
@@ -119,8 +118,7 @@ def test_the_error_of_least_squares_is_the_closed_form() -> None:
 
 @pytest.mark.parametrize("slots", [60, 15])
 @pytest.mark.parametrize("watts", [1e-14, 1e-12])
-def test_the_prior_gives_the_posterior_mean(slots: int, watts: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconstruction, "_NOTHING_TO_LEARN", 0.0)
+def test_the_prior_gives_the_posterior_mean(slots: int, watts: float) -> None:
     view = watch(
         IRIS.with_overrides(
             f"radio.slots={slots}", "workers.count=20", "mixing.power=fixed", f"mixing.power_scale_watts={watts}"
@@ -136,7 +134,7 @@ def test_the_prior_gives_the_posterior_mean(slots: int, watts: float, monkeypatc
     mean = np.tile(model.location_, 20)
     gain = covariance @ design.T @ np.linalg.inv(design @ covariance @ design.T + np.eye(len(design)))
     expected = (mean + gain @ (received - design @ mean)).reshape(20, 7)
-    found = reconstruct(view, "prior")
+    found = reconstruct(view, "prior", nothing_to_learn=0.0)
     numbers = np.concatenate([found.inputs, found.labels], axis=1)
     np.testing.assert_allclose(numbers, expected, atol=2e-3)
 
@@ -221,12 +219,11 @@ def test_one_slot_of_all_workers_says_nothing_of_any_one(power: str) -> None:
         np.testing.assert_allclose(numbers, np.tile(numbers[0], (60, 1)), atol=1e-5)
 
 
-def test_blocks_of_columns_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_columns_do_not_change_the_result() -> None:
     view = watch(DIGITS)
-    whole = {method: reconstruct(view, method) for method in RECONSTRUCTIONS}
-    monkeypatch.setattr(reconstruction, "_COLUMNS_ON_CPU", 7)
-    for method, found in whole.items():
-        np.testing.assert_allclose(reconstruct(view, method).inputs, found.inputs, atol=2e-3)
+    for method in RECONSTRUCTIONS:
+        whole, cut = reconstruct(view, method), reconstruct(view, method, columns_at_once=7)
+        np.testing.assert_allclose(cut.inputs, whole.inputs, atol=2e-3)
 
 
 def test_progress_ends_at_all_columns() -> None:

@@ -14,7 +14,7 @@ from scipy.stats import beta
 from airmixml.attacks import unmixing
 from airmixml.attacks.image_quality import closest_samples, fitted_psnr_db, judge_recovery
 from airmixml.attacks.unmixing import joining_threshold, unmix
-from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
+from airmixml.attacks.whitening import whiten, whitening_of
 
 WORKERS, SLOTS, D = 400, 2400, 120
 
@@ -45,7 +45,7 @@ def test_repeated_samples_under_noise_come_out_cleaner_than_any_slot() -> None:
     first = np.unique(found.group_of_slot[grouped], return_index=True)[1]
     expected = chosen[grouped][first][found.group_of_slot[grouped]]
     assert np.mean(expected == chosen[grouped]) > 0.999
-    np.testing.assert_array_equal(found.group_sizes, np.bincount(found.group_of_slot[grouped]))
+    assert set(found.group_of_slot[grouped].tolist()) == set(range(len(found.estimates)))
     # A fitted factor leaves var sigma^2 / (var + sigma^2), and six slots a group on average a sixth of sigma^2.
     spread = float(PRIVATE.var(dim=1).median())
     single, joined = (spread * square / (spread + square) for square in (0.05**2, 0.05**2 / 6))
@@ -89,12 +89,12 @@ def test_slots_too_noisy_to_be_like_each_other_join_those_that_are_not(imaginary
     signal = 0.9 * torch.from_numpy(sends.astype(np.float32))[:, None] * sample
     found = unmix(noise + signal)
     joined = found.group_of_slot >= 0
-    parts = [part @ whitening_of(noise + signal) for part in in_parts(noise + signal)]
-    alike = unmixing._join(unit_length(torch.complex(*parts) if imaginary else parts[0]), found.threshold)[0] >= 0
+    whitened = whiten(noise + signal, whitening_of(noise + signal))
+    alike = unmixing._join(whitened, joining_threshold(whitened, 0))[0] >= 0
     assert 0.0 < alike[sends].mean() < 0.4
     assert joined[sends].mean() > 0.55
     assert not joined[~sends].any()
-    assert len(found.group_sizes) == 1
+    assert len(found.estimates) == 1
 
 
 @pytest.mark.parametrize("deviation", [0.0, 0.02, 2.0])
@@ -108,7 +108,7 @@ def test_equal_mixtures_of_many_are_never_joined(deviation: float, imaginary: bo
         mixtures = turned + deviation * torch.complex(noise_of((SLOTS, D), 12), noise_of((SLOTS, D), 13))
     found = unmix(mixtures)
     assert len(found.estimates) <= 1
-    assert found.threshold < 1.0
+    assert joining_threshold(whiten(mixtures, whitening_of(mixtures)), 0) < 1.0
 
 
 @pytest.mark.parametrize("imaginary", [False, True])
@@ -136,11 +136,10 @@ def test_a_chain_is_no_group() -> None:
     assert np.unique(group_of_slot[:20], return_counts=True)[1][np.unique(group_of_slot[:20]) >= 0].max(initial=0) <= 3
 
 
-def test_links_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unmixing, "_NUMBERS_AT_ONCE", 500)  # blocks of seven slots
+def test_links_are_those_of_brute_force() -> None:
     values = torch.complex(noise_of((70, 4), 16), noise_of((70, 4), 17))
     values = values / torch.linalg.vector_norm(values, dim=1, keepdim=True)
-    rows, columns, likeness = unmixing._find_links(values, 0.7)
+    rows, columns, likeness = unmixing._find_links(values, 0.7, numbers_at_once=500)  # blocks of seven slots
     every = np.abs(values.numpy().conj() @ values.numpy().T)
     expected = {(i, j) for i in range(70) for j in range(i + 1, 70) if every[i, j] > 0.7}
     assert set(zip(rows.tolist(), columns.tolist(), strict=True)) == expected
@@ -176,5 +175,7 @@ def test_the_closest_sample_has_the_largest_psnr() -> None:
 def test_nothing_found_is_nothing_recovered() -> None:
     judged = judge_recovery(torch.zeros((0, D)), PRIVATE, PUBLIC)
     assert (judged.estimates, judged.recovered_samples) == (0, 0)
-    assert unmix(PRIVATE[:1]).group_sizes.tolist() == []
-    assert unmix(torch.zeros((5, D))).group_sizes.tolist() == []
+    for mixtures in (PRIVATE[:1], torch.zeros((5, D))):
+        found = unmix(mixtures)
+        assert found.estimates.shape == (0, D)
+        assert (found.group_of_slot == -1).all()

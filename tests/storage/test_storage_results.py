@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from airmixml import RunFolderError, Scenario
-from airmixml.attacks.parts import Part, PartStore
+from airmixml.attacks.attack_cases import PartStore
 from airmixml.audit.audit_scenario import FileKeeper
 from airmixml.compare import compare_methods, load_methods
 from airmixml.storage.results import Arrays, ResultStore, from_plain, to_plain
@@ -187,7 +187,7 @@ def test_an_odd_part_of_an_attack(figures: Any, tmp_path: Path) -> None:
     ResultStore(tmp_path).save("01-prior.npz", figures, {"a": np.zeros(3)})
     with told(tmp_path / "01-prior.npz"):
         PartStore(tmp_path).load(0, "prior")
-    PartStore(tmp_path).save(0, "prior", Part(figures={"explained": 0.5}, arrays={}))
+    PartStore(tmp_path).save(0, "prior", {"explained": 0.5}, {})
     assert PartStore(tmp_path).load(0, "prior") is not None
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.attacks.attack_cases import attack
-    from airmixml.attacks.cases import Case, choose_parts, read_cases
+    from airmixml.attacks.attack_cases import Case, attack, choose_parts, read_cases
     from airmixml.attacks.findings import PlainFindings
     from airmixml.attacks.reconstruction import reconstruct
     from airmixml.attacks.results import AttackResult
@@ -38,8 +37,7 @@ __all__ = [
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.attacks.attack_cases": ("attack",),
-        "airmixml.attacks.cases": ("Case", "choose_parts", "read_cases"),
+        "airmixml.attacks.attack_cases": ("Case", "attack", "choose_parts", "read_cases"),
         "airmixml.attacks.findings": ("PlainFindings",),
         "airmixml.attacks.reconstruction": ("reconstruct",),
         "airmixml.attacks.results": ("AttackResult",),

@@ -1,17 +1,19 @@
-"""``airmix attack``: attack settings side by side; table, pictures and figures as files of one folder; resumable."""
+"""``airmix attack``: a scenario, itself at other values of a key and others beside it, attacked side by side.
+
+Tables, pictures and figures are files of one folder; an interrupted command resumes.
+"""
 
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.attacks.cases import Case, choose_parts
 from airmixml.attacks.claimed_epsilons import least_epsilons
-from airmixml.attacks.parts import Part, PartStore
 from airmixml.attacks.pictures import draw_attack
 from airmixml.attacks.public_knowledge import Reader
 from airmixml.attacks.results import AttackResult, CaseResult, Found
@@ -24,16 +26,85 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.varied import parse_varied
 from airmixml.storage.files import write_text, writing_to
+from airmixml.storage.results import Arrays, ResultStore
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
 from airmixml.streams import Streams
+from airmixml.wording import nearest, shown, shown_name
 from airmixml.workers import deploy, load_dataset
 
 _EXAMPLES: Final = 10
-_PARTS_FOLDER: Final = "parts"
-_CLAIMS: Final = "claims"
+_DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
 # Against these every setting has a claim, whether they attack or not.
 _ADVERSARIES: Final = ("server", "release", "eavesdropper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A scenario under attack, and what tables and pictures call it."""
+
+    label: str
+    scenario: Scenario
+
+
+def choose_parts(asked: str | None) -> tuple[str, ...]:
+    """Return the attacks named with commas between them, in the order of the registry; all by default."""
+    names = ATTACKS.names if asked is None else [name.strip() for name in asked.split(",")]
+    for name in names:
+        if name not in ATTACKS:
+            raise ScenarioError(
+                f"--attacks {shown(name)}: must be some of {', '.join(ATTACKS.names)}; did you mean "
+                f"{nearest(name.lower(), ATTACKS.names)}?"
+            )
+    return tuple(name for name in ATTACKS.names if name in names)
+
+
+def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list[Case]:
+    """Return the cases that the arguments name, in that order.
+
+    Args:
+        scenario: what is attacked.
+        vary: KEY=V1,V2,...: instead of the scenario itself, it at these values. Those of ``privacy.epsilon`` set
+            ``mixing.power = "dp"``, and one may be "max", which is ``mixing.power = "max"``.
+        beside: presets or scenario files, with commas between them.
+    """
+    cases = [Case(label=scenario.name, scenario=scenario)] if vary is None else _varied(scenario, vary)
+    for name in [] if beside is None else [part.strip() for part in beside.split(",")]:
+        if not name:
+            raise ScenarioError("--beside: must be presets or scenario files, with commas between them")
+        other = Scenario.load(Path(name)) if name.endswith(".toml") else Scenario.preset(name)
+        other = other.with_seed(scenario.seed)
+        _check_same_data(scenario, other, name)
+        cases.append(Case(label=other.name, scenario=other))
+    return cases
+
+
+def _varied(scenario: Scenario, asked: str) -> list[Case]:
+    key, values = parse_varied(asked, "privacy.epsilon=max,1e5,10")
+    if key in ("name", "seed", *(f"workers.{name}" for name in _DATA_KEYS)):
+        raise ScenarioError(f"--vary {key}: must leave the data as they are; attack other data with another command")
+    cases = []
+    for value in values:
+        if (key, value) == ("privacy.epsilon", "max"):
+            cases.append(Case(label="maximum power", scenario=scenario.with_overrides("mixing.power=max")))
+            continue
+        # An epsilon decides nothing while the power does not follow from it.
+        follows = ("mixing.power=dp",) if key == "privacy.epsilon" else ()
+        name = key.rpartition(".")[2].replace("_", " ")
+        cases.append(Case(label=f"{name} {value}", scenario=scenario.with_overrides(*follows, f"{key}={value}")))
+    return cases
+
+
+def _check_same_data(first: Scenario, other: Scenario, name: str) -> None:
+    """Refuse other data: nothing could be shown side by side."""
+    for key in _DATA_KEYS:
+        ours, theirs = (getattr(each.workers, key) for each in (first, other))
+        if ours != theirs:
+            raise ScenarioError(
+                f"--beside {shown_name(name)}: has other data (workers.{key} = {shown(theirs)}): must be that of "
+                f"{first.name}, {shown(ours)}"
+            )
 
 
 def attack(
@@ -66,38 +137,29 @@ def attack(
         check_privacy_target(case.scenario)
         _check_any_fits(case, attacks)
     first = cases[0].scenario
-    identity = {
-        **identity_of(first),
-        "attacked": [[case.label, case.scenario.to_dict()] for case in cases],
-        "parts": list(attacks),
-    }
+    attacked = [[case.label, case.scenario.to_dict()] for case in cases]
+    identity = {**identity_of(first), "attacked": attacked, "parts": list(attacks)}
     started = time.perf_counter()
-    name = f"attack-{first.name}-seed{first.seed}"
     with (
         writing_to(out or RUNS_FOLDER),
-        claim(out, name, identity, force=force) as folder,
+        claim(out, f"attack-{first.name}-seed{first.seed}", identity, force=force) as folder,
         using_threads(context.speed.threads),
     ):
-        store = PartStore(folder.work / _PARTS_FOLDER)
+        store = PartStore(folder.work / "parts")
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
         examples = _choose_examples(cases, dataset)
-        found = _attack_all(cases, attacks, store, examples, context)
-        results = [
-            CaseResult(
-                label=case.label,
-                scenario=case.scenario,
-                claimed=_claimed(store, number, case.scenario, dataset, attacks),
-                found=by_name,
-                left_out=refused,
+        readers: dict[Any, Reader] = {}
+        results = []
+        for number, case in enumerate(cases):
+            target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
+            found, left_out = _attack_case(target, attacks, store, number, len(cases))
+            claimed = _claimed(store, number, case.scenario, dataset, attacks)
+            results.append(
+                CaseResult(label=case.label, scenario=case.scenario, claimed=claimed, found=found, left_out=left_out)
             )
-            for number, (case, (by_name, refused)) in enumerate(zip(cases, found, strict=True))
-        ]
-        result = AttackResult(
-            cases=results,
-            seconds=time.perf_counter() - started,
-            device=context.speed.device,
-            run_dir=folder.final,
-        )
+        progress("attacks", len(cases) * len(attacks), len(cases) * len(attacks))
+        seconds = time.perf_counter() - started
+        result = AttackResult(cases=results, seconds=seconds, device=context.speed.device, run_dir=folder.final)
         write_text(folder.work / SCENARIO, first.to_toml())
         write_text(folder.work / "attack.md", attack_markdown(result))
         write_text(folder.work / "attack.csv", attack_csv(result))
@@ -105,6 +167,29 @@ def attack(
         write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
         folder.publish(replace=force)
     return result
+
+
+class PartStore:
+    """Finished attacks and claims of each case, kept so that an interrupted command resumes with what is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._store = ResultStore(folder)
+
+    def load(self, case: int, name: str) -> tuple[dict[str, Any], Arrays] | None:
+        """Return figures and arrays of a finished part; None where there is none, or a damaged one."""
+        return self._store.load(f"{case + 1:02d}-{name}.npz", _checked)
+
+    def save(self, case: int, name: str, figures: dict[str, Any], arrays: Arrays) -> None:
+        """Keep a finished part."""
+        self._store.save(f"{case + 1:02d}-{name}.npz", *_checked(figures, arrays))
+
+
+def _checked(figures: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """Return both; refuse figures that are no result."""
+    if not isinstance(figures, dict):
+        raise ValueError("figures must have names")
+    json.dumps(figures, allow_nan=False)  # raises for NaN and infinite ones
+    return figures, arrays
 
 
 def _check_any_fits(case: Case, attacks: Mapping[str, Attack]) -> None:
@@ -115,72 +200,49 @@ def _check_any_fits(case: Case, attacks: Mapping[str, Attack]) -> None:
         raise ScenarioError(f"--attacks: none fits {case.label}: {why}; choose others of {', '.join(ATTACKS.names)}")
 
 
-def _attack_all(
-    cases: Sequence[Case],
-    attacks: Mapping[str, Attack],
-    store: PartStore,
-    examples: NDArray[np.int64],
-    context: RunContext,
-) -> list[tuple[dict[str, Found], dict[str, str]]]:
-    """Run what is not there yet; for each case what was found, and why other attacks were left out."""
-    readers: dict[Any, Reader] = {}
-    found, total = [], len(cases) * len(attacks)
-    for number, case in enumerate(cases):
-        target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
-        by_name: dict[str, Found] = {}
-        refused: dict[str, str] = {}
-        for place, (name, each) in enumerate(attacks.items()):
-            context.progress("attacks", number * len(attacks) + place, total)
-            refusal = each.refusal(case.scenario)
-            if refusal:
-                refused[name] = refusal
-                continue
-            kept = store.load(number, name)
-            known = None if kept is None else _found(name, each, kept)
-            if known is None:
-                known, part = _run(name, each, target)
-                store.save(number, name, part)
-            by_name[name] = known
-        found.append((by_name, refused))
-    context.progress("attacks", total, total)
-    return found
+def _attack_case(
+    target: Target, attacks: Mapping[str, Attack], store: PartStore, number: int, cases: int
+) -> tuple[dict[str, Found], dict[str, str]]:
+    """Run what is not in the store yet; return what was found, and why other attacks were left out."""
+    found: dict[str, Found] = {}
+    left_out: dict[str, str] = {}
+    for place, (name, each) in enumerate(attacks.items()):
+        target.context.progress("attacks", number * len(attacks) + place, cases * len(attacks))
+        if refusal := each.refusal(target.scenario):
+            left_out[name] = refusal
+            continue
+        kept = store.load(number, name)
+        known = None if kept is None else _found(name, each, *kept)
+        if known is None:
+            started = time.perf_counter()
+            outcome = each.run(target)
+            seconds = time.perf_counter() - started
+            known = Found(attack=name, adversary=each.adversary, seconds=seconds, **vars(outcome))
+            store.save(number, name, known.to_dict(), known.arrays)
+        found[name] = known
+    return found, left_out
 
 
-def _run(name: str, attack: Attack, target: Target) -> tuple[Found, Part]:
-    """Return what the attack finds, and the same to be kept."""
-    started = time.perf_counter()
-    outcome = attack.run(target)
-    found = Found(
-        attack=name,
-        adversary=attack.adversary,
-        findings=outcome.findings,
-        arrays=outcome.arrays,
-        seconds=time.perf_counter() - started,
-    )
-    return found, Part(figures=found.to_dict(), arrays=dict(outcome.arrays))
-
-
-def _found(name: str, attack: Attack, part: Part) -> Found | None:
+def _found(name: str, attack: Attack, figures: dict[str, Any], arrays: Arrays) -> Found | None:
     """Return what was kept; None where that is not what the attack finds nowadays."""
-    figures = dict(part.figures)
     try:
-        seconds = float(figures.pop("seconds"))
-        findings = attack.findings.from_dict(figures)
+        seconds = float(figures["seconds"])
+        findings = attack.findings.from_dict({key: value for key, value in figures.items() if key != "seconds"})
     except (TypeError, KeyError, ValueError, AttributeError):
         return None
-    return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=part.arrays, seconds=seconds)
+    return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=arrays, seconds=seconds)
 
 
 def _claimed(
     store: PartStore, number: int, scenario: Scenario, dataset: DataSet, attacks: Mapping[str, Attack]
 ) -> dict[str, float | None]:
     """Return what is claimed of one case, from the store where it is there."""
-    known = store.load(number, _CLAIMS)
+    known = store.load(number, "claims")
     if known is not None:
-        return known.figures
+        return known[0]
     adversaries = dict.fromkeys((*_ADVERSARIES, *(each.adversary for each in attacks.values())))
     claimed = least_epsilons(scenario, dataset, adversaries)
-    store.save(number, _CLAIMS, Part(figures=claimed, arrays={}))
+    store.save(number, "claims", claimed, {})
     return claimed
 
 

@@ -18,13 +18,7 @@ from airmixml.workers import encoded_dim
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One accountant's epsilon, or why it has none.
-
-    Attributes:
-        accountant: its name.
-        epsilon: what it claims; None where it refuses.
-        why: of the claim or of the refusal, in words.
-    """
+    """One accountant's epsilon, None where it refuses, and why."""
 
     accountant: str
     epsilon: float | None

@@ -4,15 +4,16 @@ Every kind of findings has its own figures; tables, verdicts and pictures ask al
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, is_dataclass
-from typing import Any, Final, Self, get_args, get_type_hints
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from typing import Any, Final, Self
+
+from airmixml.storage.results import from_plain
 
 GRADES: Final = ("hidden", "not found", "leaks", "exposed")
 LARGEST_EPSILON_THAT_HIDES: Final = 10.0
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
 EXPOSED: Final = 0.5
-NONE: Final = "–"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,18 +52,10 @@ class Findings(ABC):
 
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Return the findings that ``to_dict`` was called on."""
-        found: Self = _read(cls, figures)
+        """Return the findings that ``to_dict`` was called on; a figure that it leaves out has its default."""
+        defaults = {each.name: each.default for each in fields(cls) if each.default is not MISSING}
+        found: Self = from_plain(cls, {**defaults, **figures})
         return found
-
-
-def _read(kind: Any, value: Any) -> Any:
-    """Return what JSON holds of a value of that type: a dataclass, a tuple, or a plain value."""
-    for each in get_args(kind) or (kind,):
-        if is_dataclass(each) and isinstance(each, type) and isinstance(value, dict):
-            hints = get_type_hints(each)
-            return each(**{name: _read(hints[name], inner) for name, inner in value.items()})
-    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.attacks.whitening import unit_length
+from airmixml.attacks.whitening import blocks_of, unit_length
 
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
-_IMAGES_AT_ONCE: Final = 4096
 _WINDOW: Final = 7
-_NUMBERS_AT_ONCE: Final = 1 << 24
 _LARGEST_PSNR_DB: Final = 150.0
 
 
@@ -27,7 +25,10 @@ def peak_signal_to_noise_db(originals: NDArray[np.float32], recovered: NDArray[n
 
 
 def structural_similarity(
-    originals: NDArray[np.float32], recovered: NDArray[np.float32], image_shape: tuple[int, int]
+    originals: NDArray[np.float32],
+    recovered: NDArray[np.float32],
+    image_shape: tuple[int, int],
+    images_at_once: int = 4096,
 ) -> NDArray[np.float64]:
     """Return the SSIM of each pair of images (Wang et al. 2004, as scikit-image has it); shape samples.
 
@@ -42,12 +43,8 @@ def structural_similarity(
         raise ValueError(f"images of {height} x {width}: too small for SSIM, whose windows are 3 x 3 or larger")
     margin = (window - 1) // 2
     found = np.empty(len(originals))
-    for first in range(0, len(originals), _IMAGES_AT_ONCE):
-        some = slice(first, first + _IMAGES_AT_ONCE)
-        strips = [
-            np.asarray(part[some], dtype=np.float64).reshape(-1, height, width).reshape(-1, width)
-            for part in (originals, recovered)
-        ]
+    for some in blocks_of(len(originals), 1, images_at_once):
+        strips = [np.asarray(part[some], dtype=np.float64).reshape(-1, width) for part in (originals, recovered)]
         _, by_pixel = similarity(*strips, win_size=window, data_range=1.0, full=True)
         inner = by_pixel.reshape(-1, height, width)[:, margin : height - margin, margin : width - margin]
         found[some] = inner.mean(axis=(1, 2))
@@ -64,13 +61,17 @@ class Recovery:
         median_public_psnr_db: of the fits of the same estimates to decoys that nobody holds: what likeness alone gives.
         recovered_samples: different private samples that an estimate fits so much better than a constant does.
         gain_db: how much that is.
+        identified: estimates most like the very sample that they should be of, where that was looked up.
+        p_value: of so many, or more, by guessing.
     """
 
-    estimates: int
-    median_psnr_db: float
-    median_public_psnr_db: float
-    recovered_samples: int
+    estimates: int = 0
+    median_psnr_db: float = 0.0
+    median_public_psnr_db: float = 0.0
+    recovered_samples: int = 0
     gain_db: float
+    identified: int = 0
+    p_value: float = 1.0
 
 
 def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
@@ -78,23 +79,15 @@ def fitted_psnr_db(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tens
 
     The least error is var(x) (1 - rho^2). A constant, which knows nothing, gets -10 log10 var(x). Two numbers are
     fitted, so samples of a handful of numbers fit well by themselves: compare with samples that nobody holds.
-
-    Args:
-        estimates: e; rows x d.
-        samples: x; rows x d.
+    Estimates e and samples x are rows x d.
     """
-    ours, theirs = estimates.double(), samples.double()
-    ours = ours - ours.mean(dim=1, keepdim=True)
-    theirs = theirs - theirs.mean(dim=1, keepdim=True)
+    ours, theirs = (each - each.mean(dim=1, keepdim=True) for each in (estimates.double(), samples.double()))
     factor = ((ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(1e-300)).clamp_min(0.0)
-    error = (theirs - factor[:, None] * ours).square().mean(dim=1)
-    return -10.0 * torch.log10(error.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
+    return _decibels((theirs - factor[:, None] * ours).square().mean(dim=1))
 
 
-def _spread_db(samples: torch.Tensor) -> torch.Tensor:
-    """Return -10 log10 var(x) of each sample, what the best constant gets; rows."""
-    variance = samples.double().var(dim=1, unbiased=False)
-    return -10.0 * torch.log10(variance.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
+def _decibels(squared_error: torch.Tensor) -> torch.Tensor:
+    return -10.0 * torch.log10(squared_error.clamp_min(10.0 ** (-_LARGEST_PSNR_DB / 10.0)))
 
 
 def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
@@ -102,36 +95,28 @@ def closest_samples(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Ten
     ours = unit_length(estimates - estimates.mean(dim=1, keepdim=True))
     theirs = samples - samples.mean(dim=1, keepdim=True)
     energy = theirs.square().sum(dim=1)
-    at_once = max(1, _NUMBERS_AT_ONCE // len(samples))
-    found = [
-        (energy - (ours[first : first + at_once] @ theirs.T).clamp_min(0.0).square()).argmin(dim=1)
-        for first in range(0, len(ours), at_once)
-    ]
-    return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64, device=samples.device)
+    errors = (energy - (ours[some] @ theirs.T).clamp_min(0.0).square() for some in blocks_of(len(ours), len(samples)))
+    return torch.cat([each.argmin(dim=1) for each in errors])
 
 
 def judge_recovery(
     estimates: torch.Tensor, private: torch.Tensor, public: torch.Tensor, *, gain_db: float = 10.0
 ) -> Recovery:
-    """Compare estimates with the samples that workers hold, and with samples that nobody holds.
+    """Compare estimates (rows x d, real) with the samples that workers hold, and with samples that nobody holds.
 
-    Args:
-        estimates: estimates x d, real.
-        private: samples x d, in [0, 1].
-        public: samples x d, in [0, 1]; as many as there are private ones make the two medians comparable.
-        gain_db: how much smaller than the spread of its own numbers the error of a recovered sample is.
+    Samples are rows x d, in [0, 1]; as many public as private ones make the two medians comparable. ``gain_db`` is how
+    much smaller than the spread of its own numbers the error of a recovered sample is.
     """
     if not len(estimates):
-        return Recovery(
-            estimates=0, median_psnr_db=0.0, median_public_psnr_db=0.0, recovered_samples=0, gain_db=gain_db
-        )
+        return Recovery(gain_db=gain_db)
     closest = closest_samples(estimates, private)
     psnr_db = fitted_psnr_db(estimates, private[closest])
     public_psnr_db = fitted_psnr_db(estimates, public[closest_samples(estimates, public)])
+    constant_db = _decibels(private[closest].double().var(dim=1, unbiased=False))
     return Recovery(
         estimates=len(estimates),
         median_psnr_db=float(psnr_db.median()),
         median_public_psnr_db=float(public_psnr_db.median()),
-        recovered_samples=len(torch.unique(closest[psnr_db >= gain_db + _spread_db(private[closest])])),
+        recovered_samples=len(torch.unique(closest[psnr_db >= gain_db + constant_db])),
         gain_db=gain_db,
     )

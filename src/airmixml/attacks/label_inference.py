@@ -34,21 +34,10 @@ class LabelInference:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PropertyInference:
-    """Shares of the classes among all workers, inferred without a schedule.
-
-    Attributes:
-        shares: estimate; classes.
-        covariance: of the estimate; classes x classes.
-        true_shares: classes.
-        distance: total variation between estimate and truth.
-        prior_distance: total variation between equal shares, the guess without any mixture, and the truth.
-    """
+    """Shares of the classes among all workers (shape classes), inferred without a schedule, and their covariance."""
 
     shares: NDArray[np.float64]
     covariance: NDArray[np.float64]
-    true_shares: NDArray[np.float64]
-    distance: float
-    prior_distance: float
 
     @property
     def standard_errors(self) -> NDArray[np.float64]:
@@ -89,17 +78,12 @@ def infer_labels(estimates: NDArray[np.floating], labels: NDArray[np.int64]) -> 
     named, truth = estimates.argmax(axis=1)[labels >= 0], labels[labels >= 0]
     count, right = len(truth), int(np.sum(named == truth))
     baseline = float(np.bincount(truth).max() / count)
-    return LabelInference(
-        inferred=count,
-        accuracy=right / count,
-        baseline=baseline,
-        p_value=float(binom.sf(right - 1, count, baseline)),
-    )
+    p_value = float(binom.sf(right - 1, count, baseline))
+    return LabelInference(inferred=count, accuracy=right / count, baseline=baseline, p_value=p_value)
 
 
 def infer_shares(
     received_labels: NDArray[np.floating],
-    true_shares: NDArray[np.float64],
     *,
     slot_weights: NDArray[np.float64] | None = None,
     known_scale: bool = True,
@@ -116,16 +100,12 @@ def infer_shares(
 
     Args:
         received_labels: slots x classes.
-        true_shares: classes, to judge the estimate by.
         slot_weights: how well each slot was received, 1 / variance at best; slots. None: all alike.
         known_scale: whether mixtures come with a = 1.
     """
     slots, classes = received_labels.shape
-    if slots < 2 or true_shares.shape != (classes,):
-        raise ScenarioError(
-            f"received_labels of shape {received_labels.shape} and {true_shares.size} true shares: must be at least 2 "
-            "slots, with a share for each class"
-        )
+    if slots < 2:
+        raise ScenarioError(f"received_labels of shape {received_labels.shape}: must be those of at least 2 slots")
     if slot_weights is not None and (np.min(slot_weights) < 0.0 or np.count_nonzero(slot_weights) < 2):
         raise ScenarioError("slot_weights: must be at least 0, and above that for two slots or more")
     weights = np.full(slots, 1.0 / slots) if slot_weights is None else slot_weights / slot_weights.sum()
@@ -146,13 +126,7 @@ def infer_shares(
         away = (labels - labels.sum(axis=1, keepdims=True) * shares) / total  # of a ratio, to first order
     weighted = weights[:, None] * away
     covariance = weighted.T @ weighted / (1.0 - float(np.sum(weights**2)))
-    return PropertyInference(
-        shares=shares,
-        covariance=covariance,
-        true_shares=np.asarray(true_shares, dtype=np.float64),
-        distance=total_variation(shares, true_shares),
-        prior_distance=total_variation(np.full(classes, 1.0 / classes), true_shares),
-    )
+    return PropertyInference(shares=shares, covariance=covariance)
 
 
 def total_variation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
@@ -165,15 +139,10 @@ def tell_populations_apart(
 ) -> PopulationTest:
     """Test which of two populations the estimate is of.
 
-    The estimate, a mean over many slots, is about normal with covariance C around either. The log-likelihood ratio is
-    D^T C^+ (estimate - (first + second) / 2) with D = second - first, normal around +-s^2 / 2 with variance s^2 =
-    D^T C^+ D, so the best test has the advantage 2 Phi(s / 2) - 1. That is a property of
-    all workers: no epsilon for one worker bounds it beyond what group privacy does.
-
-    Args:
-        inferred: what ``infer_shares`` gave.
-        first_shares: one candidate; classes.
-        second_shares: the other; classes.
+    The estimate, a mean over many slots, is about normal with covariance C around either (shape classes each). The
+    log-likelihood ratio is D^T C^+ (estimate - (first + second) / 2) with D = second - first, normal around +-s^2 / 2
+    with variance s^2 = D^T C^+ D, so the best test has the advantage 2 Phi(s / 2) - 1. That is a property of all
+    workers: no epsilon for one worker bounds it beyond what group privacy does.
     """
     difference = second_shares - first_shares
     if abs(float(difference.sum())) > 1e-9:
@@ -183,8 +152,5 @@ def tell_populations_apart(
     statistic = difference @ precision
     ratio = float(statistic @ (inferred.shares - (first_shares + second_shares) / 2.0))
     separation = math.sqrt(max(0.0, float(statistic @ difference)))
-    return PopulationTest(
-        log_likelihood_ratio=ratio,
-        separation=separation,
-        advantage=float(2.0 * norm.cdf(separation / 2.0) - 1.0),
-    )
+    advantage = float(2.0 * norm.cdf(separation / 2.0) - 1.0)
+    return PopulationTest(log_likelihood_ratio=ratio, separation=separation, advantage=advantage)

@@ -1,16 +1,18 @@
 """Which numbers of a worker the server solves for, and how a sample is read back from them.
 
 Samples are sent as (x, w l), so these are the numbers. Of moments (svec(x x^T), w x l^T) all products are solved for
-where there are few, and the sample is the leading direction of x x^T; of many, the part that is linear in x.
+where there are few, and the sample is the leading direction of x x^T; of many, the part that is linear in x. The noise
+on each number is as strong as on a received symbol.
 """
 
 import math
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.attacks.whitening import blocks_of
 from airmixml.data import DataSet
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.radio.transmission import MixtureBlock
@@ -20,23 +22,32 @@ _MOST_MOMENTS: Final = 4096
 _SAMPLES_AT_ONCE: Final = 4096
 
 
-class Layout(Protocol):
-    """Numbers with noise on each of them as strong as on a received symbol."""
+class Layout:
+    """(x, w l) as samples are sent; moments have layouts of their own."""
+
+    def __init__(self, signal: Signal) -> None:
+        self._signal = signal
+        self._scale = np.repeat([1.0, signal.label_weight], [signal.features, signal.classes])
 
     def received(self, block: MixtureBlock) -> torch.Tensor:
         """Return the mixtures of the numbers; slots x numbers."""
+        return torch.cat([block.inputs, self._signal.label_weight * block.labels], dim=1)
 
     def numbers_of(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the numbers of samples with these encoded inputs and classes; samples x numbers."""
+        return np.asarray(np.concatenate([inputs, np.eye(self._signal.classes)[labels]], axis=1) * self._scale)
 
     def read(self, numbers: torch.Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return encoded inputs (samples x inputs) and shares of the classes (samples x classes)."""
+        found = numbers.cpu().numpy()
+        found /= self._scale.astype(np.float32)
+        return found[:, : self._signal.features], found[:, self._signal.features :]
 
 
 def layout_of(signal: Signal, dataset: DataSet, device: torch.device) -> Layout:
     """Return the layout for what the workers of a scenario send."""
     if not signal.moments:
-        return Samples(signal)
+        return Layout(signal)
     return Moments(signal) if signal.symbols <= _MOST_MOMENTS else LinearMoments(signal, dataset, device)
 
 
@@ -46,30 +57,7 @@ def numbers_in(signal: Signal) -> int:
     return signal.symbols if whole else signal.features + signal.classes
 
 
-class Samples:
-    """(x, w l)."""
-
-    def __init__(self, signal: Signal) -> None:
-        self._signal = signal
-
-    def received(self, block: MixtureBlock) -> torch.Tensor:
-        """Return the mixtures as they are; slots x numbers."""
-        return torch.cat([block.inputs, self._signal.label_weight * block.labels], dim=1)
-
-    def numbers_of(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return (x, w l); samples x numbers."""
-        one_hot = np.eye(self._signal.classes)[labels]
-        return np.concatenate([inputs, self._signal.label_weight * one_hot], axis=1)
-
-    def read(self, numbers: torch.Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return x and l."""
-        found: NDArray[np.float32] = numbers.cpu().numpy()
-        inputs = self._signal.features
-        found[:, inputs:] /= np.float32(self._signal.label_weight)
-        return found[:, :inputs], found[:, inputs:]
-
-
-class Moments(Samples):
+class Moments(Layout):
     """(svec(x x^T), w x l^T), all of it."""
 
     def numbers_of(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -82,26 +70,23 @@ class Moments(Samples):
 
     def read(self, numbers: torch.Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the leading direction of x x^T, which way round the products with the label tell, and l along it."""
-        firsts = range(0, len(numbers), _SAMPLES_AT_ONCE)
-        parts = [self._read(numbers[first : first + _SAMPLES_AT_ONCE]) for first in firsts]
+        parts = [self._read(numbers[some]) for some in blocks_of(len(numbers), 1, _SAMPLES_AT_ONCE)]
         inputs, labels = (torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True))
         return inputs, labels
 
     def _read(self, numbers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         signal = self._signal
-        squares = unpack_symmetric(numbers[:, : signal.input_symbols], signal.features)
-        lengths, directions = torch.linalg.eigh(squares)
+        squares, products = numbers[:, : signal.input_symbols], numbers[:, signal.input_symbols :]
+        lengths, directions = torch.linalg.eigh(unpack_symmetric(squares, signal.features))
         inputs = lengths[:, -1:].clamp_min(0.0).sqrt() * directions[:, :, -1]
-        with_labels = (
-            numbers[:, signal.input_symbols :].reshape(-1, signal.features, signal.classes) / signal.label_weight
-        )
+        with_labels = products.reshape(-1, signal.features, signal.classes) / signal.label_weight
         along = (with_labels.sum(dim=2) * inputs).sum(dim=1, keepdim=True)
         inputs = torch.where(along < 0.0, -inputs, inputs)
         energy = inputs.square().sum(dim=1, keepdim=True).clamp_min(1e-12)
         return inputs, torch.einsum("ndc,nd->nc", with_labels, inputs) / energy
 
 
-class LinearMoments:
+class LinearMoments(Layout):
     """What moments hold of (x, l): the products x l^T add up to x over the classes, and lie along x in the right one.
 
     How far they reach along the public mean of each class tells l, about. The products of inputs with each other are
@@ -109,7 +94,7 @@ class LinearMoments:
     """
 
     def __init__(self, signal: Signal, dataset: DataSet, device: torch.device) -> None:
-        self._signal = signal
+        super().__init__(signal)
         labels, classes = dataset.test_labels, signal.classes
         sums = np.zeros((classes, signal.features))
         np.add.at(sums, labels, dataset.test_inputs)
@@ -125,13 +110,3 @@ class LinearMoments:
         products = block.labels.reshape(-1, signal.features, signal.classes)
         inputs = products.sum(dim=2) * (signal.label_weight / math.sqrt(signal.classes))
         return torch.cat([inputs, signal.label_weight * torch.einsum("tdc,cd->tc", products, self._towards)], dim=1)
-
-    def numbers_of(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return (x, l), scaled; samples x numbers."""
-        return np.asarray(np.concatenate([inputs, np.eye(self._signal.classes)[labels]], axis=1) * self._scale)
-
-    def read(self, numbers: torch.Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return x and l."""
-        found = numbers.cpu().numpy()
-        found /= self._scale.astype(np.float32)
-        return found[:, : self._signal.features], found[:, self._signal.features :]

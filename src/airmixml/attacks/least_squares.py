@@ -1,20 +1,61 @@
 """Least squares for all workers' samples at once: conjugate gradients on blocks of columns.
 
 SciPy's iterative solvers take one right-hand side at a time and know no GPU. Here every column of a block is a problem
-of its own that shares the products with A, which are what costs time.
+of its own that shares the products with A, the sparse matrix of shares, which are what costs time.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
-from airmixml.attacks.mixing_matrix import MixingMatrix
+from airmixml.radio.draws import SlotDraws
 
 _TINY: Final = 1e-30
 _WEAKEST: Final = 1e-30
-# What rounding leaves of a gradient has no curvature to follow where slots are fewer than workers.
-_TOLERANCE_WITHIN_BOUNDS: Final = 1e-5
+
+
+class MixingMatrix:
+    """A with A_ti = sqrt(w_t) q_ti: the shares of all workers, each slot weighted by how well it was heard.
+
+    Attributes:
+        weights: w_t, how much a slot counts; shape slots.
+        heard: sum_t w_t q_ti^2 of each worker, the diagonal of A^T A; shape workers.
+        mix: returns A X, slots x columns, for samples X of shape workers x columns.
+        collect: returns A^T Y, workers x columns, for mixtures Y of shape slots x columns.
+    """
+
+    def __init__(self, shares: csr_array, weights: NDArray[np.float64], device: torch.device) -> None:
+        self.slots, self.workers = map(int, shares.shape)
+        self.weights = weights
+        weighted = csr_array(shares.multiply(np.sqrt(weights)[:, None]))
+        squares = weighted.copy()
+        squares.data **= 2
+        self.heard: NDArray[np.float64] = np.asarray(squares.sum(axis=0)).ravel()
+        self.mix, self.collect = _product(weighted, device), _product(csr_array(weighted.T), device)
+
+    @classmethod
+    def of(cls, draws: Sequence[SlotDraws], workers: int, weights: NDArray[np.float64], device: torch.device) -> Self:
+        """Return the matrix of consecutive draws; a seat that nobody took leaves no entry."""
+        scheduled = np.concatenate([each.scheduled_workers for each in draws])
+        ratios = np.concatenate([each.ratios for each in draws])
+        slot, seat = np.nonzero(ratios)
+        entries = (ratios[slot, seat], (slot, scheduled[slot, seat]))
+        return cls(csr_array(coo_array(entries, shape=(len(ratios), workers))), weights, device)
+
+
+def _product(matrix: csr_array, device: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return the product with a block of columns by ``embedding_bag``: threaded on a CPU, the same call on a GPU."""
+    columns, starts = (
+        torch.from_numpy(part.astype(np.int64)).to(device) for part in (matrix.indices, matrix.indptr[:-1])
+    )
+    values = torch.from_numpy(matrix.data.astype(np.float32)).to(device)
+    bag = torch.nn.functional.embedding_bag
+    return partial(bag, columns, offsets=starts, mode="sum", per_sample_weights=values)
 
 
 def solve_least_squares(
@@ -24,11 +65,12 @@ def solve_least_squares(
     ridge: torch.Tensor,
     start: torch.Tensor | None = None,
     free: torch.Tensor | None = None,
-    iterations: int,
-    tolerance: float,
-    step: Callable[[], None] = lambda: None,
-) -> torch.Tensor:
-    """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients; workers x columns.
+    iterations: int = 100,
+    tolerance: float = 1e-5,
+) -> tuple[torch.Tensor, int]:
+    """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients.
+
+    Returns X (workers x columns) and how many iterations it took.
 
     Started from zero and without a ridge this tends to the solution of least norm where slots are fewer than workers.
     Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: one
@@ -41,8 +83,8 @@ def solve_least_squares(
         start: where to begin; zero by default.
         free: which entries may move, all by default; workers x columns.
         iterations: at most so many.
-        tolerance: a column stops when its gradient is that much smaller than that of zero.
-        step: called after each iteration.
+        tolerance: a column stops when its gradient is that much smaller than that of zero; what rounding leaves of it
+            has no curvature to follow where slots are fewer than workers.
     """
     # Received powers span 60 orders of magnitude and float32 squares 38: every column is brought to about 1.
     strength = min(max(float(matrix.heard.max(initial=0.0)), _WEAKEST), 1.0 / _WEAKEST)
@@ -63,10 +105,8 @@ def solve_least_squares(
     direction = scaled
     squares = (gradient * scaled).sum(dim=0)
     enough = tolerance**2 * (target.square() * units).sum(dim=0)
-    moving = squares > enough
-    for _ in range(iterations):
-        if not bool(moving.any()):
-            break
+    moving, taken = squares > enough, 0
+    while taken < iterations and bool(moving.any()):
         image = normal(direction)
         if free is not None:
             image *= free
@@ -81,8 +121,8 @@ def solve_least_squares(
         direction = torch.addcmul(scaled, direction, shorter / squares.clamp_min(_TINY))
         squares = shorter
         moving &= squares > enough
-        step()
-    return found * size
+        taken += 1
+    return found * size, taken
 
 
 def _units(matrix: MixingMatrix, ridge: torch.Tensor, strength: float, device: torch.device) -> torch.Tensor:
@@ -101,38 +141,27 @@ def solve_within_bounds(
     lower: torch.Tensor,
     upper: torch.Tensor,
     start: torch.Tensor,
-    rounds: int,
-    iterations: int,
-    step: Callable[[], None] = lambda: None,
-) -> torch.Tensor:
-    """Minimise ||A X - Y||^2 with lower <= X <= upper; workers x columns.
+    rounds: int = 3,
+    iterations: int = 15,
+) -> tuple[torch.Tensor, int]:
+    """Minimise ||A X - Y||^2 with lower <= X <= upper; returns X (workers x columns) and all iterations.
 
     In each round the entries that sit at a bound and would leave it are held there, the others are moved by conjugate
     gradients, and what goes beyond a bound is brought back to it (Bertsekas 1982, projected Newton).
 
     Args:
-        matrix: A.
-        mixtures: Y, rows weighted as those of A; slots x columns.
-        lower: least value of each column; shape columns.
-        upper: largest value of each column; shape columns.
+        matrix, mixtures: A and Y as above.
+        lower, upper: least and largest value of each column; shape columns.
         start: where to begin, such as the solution without bounds; workers x columns.
         rounds: how often the held entries are chosen anew.
-        iterations: of conjugate gradients in each round.
-        step: called after each iteration.
+        iterations: of conjugate gradients in each round, at most.
     """
-    found = start.clamp(lower, upper)
+    found, taken = start.clamp(lower, upper), 0
     none = torch.zeros_like(lower)
     for _ in range(rounds):
         downhill = matrix.collect(mixtures - matrix.mix(found))
         held = ((found <= lower) & (downhill < 0.0)) | ((found >= upper) & (downhill > 0.0))
-        found = solve_least_squares(
-            matrix,
-            mixtures,
-            ridge=none,
-            start=found,
-            free=(~held).to(found.dtype),
-            iterations=iterations,
-            tolerance=_TOLERANCE_WITHIN_BOUNDS,
-            step=step,
-        ).clamp(lower, upper)
-    return found
+        free = (~held).to(found.dtype)
+        moved, more = solve_least_squares(matrix, mixtures, ridge=none, start=found, free=free, iterations=iterations)
+        found, taken = moved.clamp(lower, upper), taken + more
+    return found, taken

@@ -15,11 +15,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
-from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
+from airmixml.attacks.whitening import NUMBERS_AT_ONCE, blocks_of, whiten, whitening_of
 from airmixml.errors import ScenarioError
 
 FALSE_POSITIVES: Final = 0.01
-_NUMBERS_AT_ONCE: Final = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +33,7 @@ class Linkage:
         reidentified: share of the slots whose nearest private candidate is that of the dominating worker.
         reidentified_chance: the same for a guess among the private candidates.
         reidentified_p_value: of so many, were every candidate that dominates a slot named once, and by guessing.
-        private_candidates: how many there are.
-        public_candidates: how many decoys there are.
+        private_candidates, public_candidates: how many there are; the public ones are the decoys.
     """
 
     auc: float
@@ -68,28 +66,34 @@ def link_candidates(
     """
     private_scores, public_scores, nearest = score_candidates(mixtures, private, public, whitening)
     members, decoys = len(private), len(public)
-    known = np.full(len(mixtures), -1) if dominating is None else np.asarray(dominating)
-    sent = known >= 0
+    known = np.full(len(mixtures), -1) if dominating is None else dominating
+    named, known = nearest[known >= 0], known[known >= 0]
+    reidentified = float(np.mean(named == known)) if len(known) else 0.0
+    different = len(np.unique(known))  # slots of one candidate count as one
     return Linkage(
         auc=area_under_curve(private_scores, public_scores),
         auc_chance_deviation=float(np.sqrt((members + decoys + 1) / (12.0 * members * decoys))),
         hit_rate=hit_rate(private_scores, public_scores, FALSE_POSITIVES),
         false_positive_rate=FALSE_POSITIVES,
-        reidentified=float(np.mean(nearest[sent] == known[sent])) if sent.any() else 0.0,
+        reidentified=reidentified,
         reidentified_chance=1.0 / members,
-        reidentified_p_value=_by_guessing(nearest[sent], known[sent], members),
+        reidentified_p_value=float(binom.sf(math.floor(reidentified * different) - 1, different, 1.0 / members)),
         private_candidates=members,
         public_candidates=decoys,
     )
 
 
 def score_candidates(
-    mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor, whitening: torch.Tensor | None = None
+    mixtures: torch.Tensor,
+    private: torch.Tensor,
+    public: torch.Tensor,
+    whitening: torch.Tensor | None = None,
+    numbers_at_once: int = NUMBERS_AT_ONCE,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Return the likeness of every private and public candidate to its nearest mixture, and the nearest private one.
 
     Likeness is the correlation of whitened vectors at the best scale and phase, for the attacker knows neither. The
-    nearest private candidate is that of each mixture; slots. Arguments as of ``link_candidates``.
+    nearest private candidate is that of each mixture; slots. Arguments are those of ``link_candidates``.
     """
     if not len(mixtures) or not len(private) or not len(public):
         raise ScenarioError(
@@ -97,30 +101,22 @@ def score_candidates(
             "one of each"
         )
     whitening = whitening_of(mixtures) if whitening is None else whitening
-    candidates = unit_length(torch.cat([private, public]).to(mixtures.real.dtype) @ whitening)
+    candidates = whiten(torch.cat([private, public]).to(mixtures.real.dtype), whitening)
     best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
-    nearest = np.empty(len(mixtures), dtype=np.int64)
-    at_once = max(1, _NUMBERS_AT_ONCE // len(candidates))
-    for first in range(0, len(mixtures), at_once):
-        likeness = correlations(mixtures[first : first + at_once], whitening, candidates)
+    nearest = []
+    for some in blocks_of(len(mixtures), len(candidates), numbers_at_once):
+        likeness = correlations(mixtures[some], whitening, candidates)
         best = torch.maximum(best, likeness.amax(dim=0))
-        nearest[first : first + at_once] = likeness[:, : len(private)].argmax(dim=1).cpu().numpy()
+        nearest.append(likeness[:, : len(private)].argmax(dim=1))
     scores = best.double().cpu().numpy()
-    return scores[: len(private)], scores[len(private) :], nearest
-
-
-def _by_guessing(named: NDArray[np.int64], dominating: NDArray[np.int64], members: int) -> float:
-    """Return the probability of so large a share by guessing; slots of one candidate count as one."""
-    different = len(np.unique(dominating))
-    share = float(np.mean(named == dominating)) if different else 0.0
-    return float(binom.sf(math.floor(share * different) - 1, different, 1.0 / members))
+    return scores[: len(private)], scores[len(private) :], torch.cat(nearest).cpu().numpy()
 
 
 def correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
     """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
-    if not mixtures.is_complex():
-        return unit_length(mixtures @ whitening) @ candidates.T
-    whitened = unit_length(torch.complex(*(part @ whitening for part in in_parts(mixtures))))
+    whitened = whiten(mixtures, whitening)
+    if not whitened.is_complex():
+        return whitened @ candidates.T
     return torch.hypot(whitened.real @ candidates.T, whitened.imag @ candidates.T)
 
 

@@ -1,22 +1,77 @@
-"""The attacks without a schedule: on the released mixtures, and by an eavesdropper with its own receiver."""
+"""The attacks without a schedule: on mixtures as they are released, and as an eavesdropper receives them.
+
+Nearest neighbours tell whether a known sample took part; unmixing joins slots that share a sample. Both work on the
+purest slots, those that look least like the mean of all.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import ClassVar, Final
 
-from airmixml.attacks.listener import Heard, attack_as_eavesdropper, attack_released
-from airmixml.attacks.listener_findings import ListenerFindings
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from airmixml.attacks.image_quality import fitted_psnr_db, judge_recovery
+from airmixml.attacks.label_inference import infer_labels, infer_shares, tell_populations_apart, total_variation
+from airmixml.attacks.linkage import correlations, link_candidates
+from airmixml.attacks.listener_findings import ClassShares, ClearestSlots, Identified, ListenerFindings
+from airmixml.attacks.overheard import Received, align_phase, overhear, strongest_workers
+from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.target import Outcome, Target
-from airmixml.scenario import Scenario
+from airmixml.attacks.unmixing import Unmixed, unmix
+from airmixml.attacks.whitening import blocks_of, unit_length, whiten, whitening_of
+from airmixml.data import DataSet
+from airmixml.errors import ScenarioError
+from airmixml.scenario import Scenario, Speed
+from airmixml.streams import Streams
+from airmixml.workers import input_range
+
+_EXAMPLES: Final = 10
+_FEW_SLOTS: Final = 50
+_CANDIDATES_CHAPTER: Final = 10**9  # far beyond the chapters of slots
+_TINY: Final = 1e-30
+
+
+def hear_release(view: ServerView, _speed: Speed) -> Received:
+    """Return the mixtures as they are released, without schedule and ratios."""
+    mixtures, label_weight = view.released, view.transmission.scenario.workers.label_weight
+    weights, worker_labels = view.matrix.weights, view.dataset.train_labels[view.held_index]
+    if view.labels.shape[1]:
+        classes, precision = 1, weights
+        # Variance of a slot's labels about the population's shares: its noise, and who was drawn.
+        drawn = np.concatenate([np.square(each.ratios).sum(axis=1) for each in view.draws])
+        label_weights = 1.0 / (1.0 / np.maximum(weights, _TINY) / label_weight**2 + drawn)
+    else:
+        classes, label_weights = view.dataset.label_dim, None
+        precision = weights.repeat(classes)[: len(mixtures)] * label_weight**2
+    first_slots = accumulate(map(len, view.draws), initial=0)
+    strongest = [
+        strongest_workers(draws.scheduled_workers, draws.ratios, worker_labels, classes)
+        for first_slot, draws in zip(first_slots, view.draws, strict=False)
+        if first_slot * classes < len(mixtures)
+    ]
+    return Received(
+        mixtures=mixtures,
+        labels=view.labels.double().cpu().numpy(),
+        strongest_worker=np.concatenate(strongest)[: len(mixtures)],
+        noise_energy=mixtures.shape[1] / np.maximum(precision, _TINY),
+        label_weights=label_weights,
+    )
 
 
 @dataclass(frozen=True)
 class ListenerAttack:
-    """An attack without a schedule, on what one adversary receives."""
+    """An attack without a schedule on what one adversary hears, with a limit to the slots and samples looked at."""
 
     adversary: str
     about: str
-    listen: Callable[[Target], Heard]
+    hear: Callable[[ServerView, Speed], Received]
+    slots_compared: int = 100_000
+    slots_unmixed: int = 10_000
+    candidates: int = 2_000
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
 
     def refusal(self, _scenario: Scenario) -> str:
@@ -24,23 +79,158 @@ class ListenerAttack:
         return ""
 
     def run(self, target: Target) -> Outcome:
-        """Attack what the adversary received; examples are the clearest slots."""
+        """Attack what the adversary received; who sent what serves to judge what was found.
+
+        Examples are the clearest slots in which somebody sent, each dominated by another sample, decoded.
+        """
         target.context.progress(self.adversary, 0, 1)
-        heard = self.listen(target)
-        target.context.progress(self.adversary, 1, 1)
-        return Outcome(
-            findings=replace(heard.findings, image_shape=target.held.image_shape),
-            arrays={"originals": target.held.train_inputs[heard.example_index], "examples": heard.examples},
+        view, held, workers = target.view, target.held, target.scenario.workers
+        received = self.hear(view, target.context.speed)
+        sent, held_index, strongest = view.dataset, view.held_index, received.strongest_worker
+        mixtures, device = received.mixtures, received.mixtures.device
+        dominating = np.where(strongest >= 0, held_index[strongest], -1)
+        everyone = np.unique(held_index)
+
+        def inputs_of(rows: NDArray[np.int64]) -> torch.Tensor:
+            return torch.from_numpy(sent.train_inputs[rows]).to(device)
+
+        everything = inputs_of(everyone)
+        decoys = torch.from_numpy(decoys_of(sent, everyone, self.candidates)).to(device)
+        promise = _promise(received).masked_fill(torch.from_numpy(dominating < 0).to(device), -torch.inf)
+        order = promise.argsort(descending=True)[: self.slots_compared]
+        chosen, looked_at = mixtures[order], order.cpu().numpy()
+        # Few mixtures do not tell what mixtures have in common; public samples do, about.
+        whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
+
+        def identify(mixed: torch.Tensor, right: NDArray[np.int64]) -> Identified:
+            """Return how many mixtures are most like the right one of all samples that are held."""
+            found = int((everyone[_most_alike(mixed, everything, whitening)] == right).sum())
+            by_guessing = float(binom.sf(found - 1, len(right), 1.0 / len(everyone)))
+            return Identified(looked_at=len(right), identified=found, p_value=by_guessing)
+
+        candidates = candidates_of(everyone, target.scenario.seed, self.candidates)
+        place = np.full(sent.train_samples + 1, -1)  # the last one, too, for slots in which nobody sent
+        place[candidates] = np.arange(len(candidates))
+        members, strangers, known = inputs_of(candidates), decoys[: self.candidates], place[dominating[looked_at]]
+        linkage = link_candidates(chosen, members, strangers, dominating=known, whitening=whitening)
+        estimates, groups = mixtures.real[:0], np.zeros(0, dtype=np.int64)
+        if len(mixtures) >= _FEW_SLOTS:
+            unmixed = unmix(chosen[: self.slots_unmixed], seed=target.scenario.seed)
+            estimates, groups = unmixed.estimates, _dominating_groups(unmixed, dominating[looked_at])
+        grouped, recovery = identify(estimates, groups), judge_recovery(estimates, everything, decoys)
+        clearest = _first_of_each(looked_at, dominating)[:_EXAMPLES]
+        clear, shown = mixtures[clearest], dominating[clearest]
+        named = identify(clear, shown)
+        single, truth = align_phase(clear) if clear.is_complex() else clear, inputs_of(shown)
+        if input_range(workers)[0] < 0.0:  # its sum does not tell which way round it is
+            single = single * torch.where((single * truth).sum(dim=1, keepdim=True) < 0.0, -1.0, 1.0)
+        psnr_db = fitted_psnr_db(single, truth).cpu().numpy()
+        beside = slot_labels = shares = None
+        if received.beside is not None:
+            nearby = np.flatnonzero(strongest == received.beside)
+            beside = identify(mixtures[nearby], dominating[nearby])
+        if received.labels.shape[1]:
+            worker_labels = sent.train_labels[held_index]
+            slot_labels = infer_labels(received.labels, np.where(strongest >= 0, worker_labels[strongest], -1))
+            shares = _shares(received, worker_labels)
+        findings = ListenerFindings(
+            linkage=linkage,
+            unmixing=replace(recovery, identified=grouped.identified, p_value=grouped.p_value),
+            slot_labels=slot_labels,
+            shares=shares,
+            clearest_slots=ClearestSlots(**vars(named), psnr_db=float(np.median(psnr_db)) if len(psnr_db) else 0.0),
+            beside=beside,
+            image_shape=held.image_shape,
+            beside_worker=received.beside,
         )
+        examples = target.decoder.decode(_as_bright(single, truth).cpu().numpy())
+        target.context.progress(self.adversary, 1, 1)
+        return Outcome(findings=findings, arrays={"originals": held.train_inputs[shown], "examples": examples})
+
+
+def _promise(received: Received) -> torch.Tensor:
+    """Return how much energy of a slot is not along the mean of all, over that of its noise; slots.
+
+    A mixture of many is like the mean in some scale; one sample alone is not.
+    """
+    mixtures = received.mixtures
+    mean: torch.Tensor = unit_length(mixtures.mean(dim=0, keepdim=True))[0]
+    away: torch.Tensor = mixtures.abs().square().sum(dim=1) - (mixtures @ mean.conj()).abs().square()
+    return away if received.noise_energy is None else away / torch.from_numpy(received.noise_energy).to(away)
+
+
+def _first_of_each(slots: NDArray[np.int64], dominating: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return of every sample the first slot that it dominates, in the order given, none for nobody; slots."""
+    sent = slots[dominating[slots] >= 0]
+    _, first = np.unique(dominating[sent], return_index=True)
+    return np.asarray(sent[np.sort(first)])
+
+
+def _shares(received: Received, worker_labels: NDArray[np.int64]) -> ClassShares | None:
+    """Return the classes of the population; None where there is one slot, or too little was received to know any."""
+    classes = received.labels.shape[1]
+    true_shares = np.bincount(worker_labels, minlength=classes) / len(worker_labels)
+    equal_shares = np.full(classes, 1.0 / classes)
+    try:
+        found = infer_shares(received.labels, slot_weights=received.label_weights, known_scale=received.known_scale)
+    except ScenarioError:
+        return None
+    return ClassShares(
+        shares=tuple(found.shares.tolist()),
+        standard_errors=tuple(found.standard_errors.tolist()),
+        true_shares=tuple(true_shares.tolist()),
+        distance=total_variation(found.shares, true_shares),
+        prior_distance=total_variation(equal_shares, true_shares),
+        told_from_equal=tell_populations_apart(found, equal_shares, true_shares),
+    )
+
+
+def decoys_of(sent: DataSet, everyone: NDArray[np.int64], enough: int) -> NDArray[np.float32]:
+    """Return samples that nobody holds: of the same pool, where that leaves enough of them, or else public ones."""
+    free = np.setdiff1d(np.arange(sent.train_samples), everyone)
+    return sent.train_inputs[free] if len(free) >= enough else sent.test_inputs
+
+
+def candidates_of(everyone: NDArray[np.int64], seed: int, most: int) -> NDArray[np.int64]:
+    """Return some of the samples that are held; rows of the pool."""
+    order = Streams(seed).generator("eavesdropper", _CANDIDATES_CHAPTER).permutation(len(everyone))
+    return np.sort(everyone[order[:most]])
+
+
+def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sample that dominates most slots of each group; shape groups."""
+    joined = unmixed.group_of_slot >= 0
+    pairs, counts = np.unique(
+        np.stack([unmixed.group_of_slot[joined], dominating[: len(joined)][joined]]), axis=1, return_counts=True
+    )
+    order = np.argsort(counts, kind="stable")  # of equal groups the last entry stays, the one of the largest count
+    found = np.full(len(unmixed.estimates), -1)
+    found[pairs[0, order]] = pairs[1, order]
+    return found
+
+
+def _most_alike(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> NDArray[np.int64]:
+    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
+    theirs = whiten(samples, whitening)
+    kind = torch.complex64 if mixtures.is_complex() else theirs.dtype
+    found = [
+        correlations(mixtures[some].to(kind), whitening, theirs).argmax(dim=1)
+        for some in blocks_of(len(mixtures), len(theirs))
+    ]
+    return np.asarray(torch.cat(found).cpu().numpy())
+
+
+def _as_bright(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Return the estimates with the offset and scale that fit the samples best: only to be looked at; same shape."""
+    ours = estimates - estimates.mean(dim=1, keepdim=True)
+    theirs = samples - samples.mean(dim=1, keepdim=True)
+    factor = (ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(_TINY)
+    return factor.clamp_min(0.0)[:, None] * ours + samples.mean(dim=1, keepdim=True)
 
 
 RELEASE: Final = ListenerAttack(
-    "release",
-    "match known samples with the mixtures, and unmix those that share one",
-    lambda target: attack_released(target.view, target.decoder),
+    "release", "match known samples with the mixtures, and unmix those that share one", hear_release
 )
 EAVESDROPPER: Final = ListenerAttack(
-    "eavesdropper",
-    "the same with what a receiver beside the farthest worker overhears",
-    lambda target: attack_as_eavesdropper(target.view, target.decoder, speed=target.context.speed),
+    "eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear
 )

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scipy.stats import binom
-
-from airmixml.attacks.findings import EXPOSED, LEAK, NONE, Findings
+from airmixml.attacks.findings import EXPOSED, LEAK, Findings
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference, PopulationTest
 from airmixml.attacks.linkage import Linkage
+from airmixml.output.numbers import NONE
 
 # A single sample among all that are held may be named by chance once in as many.
 _NAMED_BY_CHANCE: Final = 1e-3
@@ -17,13 +16,7 @@ _BEYOND_DOUBT: Final = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Identified:
-    """Slots whose strongest worker's sample was looked up among all that are held.
-
-    Attributes:
-        looked_at: how many.
-        identified: how many led to the right sample.
-        p_value: of so many, or more, by guessing.
-    """
+    """Slots whose strongest worker's sample was looked up among all that are held; ``p_value`` is by guessing."""
 
     looked_at: int
     identified: int
@@ -38,16 +31,11 @@ class ClearestSlots(Identified):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unmixing(Recovery):
-    """Groups of slots that were unmixed, and how many are most like the very sample that dominates them."""
-
-    identified: int
-    p_value: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class ClassShares:
-    """Classes of the whole population: ``PropertyInference``, and how surely they are told from equal shares."""
+    """Classes of the whole population, and how surely they are told from equal shares.
+
+    Distances from the true shares are total variation; the prior's is that of equal shares, a guess without mixtures.
+    """
 
     shares: tuple[float, ...]
     standard_errors: tuple[float, ...]
@@ -57,14 +45,9 @@ class ClassShares:
     told_from_equal: PopulationTest
 
 
-def _beyond_chance(found: Identified | Unmixing | None) -> int:
+def _beyond_chance(found: Identified | Recovery | None) -> int:
     """Return how many were identified; 0 where that may be chance, or nobody was looked for."""
     return found.identified if found is not None and found.p_value < _NAMED_BY_CHANCE else 0
-
-
-def by_chance(identified: int, trials: int, held_samples: int) -> float:
-    """Return the probability that so many, or more, are identified by guessing among all samples that are held."""
-    return float(binom.sf(identified - 1, trials, 1.0 / held_samples))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +66,7 @@ class ListenerFindings(Findings):
     """
 
     linkage: Linkage
-    unmixing: Unmixing
+    unmixing: Recovery
     slot_labels: LabelInference | None
     shares: ClassShares | None
     clearest_slots: ClearestSlots

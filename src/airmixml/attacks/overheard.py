@@ -8,25 +8,24 @@ phase of its own, for nobody turned a signal towards it: where the server adds u
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.data import DataSet
+from airmixml.attacks.server_view import ServerView
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.radio.channel import draw_fading, draw_phase, path_gain
 from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_ahead
+from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import SampleSender, make_sender
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import Population, place_coordinates
-
-MOST_SLOTS: Final = 20_000
+from airmixml.workers import place_coordinates
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,13 +33,11 @@ class Listener:
     """An eavesdropper at its place.
 
     Attributes:
-        place_metres: east and north of the server; shape 2.
         beside_worker: the worker farthest from the server, which it stands next to.
         power_gain: from each worker, all antennas together, without fading, at most 1; shape workers.
         noise_watts: noise power per complex symbol.
     """
 
-    place_metres: NDArray[np.float64]
     beside_worker: int
     power_gain: NDArray[np.float64]
     noise_watts: float
@@ -50,11 +47,7 @@ class Listener:
         """Place the scenario's eavesdropper beyond the worker farthest from the server, on the line from the server.
 
         Its antennas are combined in favour of every worker at once, which is more than it can do: each then hears
-        that many times the power.
-
-        Args:
-            scenario: says how near the eavesdropper comes, its antennas and noise.
-            places_metres: where the workers stand; workers x 2.
+        that many times the power. The workers stand at ``places_metres``; workers x 2.
         """
         privacy, radio = scenario.privacy, scenario.radio
         from_server_metres = np.hypot(places_metres[:, 0], places_metres[:, 1])
@@ -62,13 +55,9 @@ class Listener:
         outwards = places_metres[beside] / from_server_metres[beside] if from_server_metres[beside] else np.eye(2)[0]
         place_metres = places_metres[beside] + privacy.eavesdropper_distance_metres * outwards
         distance_metres = np.hypot(*(places_metres - place_metres).T)
-        gain = path_gain(
-            np.maximum(distance_metres, scenario.workers.min_distance_metres),
-            radio.path_loss_exponent,
-            radio.unit_path_loss_db,
-        )
+        distance_metres = np.maximum(distance_metres, scenario.workers.min_distance_metres)
+        gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
         return cls(
-            place_metres=place_metres,
             beside_worker=beside,
             power_gain=np.minimum(privacy.eavesdropper_antennas * gain**2, 1.0),
             noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
@@ -76,133 +65,94 @@ class Listener:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Overheard:
-    """What the eavesdropper received in the first slots, and what went into it.
-
-    Attributes:
-        listener: who received it.
-        received: y / sigma, so that the noise is CN(0, 1); slots x symbols, complex.
-        loudest_worker: whom it heard loudest, or -1 where nobody sent; slots.
-        input_symbols: how many of the symbols carry the input; the rest carry the label.
+class Received:
+    """Mixtures as an adversary without a schedule received them, and the truth that judges what it makes of them.
 
     Where moments are sent, every slot counts as many as there are classes: the products of inputs and label are, class
     by class, mixtures of the inputs of that class's workers. The products of inputs with each other are left alone.
+
+    Attributes:
+        mixtures: of inputs; slots x inputs, real or complex.
+        labels: mixtures of labels; slots x classes, or no column where no label is sent by itself.
+        strongest_worker: who is strongest in each, -1 for nobody; slots.
+        noise_energy: expected ||noise||^2 of each mixture, where slots differ in it; slots.
+        label_weights: how well the labels of each slot were received; slots. None: all alike.
+        known_scale: whether mixtures come in the scale in which they were sent.
+        beside: the worker that the adversary stands beside; None for none.
     """
 
-    listener: Listener
-    received: torch.Tensor
-    loudest_worker: NDArray[np.int64]
-    input_symbols: int
-
-    @property
-    def inputs(self) -> torch.Tensor:
-        """The symbols of the input; slots x input symbols, complex."""
-        return self.received[:, : self.input_symbols]
-
-    @property
-    def labels(self) -> torch.Tensor:
-        """The symbols of the label, turned back and real; slots x label symbols, none where moments are sent."""
-        return align_phase(self.received)[:, self.input_symbols :]
+    mixtures: torch.Tensor
+    labels: NDArray[np.float64]
+    strongest_worker: NDArray[np.int64]
+    noise_energy: NDArray[np.float64] | None = None
+    label_weights: NDArray[np.float64] | None = None
+    known_scale: bool = True
+    beside: int | None = None
 
 
-def places_of(scenario: Scenario, population: Population) -> NDArray[np.float64]:
-    """Return where the scenario's workers stand, as they were deployed; workers x 2 metres."""
-    workers = scenario.workers
-    places_metres = place_coordinates(workers.count, workers.side_metres, Streams(scenario.seed).generator("placement"))
-    distance_metres = np.maximum(np.hypot(places_metres[:, 0], places_metres[:, 1]), workers.min_distance_metres)
-    if not np.array_equal(distance_metres, population.distance_metres):
-        raise ScenarioError(
-            "population: its workers do not stand where the scenario's seed places them, so it is not known where an "
-            "eavesdropper hears them from; deploy it with that seed"
-        )
-    return places_metres
+def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_000) -> Received:
+    """Return what an eavesdropper beside the farthest worker receives in the first slots, in units of its noise.
 
-
-def overhear(
-    scenario: Scenario,
-    dataset: DataSet,
-    population: Population,
-    *,
-    most_slots: int = MOST_SLOTS,
-    speed: Speed | None = None,
-) -> Overheard:
-    """Return what the scenario's eavesdropper receives in the first slots of the run, at most ``most_slots``.
-
-    Args:
-        scenario: what is sent, and how near the eavesdropper comes.
-        dataset: what the workers hold, as they send it (``Transmission.dataset``).
-        population: who holds which sample.
-        most_slots: memory follows it.
-        speed: device and threads.
+    Memory follows ``most_slots``; where moments are sent, each class of a slot counts as one.
     """
     if most_slots < 1:
         raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
-    listener = Listener.of(scenario, places_of(scenario, population))
-    classes = dataset.label_dim if scenario.workers.sends == "moments" else 1
-    slots = min(max(1, most_slots // classes), scenario.radio.slots) * classes
-    labels = dataset.train_labels[population.sample_index]
-    received, workers = [], []
-    for heard, draws, slot_watts in overhear_chapters(
-        scenario, dataset, population, listener, chapters=chapter_count(slots // classes), speed=speed
-    ):
-        scheduled, heard_watts = draws.scheduled_workers, slot_watts
-        if classes > 1:
-            heard_watts = _by_class(slot_watts, labels[scheduled], classes)
-            scheduled = scheduled.repeat(classes, axis=0)
-        loudest = heard_watts.argmax(axis=1)[:, None]
-        worker = np.take_along_axis(scheduled, loudest, axis=1)[:, 0]
-        received.append(heard)
-        workers.append(np.where(heard_watts.sum(axis=1) > 0.0, worker, -1))
-    return Overheard(
-        listener=listener,
-        received=torch.cat(received)[:slots],
-        loudest_worker=np.concatenate(workers)[:slots],
-        input_symbols=dataset.input_dim,
+    scenario, dataset, workers = view.transmission.scenario, view.dataset, view.transmission.scenario.workers
+    placement = Streams(scenario.seed).generator("placement")
+    listener = Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
+    classes = dataset.label_dim if workers.sends == "moments" else 1
+    slots = min(max(1, most_slots // classes), scenario.radio.slots)
+    labels = dataset.train_labels[view.held_index]
+    parts, strongest = [], []
+    for part, draws, heard_watts in overhear_chapters(view.transmission, listener, chapter_count(slots), speed):
+        parts.append(part)
+        strongest.append(strongest_workers(draws.scheduled_workers, heard_watts, labels, classes))
+    received = torch.cat(parts)[: slots * classes]
+    return Received(
+        mixtures=received[:, : dataset.input_dim],
+        labels=align_phase(received)[:, dataset.input_dim :].double().cpu().numpy(),
+        strongest_worker=np.concatenate(strongest)[: slots * classes],
+        known_scale=False,
+        beside=listener.beside_worker,
     )
 
 
 def overhear_chapters(
-    scenario: Scenario,
-    dataset: DataSet,
-    population: Population,
-    listener: Listener,
-    *,
-    chapters: int | None = None,
-    speed: Speed | None = None,
+    sent: Transmission, listener: Listener, chapters: int | None = None, speed: Speed | None = None
 ) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
     """Yield, chapter by chapter of the run's own draws, what a listener receives in its slots.
 
     Yields y / sigma (slots x symbols, complex; of moments: slots and classes x inputs), the draws, and the power with
     which each scheduled worker is heard in units of the noise power (slots x scheduled).
     """
+    scenario, dataset, population = sent.scenario, sent.dataset, sent.population
     speed = speed or Speed()
     device = find_device(speed.device)
     sender = make_sender(scenario, dataset, device)
-    moments = not isinstance(sender, SampleSender)
-    # Of moments the products of inputs and label, as they are before any rounding.
-    table = (
-        sender.table
-        if isinstance(sender, SampleSender)
-        else scenario.workers.label_weight * torch.from_numpy(dataset.train_inputs).to(device)
-    )
+    classes = 1
+    if isinstance(sender, SampleSender):
+        table = sender.table
+    else:  # of moments the products of inputs and label, as they are before any rounding
+        table = scenario.workers.label_weight * torch.from_numpy(dataset.train_inputs).to(device)
+        classes = dataset.label_dim
     labels = dataset.train_labels[population.sample_index]
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     for chapter, draws in enumerate(draw_ahead(setting, threads=speed.threads, noise=False, chapters=chapters)):
         channel = Streams(scenario.seed).generator("eavesdropper", chapter)
-        shape = draws.scheduled_workers.shape
-        phase_radians = draw_phase(shape, channel)
-        power_gain = listener.power_gain[draws.scheduled_workers]
+        scheduled = draws.scheduled_workers
+        phase_radians = draw_phase(scheduled.shape, channel)
+        power_gain = listener.power_gain[scheduled]
         if scenario.radio.fading != "none":
-            fading = draw_fading(scenario.radio.fading, scenario.radio.rician_k, shape, channel)
+            fading = draw_fading(scenario.radio.fading, scenario.radio.rician_k, scheduled.shape, channel)
             power_gain = np.minimum(power_gain * fading**2, 1.0)  # nobody receives more than was sent
         heard_watts = power_gain * draws.power_watts / listener.noise_watts
         weights = np.sqrt(heard_watts) * np.exp(1j * phase_radians)
         noise = Streams(scenario.seed).generator("eavesdropper-noise", chapter)
         with using_threads(speed.threads):
-            sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
-            if moments:
-                sample_index = sample_index.repeat_interleave(dataset.label_dim, dim=0)
-                weights = _by_class(weights, labels[draws.scheduled_workers], dataset.label_dim)
+            sample_index = torch.from_numpy(population.sample_index[scheduled]).to(device)
+            if classes > 1:
+                sample_index = sample_index.repeat_interleave(classes, dim=0)
+                weights = _by_class(weights, labels[scheduled], classes)
             parts = [
                 mix_samples(table, sample_index, torch.from_numpy(part).to(device))
                 for part in (weights.real.copy(), weights.imag.copy())
@@ -210,6 +160,21 @@ def overhear_chapters(
             standard = torch.from_numpy(noise.standard_normal((2, *parts[0].shape), dtype=np.float32)).to(device)
             received = torch.complex(*parts) + math.sqrt(0.5) * torch.complex(standard[0], standard[1])
         yield received, draws, heard_watts
+
+
+def strongest_workers(
+    scheduled: NDArray[np.int64], strength: NDArray[np.float64], labels: NDArray[np.int64], classes: int
+) -> NDArray[np.int64]:
+    """Return whose strength (slots x scheduled) is largest in each slot, -1 where all are 0; (slots classes).
+
+    More than one class says that the workers of each class, by ``labels`` of all workers, are a mixture of their own.
+    """
+    if classes > 1:
+        strength = _by_class(strength, labels[scheduled], classes)
+        scheduled = scheduled.repeat(classes, axis=0)
+    seat = strength.argmax(axis=1)[:, None]
+    worker, largest = (np.take_along_axis(part, seat, axis=1)[:, 0] for part in (scheduled, strength))
+    return np.where(largest > 0.0, worker, -1)
 
 
 def _by_class(values: NDArray[Any], labels: NDArray[np.int64], classes: int) -> NDArray[Any]:
@@ -223,10 +188,7 @@ def align_phase(received: torch.Tensor) -> torch.Tensor:
 
     A worker sends real symbols s, so y = a exp(j phi) s + n has its energy along one line of the complex plane. The
     real part's energy is (sum |y|^2 + Re(exp(-2j theta) sum y^2)) / 2, largest at theta = arg(sum y^2) / 2, which is
-    phi or phi + pi. Samples that are never negative settle which: their sum must be positive.
-
-    Args:
-        received: y in any unit; slots x symbols, complex.
+    phi or phi + pi. Samples that are never negative settle which: their sum must be positive. The unit is any.
     """
     half_turn = torch.angle(received.square().sum(dim=1)) / 2.0
     turned = (received * torch.polar(torch.ones_like(half_turn), -half_turn)[:, None]).real

@@ -3,6 +3,7 @@
 From them it learns how samples vary, how to turn an encoder's features back into samples, and how to read their class.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
@@ -25,18 +26,8 @@ _FEW_SAMPLES: Final = 2000
 
 def load_held(scenario: Scenario, *, data_dir: Path | None = None, progress: Progress = silent) -> DataSet:
     """Return the data as the workers hold them, scaled to [0, 1] and not encoded."""
-    blank = Workers()
-    plain = replace(
-        scenario.workers,
-        encoder="scale",
-        features=0,
-        centre="none",
-        norm=blank.norm,
-        constant=0.0,
-        sends="samples",
-        bits=0,
-        bits_range=0.0,
-    )
+    samples = replace(scenario.workers, sends="samples", bits=0, bits_range=0.0)
+    plain = replace(samples, encoder="scale", features=0, centre="none", norm=Workers().norm, constant=0.0)
     return load_dataset(plain, Streams(scenario.seed), data_dir=data_dir, progress=progress)
 
 
@@ -44,9 +35,7 @@ def load_held(scenario: Scenario, *, data_dir: Path | None = None, progress: Pro
 class Decoder:
     """Turns what an encoder makes of samples back into samples: linear, learned from public ones.
 
-    Attributes:
-        weights: features x inputs; None where nothing was encoded.
-        offset: shape inputs.
+    Weights are features x inputs, None where nothing was encoded; the offset has the shape of a sample.
     """
 
     weights: NDArray[np.float32] | None
@@ -72,12 +61,12 @@ class Decoder:
 class Reader:
     """Reads the class of a recovered sample: a small network trained on public samples, clean and noisy.
 
-    Attributes:
-        accuracy: how often it reads clean samples that it was not trained on; a recovered sample is read no better.
+    Its ``accuracy`` is that on clean samples that it was not trained on; a recovered sample is read no better.
     """
 
     def __init__(self, inputs: NDArray[np.float32], labels: NDArray[np.int64], seed: int) -> None:
         """Learn from public samples; samples x inputs in [0, 1], and their classes."""
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
@@ -100,10 +89,6 @@ class Reader:
         )
         # Pixels that never vary are left as they are rather than blown up; pictures are in [0, 1] already.
         self._model = make_pipeline(StandardScaler(with_std=few), network)
-        import warnings
-
-        from sklearn.exceptions import ConvergenceWarning
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # so many epochs are enough to read digits
             self._model.fit(np.concatenate(copies), np.tile(labels[train], len(copies)))

@@ -9,7 +9,6 @@ The received mixtures are Y = A X + noise with a known A, so this is linear alge
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,27 +24,19 @@ from airmixml.scenario import Workers
 from airmixml.workers import input_range
 
 RECONSTRUCTIONS: Final = ("least-squares", "non-negative", "prior")
-_ITERATIONS: Final = 100
-_TOLERANCE: Final = 1e-5
-_BOUND_ROUNDS: Final = 3
-_BOUND_ITERATIONS: Final = 15
 # A block of so many columns stays in the cache of a CPU while random rows of it are added up.
 _COLUMNS_ON_CPU: Final = 112
 _COLUMNS_ON_GPU: Final = 1024
-# Directions in which even the worker heard best is known no better than this part of what was known before.
-_NOTHING_TO_LEARN: Final = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """What the server makes of all workers.
+    """What the server makes of all workers with a method of ``RECONSTRUCTIONS``, and how long that took.
 
     Attributes:
-        method: one of ``RECONSTRUCTIONS``.
         inputs: encoded inputs; workers x inputs.
         labels: shares of the classes; workers x classes.
         iterations: products with A and its transpose, at most, over the blocks of columns.
-        seconds: how long it took.
     """
 
     method: str
@@ -64,12 +55,22 @@ def reconstruction_refusal(method: str, workers: Workers) -> str:
     return "what the encoder sends may be negative" if workers.bits or input_range(workers)[0] < 0.0 else ""
 
 
-def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -> Reconstruction:
+def reconstruct(
+    view: ServerView,
+    method: str,
+    *,
+    columns_at_once: int | None = None,
+    nothing_to_learn: float = 1e-3,
+    progress: Progress = silent,
+) -> Reconstruction:
     """Recover all workers' samples from what the server holds.
 
     Args:
         view: mixtures, schedule, shares and powers.
         method: one of ``RECONSTRUCTIONS``.
+        columns_at_once: how many columns are solved for together; by default what is fastest on the device.
+        nothing_to_learn: directions are left out in which even the worker heard best would be known no better than by
+            this part of what was known before; of ``prior``.
         progress: told how many columns are solved for.
     """
     if method not in RECONSTRUCTIONS:
@@ -78,107 +79,70 @@ def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -
     if refusal:
         raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
     started = time.perf_counter()
-    dataset = view.dataset
-    public = view.layout.numbers_of(dataset.test_inputs, dataset.test_labels)
-    counter = _Counter()
+    public = view.layout.numbers_of(view.dataset.test_inputs, view.dataset.test_labels)
+    width = columns_at_once or (_COLUMNS_ON_GPU if view.received.device.type == "cuda" else _COLUMNS_ON_CPU)
     if method == "prior":
-        numbers = _with_prior(view, public, counter, progress)
+        numbers, iterations = _with_prior(view, public, width, nothing_to_learn, progress)
     else:
-        numbers = _without_prior(view, public.mean(axis=0), method, counter, progress)
+        numbers, iterations = _without_prior(view, public.mean(axis=0), method, width, progress)
     inputs, labels = view.layout.read(numbers)
-    return Reconstruction(
-        method=method,
-        inputs=inputs,
-        labels=labels,
-        iterations=counter.most,
-        seconds=time.perf_counter() - started,
-    )
-
-
-class _Counter:
-    """Counts iterations, block by block."""
-
-    def __init__(self) -> None:
-        self.most = self._here = 0
-
-    def begin(self) -> Callable[[], None]:
-        self._here = 0
-        return self._step
-
-    def _step(self) -> None:
-        self._here += 1
-        self.most = max(self.most, self._here)
+    seconds = time.perf_counter() - started
+    return Reconstruction(method=method, inputs=inputs, labels=labels, iterations=iterations, seconds=seconds)
 
 
 def _without_prior(
-    view: ServerView, mean: NDArray[np.float64], method: str, counter: _Counter, progress: Progress
-) -> torch.Tensor:
-    """Solve for every number by itself; workers x numbers."""
+    view: ServerView, mean: NDArray[np.float64], method: str, width: int, progress: Progress
+) -> tuple[torch.Tensor, int]:
+    """Solve for every number by itself; returns workers x numbers, and the most iterations of a block."""
     matrix, device = view.matrix, view.received.device
     centre, root = torch.from_numpy(mean).float().to(device), _root_weights(view)
     workers = view.transmission.scenario.workers
     low, high = input_range(workers)
     bounds = [[low, high]] * view.dataset.input_dim + [[0.0, workers.label_weight]] * view.dataset.label_dim
     lower, upper = torch.tensor(bounds, device=device).T
-    found = torch.empty((matrix.workers, len(mean)), device=device)
-    for columns in _blocks(len(mean), device):
-        progress(method, columns.start, len(mean))
-        step = counter.begin()
+    found, most = torch.empty((matrix.workers, len(mean)), device=device), 0
+    for first in range(0, len(mean), width):
+        progress(method, first, len(mean))
+        columns = slice(first, first + width)
         mixtures = view.received[:, columns] * root
         public = centre[columns].expand(matrix.workers, -1).contiguous()
-        free = centre[columns] + solve_least_squares(
-            matrix,
-            mixtures - matrix.mix(public),
-            ridge=torch.zeros_like(centre[columns]),
-            iterations=_ITERATIONS,
-            tolerance=_TOLERANCE,
-            step=step,
-        )
-        found[:, columns] = (
-            free
-            if method == "least-squares"
-            else solve_within_bounds(
-                matrix,
-                mixtures,
-                lower=lower[columns],
-                upper=upper[columns],
-                start=free,
-                rounds=_BOUND_ROUNDS,
-                iterations=_BOUND_ITERATIONS,
-                step=step,
+        surplus, ridge = mixtures - matrix.mix(public), torch.zeros_like(centre[columns])
+        away, taken = solve_least_squares(matrix, surplus, ridge=ridge)
+        solved = centre[columns] + away
+        if method == "non-negative":
+            solved, more = solve_within_bounds(
+                matrix, mixtures, lower=lower[columns], upper=upper[columns], start=solved
             )
-        )
+            taken += more
+        found[:, columns] = solved
+        most = max(most, taken)
     progress(method, len(mean), len(mean))
-    return found
+    return found, most
 
 
-def _with_prior(view: ServerView, public: NDArray[np.float64], counter: _Counter, progress: Progress) -> torch.Tensor:
+def _with_prior(
+    view: ServerView, public: NDArray[np.float64], width: int, nothing_to_learn: float, progress: Progress
+) -> tuple[torch.Tensor, int]:
     """Solve along the principal directions of public samples, each with the ridge that its variance asks for.
 
     With v ~ N(m, U diag(s) U^T) and white noise the posterior mean is a ridge regression of ridge 1 / s_k along every
-    direction k by itself.
+    direction k by itself. Returns workers x numbers, and the most iterations of a block.
     """
     matrix, device = view.matrix, view.received.device
     mean, variances, directions = _principal_directions(public)
-    learnable = np.flatnonzero(variances * float(matrix.heard.max(initial=0.0)) > _NOTHING_TO_LEARN)[::-1].copy()
-    centre = torch.from_numpy(mean).float().to(device)
-    found = centre.expand(matrix.workers, -1).contiguous()
+    learnable = np.flatnonzero(variances * float(matrix.heard.max(initial=0.0)) > nothing_to_learn)[::-1].copy()
+    found, most = torch.from_numpy(mean).float().to(device).expand(matrix.workers, -1).contiguous(), 0
     surplus = view.received * _root_weights(view) - matrix.mix(found)
-    for columns in _blocks(len(learnable), device):
-        progress("prior", columns.start, len(learnable))
-        some = learnable[columns]
+    for first in range(0, len(learnable), width):
+        progress("prior", first, len(learnable))
+        some = learnable[first : first + width]
         basis = torch.from_numpy(directions[:, some]).float().to(device)
-        along = solve_least_squares(
-            matrix,
-            surplus @ basis,
-            ridge=torch.from_numpy(1.0 / variances[some]).float().to(device),
-            iterations=_ITERATIONS,
-            tolerance=_TOLERANCE,
-            step=counter.begin(),
-        )
+        ridge = torch.from_numpy(1.0 / variances[some]).float().to(device)
+        along, taken = solve_least_squares(matrix, surplus @ basis, ridge=ridge)
         found.addmm_(along, basis.T)
+        most = max(most, taken)
     progress("prior", len(learnable), len(learnable))
-    return found
+    return found, most
 
 
 def _principal_directions(
@@ -199,8 +163,3 @@ def _principal_directions(
 
 def _root_weights(view: ServerView) -> torch.Tensor:
     return torch.from_numpy(np.sqrt(view.matrix.weights)).float().to(view.received.device)[:, None]
-
-
-def _blocks(columns: int, device: torch.device) -> list[slice]:
-    width = _COLUMNS_ON_GPU if device.type == "cuda" else _COLUMNS_ON_CPU
-    return [slice(first, min(first + width, columns)) for first in range(0, columns, width)]

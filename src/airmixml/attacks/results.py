@@ -1,42 +1,28 @@
 """Results of attacks: what was found in each setting, its grade, and a verdict in words that need no table."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from numpy.typing import NDArray
-
-from airmixml.attacks.findings import GRADES, Findings, grade_of
-from airmixml.attacks.recognition import ServerFindings
+from airmixml.attacks.findings import GRADES, grade_of
+from airmixml.attacks.server_attacks import ServerFindings
+from airmixml.attacks.target import Outcome
 from airmixml.output import numbers
 from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario
 
 LISTENERS: Final = ("release", "eavesdropper")
 _WHO: Final = {"server": "the server", "release": "an adversary who sees only the mixtures"}
-
-
 epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
-    """What one attack found in one setting.
-
-    Attributes:
-        attack: its name.
-        adversary: who can do it.
-        findings: the figures.
-        arrays: examples for the picture, and values of each worker.
-        seconds: how long it took.
-    """
+class Found(Outcome):
+    """What the attack of that name found in one setting, by which adversary, and how long it took."""
 
     attack: str
     adversary: str
-    findings: Findings
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,13 +32,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Group:
-    """Attacks of one adversary whose findings are of one kind; the best of them speaks for all.
-
-    Attributes:
-        adversary: who attacks.
-        found: by each of the attacks.
-        epsilon: what is claimed against that adversary; None for no claim.
-    """
+    """Attacks of one adversary with findings of one kind, and the claim against it; the best of them speaks for all."""
 
     adversary: str
     found: list[Found]
@@ -81,13 +61,11 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaseResult:
-    """What was found in one setting.
+    """What each attack, by its name, found in one setting.
 
     Attributes:
         label: what tables and pictures call it.
-        scenario: what was attacked.
         claimed: least epsilon against each adversary; None for no claim.
-        found: by each attack, by its name.
         left_out: attacks that do not fit, and why.
     """
 
@@ -100,13 +78,11 @@ class CaseResult:
     @property
     def groups(self) -> list[Group]:
         """All that was found, by adversary and kind of findings."""
-        groups: dict[tuple[str, type], list[Found]] = {}
+        groups: dict[tuple[str, type], Group] = {}
         for each in self.found.values():
-            groups.setdefault((each.adversary, type(each.findings)), []).append(each)
-        return [
-            Group(adversary=adversary, found=found, epsilon=self.claimed[adversary])
-            for (adversary, _), found in groups.items()
-        ]
+            group = Group(adversary=each.adversary, found=[], epsilon=self.claimed[each.adversary])
+            groups.setdefault((each.adversary, type(each.findings)), group).found.append(each)
+        return list(groups.values())
 
     def group_of(self, attack: str) -> Group:
         """Return the group of an attack."""
@@ -163,13 +139,9 @@ class CaseResult:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackResult:
-    """Everything that one command found; ``to_dict`` is its ``metrics.json``.
+    """Everything that one command found: a result for each setting, time, device and folder of the results.
 
-    Attributes:
-        cases: one for each setting.
-        seconds: how long it took.
-        device: where it was computed.
-        run_dir: folder of the results.
+    ``to_dict`` is its ``metrics.json``.
     """
 
     cases: list[CaseResult]

@@ -1,14 +1,219 @@
-"""The server's attacks: reconstruct every worker's sample, then see who can be recognised."""
+"""The server's attacks: reconstruct every worker's sample, then see how like it is and who can be recognised."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
 
-from airmixml.attacks.recognition import ServerFindings, recognise
-from airmixml.attacks.reconstruction import reconstruct, reconstruction_refusal
+from airmixml.attacks.findings import LEAK, Findings, level_of
+from airmixml.attacks.image_quality import peak_signal_to_noise_db, structural_similarity
+from airmixml.attacks.label_inference import LabelInference, infer_labels
+from airmixml.attacks.public_knowledge import Decoder, Reader
+from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.target import Outcome, Target
+from airmixml.data import DataSet
+from airmixml.output.numbers import NONE
 from airmixml.scenario import Scenario
+
+_COPY_DB: Final = 10.0
+_CHANCE_ALONE: Final = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Median, 5 % and 95 % quantile and largest of a value over all workers."""
+
+    median: float
+    low: float
+    high: float
+    largest: float
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> Self:
+        """Return the spread of the values."""
+        low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
+        return cls(median=median, low=low, high=high, largest=float(values.max()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerFindings(Findings):
+    """What a reconstruction shows of the workers, over all of them.
+
+    Attributes:
+        psnr_db: likeness to the original.
+        ssim: the same for images, else None.
+        recognised: workers whose class a reader trained on public samples reads from the reconstruction.
+        recognised_share: the same as a share of all workers.
+        guessing: how often always naming the most frequent class is right.
+        beyond_guessing: which part of what guessing leaves open was read.
+        p_value: of so many recognised by guessing.
+        explained: part of how the samples differ from the mean of all the others' that was found out; 1 is everything.
+        copied: workers whose sample was recovered with a tenth of the error of the public mean, or less.
+        copied_share: the same as a share of all workers.
+        copied_p_value: of so many copies or more, were each as likely as one of the wrong worker.
+        labels: classes inferred from the label symbols instead.
+        labels_beyond_guessing: which part of what guessing leaves open they give away.
+        image_shape: height and width of a sample that is an image.
+        reader_accuracy: how often the reader reads clean samples.
+        iterations: of the solver.
+        solver_seconds: how long it took.
+    """
+
+    psnr_db: Spread
+    ssim: Spread | None
+    recognised: int
+    recognised_share: float
+    guessing: float
+    beyond_guessing: float
+    p_value: float
+    explained: float
+    copied: int
+    copied_share: float
+    copied_p_value: float
+    labels: LabelInference
+    labels_beyond_guessing: float
+    image_shape: tuple[int, int] | None
+    reader_accuracy: float
+    iterations: int
+    solver_seconds: float
+
+    @property
+    def level(self) -> str:
+        """How much was found. Copies of a few workers are a leak, however many others there are."""
+        return level_of(self.share, anybody=self._copies > 0.0)
+
+    @property
+    def share(self) -> float:
+        """How much was given away: the largest of what was read, inferred, copied and seen, beyond chance."""
+        return max(self._read, self._inferred, self._copies, self.explained)
+
+    @property
+    def strength(self) -> tuple[float, ...]:
+        """The share; of equal ones how much was seen."""
+        return self.share, self.explained
+
+    @property
+    def _read(self) -> float:
+        return self.beyond_guessing if self.p_value < _CHANCE_ALONE else 0.0
+
+    @property
+    def _inferred(self) -> float:
+        return self.labels_beyond_guessing if self.labels.p_value < _CHANCE_ALONE else 0.0
+
+    @property
+    def _copies(self) -> float:
+        return self.copied_share if self.copied_p_value < _CHANCE_ALONE else 0.0
+
+    def cells(self) -> dict[str, str]:
+        """Return PSNR and SSIM of the median worker, and shares of the workers."""
+        return {
+            "PSNR": f"{self.psnr_db.median:.1f} dB",
+            "SSIM": NONE if self.ssim is None else f"{self.ssim.median:.2f}",
+            "copied": f"{100 * self.copied_share:.1f} %",
+            "read": f"{100 * self.recognised_share:.1f} %",
+            "label": f"{100 * self.labels.accuracy:.1f} %",
+        }
+
+    def caption(self) -> str:
+        """Return what was read, and how like the originals it is."""
+        ssim = "" if self.ssim is None else f", SSIM {self.ssim.median:.2f}"
+        return (
+            f"reads {100 * self.recognised_share:.0f} % (guessing {100 * self.guessing:.0f} %), "
+            f"PSNR {self.psnr_db.median:.1f} dB{ssim}"
+        )
+
+    @property
+    def _rates(self) -> tuple[str, str]:
+        return f"{100 * self.recognised_share:.0f} %", f"guessing gets {100 * self.guessing:.0f} %"
+
+    def learned(self) -> list[str]:
+        """Return what the server reads, copies, infers or sees."""
+        reads, guessing = self._rates
+        told = [f"reads {self.recognised:,} of {self.labels.inferred:,} samples ({reads}; {guessing})"]
+        if self._copies:
+            told.append(f"copies {self.copied:,} of them")
+        if self._inferred > self._read + 0.01:
+            told.append(f"infers {100 * self.labels.accuracy:.0f} % of the labels")
+        if len(told) == 1 and self._read < LEAK:
+            told.append(f"sees {100 * self.explained:.0f} % of what sets samples apart")
+        return told
+
+    def nothing(self) -> str:
+        """Return that the server reads what guessing gives."""
+        reads, guessing = self._rates
+        return f"reads samples no better than by guessing ({reads} right; {guessing})"
+
+
+def recognise(
+    reconstruction: Reconstruction, held: DataSet, held_index: NDArray[np.int64], decoder: Decoder, reader: Reader
+) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
+    """Compare what was recovered with what the workers hold, not encoded: rows ``held_index`` of the pool.
+
+    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, whether the class was
+    ``recognised``, and ``ssim`` of images.
+    """
+    samples, workers = decoder.decode(reconstruction.inputs), len(held_index)
+    originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
+    public_mean = held.test_inputs.mean(axis=0)
+    psnr_db = peak_signal_to_noise_db(originals, samples)
+    ssim = None if held.image_shape is None else structural_similarity(originals, samples, held.image_shape)
+    recognised = reader.read(samples) == labels
+    inferred = infer_labels(reconstruction.labels, labels)
+    share, guessing = float(recognised.mean()), inferred.baseline
+    copied = count_copies(originals, samples, public_mean)
+    # The next worker in the list holds another sample, except for samples that several workers hold.
+    by_chance = count_copies(np.roll(originals, 1, axis=0), samples, public_mean)
+    findings = ServerFindings(
+        psnr_db=Spread.of(psnr_db),
+        ssim=None if ssim is None else Spread.of(ssim),
+        recognised=int(recognised.sum()),
+        recognised_share=share,
+        guessing=guessing,
+        beyond_guessing=beyond_guessing(share, guessing),
+        p_value=float(binom.sf(int(recognised.sum()) - 1, workers, guessing)),
+        explained=explained_share(originals, samples, public_mean),
+        copied=copied,
+        copied_share=copied / workers,
+        copied_p_value=float(binom.sf(copied - 1, workers, min(1.0, (by_chance + 1) / workers))),
+        labels=inferred,
+        labels_beyond_guessing=beyond_guessing(inferred.accuracy, guessing),
+        image_shape=held.image_shape,
+        reader_accuracy=reader.accuracy,
+        iterations=reconstruction.iterations,
+        solver_seconds=reconstruction.seconds,
+    )
+    by_worker = {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
+    return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
+
+
+def count_copies(
+    originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
+) -> int:
+    """Return how many samples were recovered with at most a tenth of the error that the public mean has."""
+    gain_db = peak_signal_to_noise_db(originals, recovered) - peak_signal_to_noise_db(originals, public_mean[None])
+    return int(np.sum(gain_db >= _COPY_DB))
+
+
+def explained_share(
+    originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
+) -> float:
+    """Return 1 - squared error / that of guessing every sample as the mean of all the others; at most 1.
+
+    What is the same for all workers, such as their mean, is about nobody. One alone is guessed as the public mean.
+    Originals and recovered samples are workers x inputs.
+    """
+    truth = originals.astype(np.float64)
+    others = len(truth) - 1
+    guess = (truth.sum(axis=0) - truth) / others if others else public_mean[None]
+    left_open = float(np.square(truth - guess).sum())
+    return 1.0 - float(np.square(truth - recovered).sum()) / left_open if left_open else 0.0
+
+
+def beyond_guessing(share: float, guessing: float) -> float:
+    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
+    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -31,12 +236,8 @@ class ServerAttack:
         findings, seen = recognise(found, target.held, view.held_index, target.decoder, reader)
         order = np.argsort(view.held_index, kind="stable")
         holders = order[np.searchsorted(view.held_index, target.examples, sorter=order)]
-        arrays = {
-            "originals": target.held.train_inputs[target.examples],
-            "examples": seen.pop("samples")[holders],
-            **{name: each.astype(np.float32) if each.dtype == np.float64 else each for name, each in seen.items()},
-        }
-        return Outcome(findings=findings, arrays=arrays)
+        originals, examples = target.held.train_inputs[target.examples], seen.pop("samples")[holders]
+        return Outcome(findings=findings, arrays={"originals": originals, "examples": examples, **seen})
 
 
 LEAST_SQUARES: Final = ServerAttack("least-squares", "solve for all samples, each slot weighted by its noise")

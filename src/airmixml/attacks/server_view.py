@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.attacks.layouts import Layout, layout_of, numbers_in
-from airmixml.attacks.mixing_matrix import MixingMatrix
+from airmixml.attacks.least_squares import MixingMatrix
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
@@ -61,12 +61,7 @@ class ServerView:
 
 
 def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
-    """Run all slots of the scenario and return what the server then holds.
-
-    Args:
-        scenario: what to run.
-        context: device, block size, threads, data folder and progress.
-    """
+    """Run all slots of the scenario in a context (device, threads, progress), and return what the server then holds."""
     context = context or RunContext()
     speed, data_dir, progress = context.speed, context.data_dir, context.progress
     device = find_device(speed.device)

@@ -5,8 +5,8 @@ import io
 from typing import Any, Final
 
 from airmixml.attacks.listener_findings import ListenerFindings
-from airmixml.attacks.recognition import ServerFindings
 from airmixml.attacks.results import AttackResult, CaseResult, Found, epsilon_text
+from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.doors import ATTACKS
 from airmixml.output.tables import TextTable
 
@@ -35,9 +35,8 @@ def tables_of(result: AttackResult) -> list[TextTable]:
     """Return one table for each adversary and kind of findings, with a row for each setting and attack."""
     found: dict[tuple[str, type], list[tuple[CaseResult, Found]]] = {}
     for case in result.cases:
-        for group in case.groups:
-            kind = (group.adversary, type(group.best.findings))
-            found.setdefault(kind, []).extend((case, each) for each in group.found)
+        for each in case.found.values():
+            found.setdefault((each.adversary, type(each.findings)), []).append((case, each))
     return [_table(*kind, rows) for kind, rows in found.items()]
 
 
@@ -91,12 +90,8 @@ def attack_csv(result: AttackResult) -> str:
 
 
 def _flat(case: CaseResult, found: Found) -> dict[str, Any]:
-    flat: dict[str, Any] = {
-        "setting": case.label,
-        "adversary": found.adversary,
-        "attack": found.attack,
-        "epsilon_claimed": case.claimed[found.adversary],
-    }
+    flat: dict[str, Any] = {"setting": case.label, "adversary": found.adversary, "attack": found.attack}
+    flat["epsilon_claimed"] = case.claimed[found.adversary]
     # The server's methods share one grade, which is in the JSON.
     figures = found.to_dict() if isinstance(found.findings, ServerFindings) else case.graded(found.attack)
     for name, value in figures.items():

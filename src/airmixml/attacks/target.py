@@ -21,9 +21,7 @@ from airmixml.scenario import RunContext, Scenario
 class Outcome:
     """What one attack on one setting gave.
 
-    Attributes:
-        findings: the figures.
-        arrays: kept beside them. ``originals`` and ``examples`` (both examples x inputs, in [0, 1]) are drawn.
+    Arrays are kept beside the findings; ``originals`` and ``examples`` (both examples x inputs, in [0, 1]) are drawn.
     """
 
     findings: Findings
@@ -54,11 +52,7 @@ class Attack(Protocol):
 class Target:
     """One setting under attack.
 
-    Attributes:
-        scenario: what is attacked.
-        examples: rows of the pool that pictures show.
-        context: device, data folder and progress.
-        readers: readers that were trained already, by data set; shared between settings.
+    Pictures show the rows ``examples`` of the pool; ``readers`` that were trained already are shared between settings.
     """
 
     scenario: Scenario

@@ -16,10 +16,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from airmixml.attacks.overheard import align_phase
-from airmixml.attacks.whitening import in_parts, unit_length, whitening_of
+from airmixml.attacks.whitening import NUMBERS_AT_ONCE, blocks_of, in_parts, unit_length, whiten, whitening_of
 
 FALSE_LINKS: Final = 0.01
-_NUMBERS_AT_ONCE: Final = 1 << 24
 _PAIRS_LOOKED_AT: Final = 1 << 18
 _TAIL: Final = (0.95, 0.995)
 _RAISE: Final = 1.25
@@ -33,36 +32,21 @@ class Unmixed:
 
     Attributes:
         estimates: what the slots of each group share, in an unknown scale; groups x d, real.
-        group_sizes: slots in each group; groups.
         group_of_slot: group of each slot, -1 for those that were like no other; slots.
-        threshold: correlation from which two slots were joined.
     """
 
     estimates: torch.Tensor
-    group_sizes: NDArray[np.int64]
     group_of_slot: NDArray[np.int64]
-    threshold: float
 
 
 def unmix(mixtures: torch.Tensor, *, seed: int = 0) -> Unmixed:
     """Group slots that share a dominating sample and solve each group for it; time grows with the square of the slots.
 
-    Args:
-        mixtures: what the attacker has received; slots x d, real or complex.
-        seed: which pairs of slots the likeness of unrelated ones is taken from.
+    Mixtures are slots x d, real or complex; the seed picks the pairs that show how like unrelated slots are.
     """
-    whitening = whitening_of(mixtures)
-    parts = [part @ whitening for part in in_parts(mixtures)]
-    whitened = unit_length(torch.complex(*parts) if len(parts) == 2 else parts[0])
-    threshold = joining_threshold(whitened, seed)
-    group_of_slot = _grow(whitened, *_join(whitened, threshold))
-    estimates = _solve_groups(mixtures, whitened, group_of_slot)
-    return Unmixed(
-        estimates=estimates,
-        group_sizes=np.bincount(group_of_slot[group_of_slot >= 0], minlength=len(estimates)),
-        group_of_slot=group_of_slot,
-        threshold=threshold,
-    )
+    whitened = whiten(mixtures, whitening_of(mixtures))
+    group_of_slot = _grow(whitened, *_join(whitened, joining_threshold(whitened, seed)))
+    return Unmixed(estimates=_solve_groups(mixtures, whitened, group_of_slot), group_of_slot=group_of_slot)
 
 
 def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
@@ -72,10 +56,7 @@ def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
     (k - 1) / 2 for real and k - 1 for complex vectors. Its rate here is taken between two quantiles of pairs picked at
     random, and the tail is drawn on from the upper one; so samples that are alike (k is small then) raise the
     threshold. Pairs that do share a sample raise it too, where they are more than lie beyond the upper quantile.
-
-    Args:
-        whitened: unit vectors, real or complex; slots x directions.
-        seed: which pairs are looked at.
+    Whitened slots are unit vectors, real or complex; slots x directions.
     """
     slots = len(whitened)
     if slots < 2:
@@ -83,16 +64,11 @@ def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
     rng = np.random.default_rng(seed)
     ones = rng.integers(slots, size=_PAIRS_LOOKED_AT)
     others = (ones + rng.integers(1, slots, size=_PAIRS_LOOKED_AT)) % slots
-    at_once = max(1, _NUMBERS_AT_ONCE // max(1, whitened.shape[1]))
-    squares = torch.cat(
-        [
-            (whitened[ones[first : first + at_once]].conj() * whitened[others[first : first + at_once]])
-            .sum(dim=1)
-            .abs()
-            .square()
-            for first in range(0, _PAIRS_LOOKED_AT, at_once)
-        ]
-    ).clamp(max=1.0 - 1e-7)
+    products = [
+        (whitened[ones[some]].conj() * whitened[others[some]]).sum(dim=1)
+        for some in blocks_of(_PAIRS_LOOKED_AT, whitened.shape[1])
+    ]
+    squares = torch.cat(products).abs().square().clamp(max=1.0 - 1e-7)
     low, high = np.quantile(-np.log1p(-squares.double().cpu().numpy()), _TAIL)
     length = (high - low) / math.log((1.0 - _TAIL[0]) / (1.0 - _TAIL[1]))
     pairs = slots * (slots - 1) / 2.0
@@ -101,15 +77,13 @@ def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
 
 
 def _find_links(
-    whitened: torch.Tensor, threshold: float
+    whitened: torch.Tensor, threshold: float, numbers_at_once: int = NUMBERS_AT_ONCE
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return the pairs of slots whose correlation exceeds the threshold, and that; three arrays as long as links."""
-    slots = len(whitened)
-    at_once = max(1, _NUMBERS_AT_ONCE // slots)
     parts = in_parts(whitened)
     pairs, values = [], []
-    for first in range(0, slots, at_once):
-        here = slice(first, first + at_once)
+    for here in blocks_of(len(whitened), len(whitened), numbers_at_once):
+        first = here.start
         likeness = parts[0][here] @ parts[0][first:].T  # pairs with an earlier slot were looked at
         if len(parts) == 2:
             likeness += parts[1][here] @ parts[1][first:].T
@@ -188,17 +162,12 @@ def _grow(
 
 def _closest_groups(whitened: torch.Tensor, shared: torch.Tensor) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the largest correlation of each slot with a group's direction, and the group; slots each."""
-    at_once = max(1, _NUMBERS_AT_ONCE // len(shared))
-    found = [
-        (whitened[first : first + at_once].conj() @ shared.T).abs().max(dim=1)
-        if whitened.is_complex()
-        else (whitened[first : first + at_once] @ shared.T).max(dim=1)
-        for first in range(0, len(whitened), at_once)
-    ]
-    if not found:
-        return np.zeros(0), np.zeros(0, dtype=np.int64)
-    likeness = torch.cat([values for values, _ in found]).double().cpu().numpy()
-    return likeness, torch.cat([groups for _, groups in found]).cpu().numpy()
+    found = []
+    for some in blocks_of(len(whitened), len(shared)):
+        products = whitened[some].conj() @ shared.T
+        found.append((products.abs() if products.is_complex() else products).max(dim=1))
+    likeness, groups = (torch.cat(each).cpu().numpy() for each in zip(*found, strict=True))
+    return likeness.astype(np.float64), groups
 
 
 def _shared_directions(
