@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import Integers, Singles
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
 from airmixml.progress import Progress
@@ -34,14 +34,14 @@ class RawData:
     """
 
     inputs: NDArray[Any]
-    labels: NDArray[np.int64]
+    labels: Integers
     class_names: tuple[str, ...]
     name: str = ""
     image_shape: tuple[int, int] | None = None
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     test_inputs: NDArray[Any] | None = None
-    test_labels: NDArray[np.int64] | None = None
+    test_labels: Integers | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,16 +117,16 @@ class DataSet:
     """
 
     name: str
-    train_inputs: NDArray[np.float32]
-    train_labels: NDArray[np.int64]
-    test_inputs: NDArray[np.float32]
-    test_labels: NDArray[np.int64]
+    train_inputs: Singles
+    train_labels: Integers
+    test_inputs: Singles
+    test_labels: Integers
     class_names: tuple[str, ...]
     image_shape: tuple[int, int] | None
     clipped_values: int
     clipped_samples: int = 0
     held_dim: int = 0
-    private_mean: NDArray[np.float32] | None = None
+    private_mean: Singles | None = None
 
     @property
     def input_dim(self) -> int:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.errors import DataError
 from airmixml.wording import shown
 
@@ -13,7 +13,7 @@ _MOST_CLASSES = 10_000
 _SURELY_CLASSES = 20  # up to so many different values are taken for classes, whatever they look like
 
 
-def number_classes(labels: Sequence[str], source: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def number_classes(labels: Sequence[str], source: str) -> tuple[Integers, tuple[str, ...]]:
     """Return the class number of each label and the names of the classes, in order.
 
     Classes are sorted as numbers if all labels are numbers ("1" and "1.0" are then one class), else as text.

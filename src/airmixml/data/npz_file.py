@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import number_classes
 from airmixml.errors import DataError
@@ -83,7 +84,7 @@ def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
     return member
 
 
-def _number_labels(labels: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _number_labels(labels: NDArray[Any], path: Path) -> tuple[Integers, tuple[str, ...]]:
     if labels.dtype.kind not in "biufUS":
         raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be whole numbers or text")
     try:

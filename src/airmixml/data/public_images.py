@@ -5,10 +5,11 @@ these very images are the private data.
 """
 
 import numpy as np
-from numpy.typing import NDArray
+
+from airmixml.arrays import Singles
 
 
-def public_images(shape: tuple[int, int]) -> NDArray[np.float32]:
+def public_images(shape: tuple[int, int]) -> Singles:
     """Return the digits drawn large in the middle 5/7 of images of that shape; images x (height width)."""
     import torch
     from torch.nn import functional
@@ -24,7 +25,7 @@ def public_images(shape: tuple[int, int]) -> NDArray[np.float32]:
     return np.asarray(functional.pad(large, padding).flatten(1).numpy())
 
 
-def are_public(unit_inputs: NDArray[np.float32], shape: tuple[int, int]) -> bool:
+def are_public(unit_inputs: Singles, shape: tuple[int, int]) -> bool:
     """Whether some inputs in [0, 1], samples x (height width), are among the public images as these come."""
     from airmixml.data.embedded import load_digits
 

@@ -60,11 +60,7 @@ class TrainedModel:
 
 
 def train(
-    mixtures: Mixtures,
-    *,
-    speed: Speed | None = None,
-    progress: Progress = silent,
-    checkpoint: Checkpoint | None = None,
+    mixtures: Mixtures, *, speed: Speed | None = None, progress: Progress = silent, checkpoint: Checkpoint | None = None
 ) -> TrainedModel:
     """Train the scenario's learner on simulated mixtures (Algorithm 1, lines 15 to 17) and score it on clean data."""
     if mixtures.scenario.learner.closed_form:

@@ -4,13 +4,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.radio.channel import ChannelRealisation
 from airmixml.radio.power import received_amplitude
 
 
 def receive_baseband(
     symbols: NDArray[np.floating],
-    power_watts: NDArray[np.float64],
+    power_watts: Doubles,
     channel: ChannelRealisation,
     noise_watts: float,
     rng: np.random.Generator,
@@ -34,9 +35,7 @@ def receive_baseband(
     return np.asarray(arriving + parts[..., 0] + 1j * parts[..., 1])
 
 
-def normalise_baseband(
-    received: NDArray[np.complex128], power_watts: NDArray[np.float64], channel: ChannelRealisation
-) -> NDArray[np.float64]:
+def normalise_baseband(received: NDArray[np.complex128], power_watts: Doubles, channel: ChannelRealisation) -> Doubles:
     """Take the real part and divide by b_t: Eqs. (mixup_input), (mixup_label) and the arguments of Eq. (opt)."""
     return np.asarray(received.real / received_amplitude(power_watts, channel.magnitude)[:, None])
 
@@ -55,10 +54,7 @@ def mix_samples(sample_table: torch.Tensor, sample_index: torch.Tensor, ratios: 
 
 
 def receive_mixtures(
-    clean: torch.Tensor,
-    standard_noise: torch.Tensor,
-    power_scale_watts: torch.Tensor,
-    noise_watts: float,
+    clean: torch.Tensor, standard_noise: torch.Tensor, power_scale_watts: torch.Tensor, noise_watts: float
 ) -> torch.Tensor:
     """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
 

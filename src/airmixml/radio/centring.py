@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
@@ -43,13 +43,13 @@ class CentringSlot:
     """
 
     received_watts: float
-    power_watts: NDArray[np.float64]
+    power_watts: Doubles
     noise_deviation: float
     removal_mu: float
     replacement_mu: float
     delta: float
     seconds: float
-    energy_joules: NDArray[np.float64]
+    energy_joules: Doubles
 
     def epsilon(self, adversary: str, adjacency: str) -> float:
         """Return what it costs a worker; everybody sends, so nobody's ignorance of the schedule helps."""
@@ -73,7 +73,7 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> Pri
     )
 
 
-def plan_centring(scenario: Scenario, features: int, distance_metres: NDArray[np.float64]) -> CentringSlot | None:
+def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
     """Return the slot that estimates the mean with the scenario's budget for it; None where it has none.
 
     Args:

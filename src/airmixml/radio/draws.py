@@ -10,6 +10,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
 from airmixml.radio.channel import generate_channel, path_gain
 from airmixml.radio.power import control_power
@@ -35,7 +36,7 @@ class AirSetting:
     """
 
     scenario: Scenario
-    worker_path_gain: NDArray[np.float64]
+    worker_path_gain: Doubles
     signal: Signal
     private_received_watts: float
     joules_per_watt: float
@@ -48,7 +49,7 @@ class AirSetting:
         )
 
     @classmethod
-    def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: NDArray[np.float64]) -> Self:
+    def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""
         radio = scenario.radio
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)
@@ -76,13 +77,13 @@ class SlotDraws:
         standard_noise: independent standard normal values; slots x symbols.
     """
 
-    scheduled_workers: NDArray[np.int64]
-    magnitude: NDArray[np.float64]
-    ratios: NDArray[np.float64]
-    power_scale_watts: NDArray[np.float64]
-    power_watts: NDArray[np.float64]
+    scheduled_workers: Integers
+    magnitude: Doubles
+    ratios: Doubles
+    power_scale_watts: Doubles
+    power_watts: Doubles
     limited: NDArray[np.bool_]
-    standard_noise: NDArray[np.float32]
+    standard_noise: Singles
 
     def __len__(self) -> int:
         return len(self.limited)
@@ -164,9 +165,7 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
     )
 
 
-def _draw_shares(
-    scenario: Scenario, streams: Streams, chapter: int, magnitude: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _draw_shares(scenario: Scenario, streams: Streams, chapter: int, magnitude: Doubles) -> Doubles:
     """Draw the mixing ratios of a chapter and deal them to the scheduled workers; slots x scheduled."""
     slots = len(magnitude)
     if scenario.radio.schedule == "poisson":

@@ -4,7 +4,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from airmixml.arrays import Doubles, Integers
 
 _STEP_DB: Final = 0.01
 _LOWEST_DB: Final = -700.0
@@ -22,10 +23,10 @@ class DecibelHistogram:
 
     def __init__(self) -> None:
         steps = round((self.HIGHEST_DB - self.LOWEST_DB) / self.STEP_DB)
-        self.counts: NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
-        self.edges_db: NDArray[np.float64] = np.linspace(self.LOWEST_DB, self.HIGHEST_DB, steps + 1)
+        self.counts: Integers = np.zeros(steps, dtype=np.int64)
+        self.edges_db: Doubles = np.linspace(self.LOWEST_DB, self.HIGHEST_DB, steps + 1)
 
-    def add(self, values_db: NDArray[np.float64]) -> None:
+    def add(self, values_db: Doubles) -> None:
         """Count values of any shape."""
         inside = np.clip(values_db.ravel(), self.LOWEST_DB, self.HIGHEST_DB - self.STEP_DB / 2.0)
         step = ((inside - self.LOWEST_DB) / self.STEP_DB).astype(np.int64)
@@ -41,10 +42,10 @@ class SlotStrengths:
     """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
 
     def __init__(self) -> None:
-        self._counts: NDArray[np.int64] = np.zeros(_STEPS, dtype=np.int64)
+        self._counts: Integers = np.zeros(_STEPS, dtype=np.int64)
         self._smallest, self._largest = math.inf, 0.0
 
-    def add(self, received_watts: NDArray[np.float64]) -> None:
+    def add(self, received_watts: Doubles) -> None:
         """Count slots; shape slots."""
         self._smallest = min(self._smallest, float(received_watts.min()))
         self._largest = max(self._largest, float(received_watts.max()))
@@ -59,7 +60,4 @@ class SlotStrengths:
             return (self._largest,), (total,)
         used = np.nonzero(self._counts)[0]
         upper_watts = 10.0 ** ((_LOWEST_DB + used * _STEP_DB) / 10.0)
-        return (
-            tuple(np.minimum(upper_watts, self._largest).tolist()),
-            tuple(self._counts[used].tolist()),
-        )
+        return (tuple(np.minimum(upper_watts, self._largest).tolist()), tuple(self._counts[used].tolist()))

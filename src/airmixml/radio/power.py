@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
@@ -19,14 +20,12 @@ class PowerControl:
         limited: slots in which P_max forced beta below what was asked; shape slots.
     """
 
-    power_scale_watts: NDArray[np.float64]
-    power_watts: NDArray[np.float64]
+    power_scale_watts: Doubles
+    power_watts: Doubles
     limited: NDArray[np.bool_]
 
 
-def largest_power_scale(
-    ratios: NDArray[np.float64], magnitude: NDArray[np.float64], max_power_watts: float
-) -> NDArray[np.float64]:
+def largest_power_scale(ratios: Doubles, magnitude: Doubles, max_power_watts: float) -> Doubles:
     """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that no worker's power limit forbids; shape slots.
 
     Infinite where nobody sends, as may happen in a Poisson schedule.
@@ -35,19 +34,17 @@ def largest_power_scale(
         return np.asarray(max_power_watts / np.max((ratios / magnitude) ** 2, axis=1))
 
 
-def transmit_power(
-    power_scale_watts: NDArray[np.float64], ratios: NDArray[np.float64], magnitude: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def transmit_power(power_scale_watts: Doubles, ratios: Doubles, magnitude: Doubles) -> Doubles:
     """Return P = beta q^2 / |h|^2; slots x scheduled."""
     return np.asarray(power_scale_watts[:, None] * (ratios / magnitude) ** 2)
 
 
-def received_amplitude(power_watts: NDArray[np.float64], magnitude: NDArray[np.float64]) -> NDArray[np.float64]:
+def received_amplitude(power_watts: Doubles, magnitude: Doubles) -> Doubles:
     """Return the normaliser b_t = sum_i sqrt(P_i) |h_i|, which is sqrt(beta) under this power control; shape slots."""
     return np.asarray(np.sum(np.sqrt(power_watts) * magnitude, axis=1))
 
 
-def largest_shares(scenario: Scenario, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+def largest_shares(scenario: Scenario, ratios: Doubles) -> Doubles:
     """Return max q of each slot, or what a Poisson schedule gives to each worker that sends; shape slots."""
     if scenario.radio.schedule == "poisson":
         return np.full(len(ratios), 1.0 / scenario.radio.scheduled)
@@ -55,10 +52,7 @@ def largest_shares(scenario: Scenario, ratios: NDArray[np.float64]) -> NDArray[n
 
 
 def control_power(
-    scenario: Scenario,
-    private_received_watts: float,
-    ratios: NDArray[np.float64],
-    magnitude: NDArray[np.float64],
+    scenario: Scenario, private_received_watts: float, ratios: Doubles, magnitude: Doubles
 ) -> PowerControl:
     """Choose beta for each slot as the scenario asks, never above what P_max allows, and each worker's power.
 

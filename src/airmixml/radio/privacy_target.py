@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.calibration import guess_factor
@@ -55,7 +55,7 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
     return adversary
 
 
-def weakest_gain(scenario: Scenario, distance_metres: NDArray[np.float64] | None = None) -> float:
+def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> float:
     """Return the power gain of the weakest channel a scheduled worker may have; 0 if fading leaves no floor.
 
     Without fading that is the farthest corner of the square, or the farthest of the given workers.
@@ -148,11 +148,7 @@ def check_privacy_target(scenario: Scenario) -> None:
 
 
 def private_received_watts(
-    scenario: Scenario,
-    sensitivity: Sensitivity,
-    distance_metres: NDArray[np.float64] | None = None,
-    *,
-    quickly: bool = False,
+    scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None = None, *, quickly: bool = False
 ) -> float:
     """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
 
@@ -194,9 +190,7 @@ def private_received_watts(
     return min(max(_ROUNDING_MARGIN * limit_watts * floor, calibrated_watts(told=True)), most_watts)
 
 
-def asked_received_watts(
-    scenario: Scenario, sensitivity: Sensitivity, distance_metres: NDArray[np.float64] | None
-) -> float:
+def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None) -> float:
     """Return ``private_received_watts``, or 0 where the power does not follow from a privacy target."""
     return private_received_watts(scenario, sensitivity, distance_metres) if scenario.mixing.power == "dp" else 0.0
 

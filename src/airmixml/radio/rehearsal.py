@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from airmixml.arrays import Doubles
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, check_family, draw_ahead
 from airmixml.radio.tally import Tally
@@ -43,7 +41,7 @@ def rehearse_family(
     return tallies
 
 
-def placed_distances(scenario: Scenario) -> NDArray[np.float64]:
+def placed_distances(scenario: Scenario) -> Doubles:
     """Return how far from the server the seed places each worker; shape workers."""
     workers = scenario.workers
     return place_workers(

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.radio.histogram import DecibelHistogram
 from airmixml.radio.ratios import varying_share
@@ -22,7 +22,7 @@ class AirReport(Tally):
         scenario: Scenario,
         dataset: DataSet,
         *,
-        distance_metres: NDArray[np.float64] | None = None,
+        distance_metres: Doubles | None = None,
         received_watts: float | None = None,
     ) -> None:
         super().__init__(scenario, dataset.input_dim, dataset.label_dim, distance_metres, received_watts=received_watts)

@@ -9,8 +9,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
@@ -45,14 +45,14 @@ class Tally:
         scenario: Scenario,
         input_dim: int,
         label_dim: int,
-        distance_metres: NDArray[np.float64] | None = None,
+        distance_metres: Doubles | None = None,
         *,
         received_watts: float | None = None,
     ) -> None:
         self.scenario = scenario
         self.slots = 0
         self.limited_slots = 0
-        self.worker_energy_joules: NDArray[np.float64] = np.zeros(scenario.workers.count)
+        self.worker_energy_joules: Doubles = np.zeros(scenario.workers.count)
         self.largest_power_watts = 0.0
         self.power_dbm = DecibelHistogram()
         self.ledger = Ledger(scenario.workers.count)
@@ -149,7 +149,7 @@ class Tally:
                 stated.append(self._state(adversary, accountant, other))
         return stated
 
-    def worker_epsilons(self) -> NDArray[np.float64]:
+    def worker_epsilons(self) -> Doubles:
         """Return what the server can learn of each worker, exactly; shape workers."""
         adjacency = self.scenario.privacy.adjacency
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)

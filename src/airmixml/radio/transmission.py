@@ -6,8 +6,8 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.radio.air import receive_mixtures
@@ -40,9 +40,9 @@ class MixtureBlock:
     clean_inputs: torch.Tensor
     clean_labels: torch.Tensor
     draws: SlotDraws
-    input_snr: NDArray[np.float64]
-    label_snr: NDArray[np.float64]
-    energy_joules: NDArray[np.float64]
+    input_snr: Doubles
+    label_snr: Doubles
+    energy_joules: Doubles
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots, so that the rest of the block can be freed."""
@@ -62,17 +62,17 @@ class MixtureBlock:
         return len(self.draws)
 
     @property
-    def ratios(self) -> NDArray[np.float64]:
+    def ratios(self) -> Doubles:
         """Mixing ratios q; slots x scheduled."""
         return self.draws.ratios
 
     @property
-    def power_watts(self) -> NDArray[np.float64]:
+    def power_watts(self) -> Doubles:
         """Transmit powers P; slots x scheduled."""
         return self.draws.power_watts
 
     @property
-    def amplitude(self) -> NDArray[np.float64]:
+    def amplitude(self) -> Doubles:
         """Normaliser b_t = sqrt(beta); slots."""
         return np.sqrt(self.draws.power_scale_watts)
 

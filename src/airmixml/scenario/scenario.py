@@ -16,10 +16,7 @@ from airmixml.scenario.tables import TABLES, Learner, Mixing, Privacy, Radio, Wo
 from airmixml.scenario.toml import EXTENDS, check_keys, parse_toml, read_scenario_file, write_toml
 from airmixml.wording import shown
 
-_TOP_LEVEL_RULES: dict[str, Rule] = {
-    "name": Text(forbidden='/\\:*?"<>|'),
-    "seed": Whole(low=0),
-}
+_TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
 
 
 @dataclass(frozen=True, kw_only=True)

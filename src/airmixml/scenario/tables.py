@@ -73,9 +73,7 @@ class Workers:
         "bits > 0: largest level, in units of the root mean square of a symbol (0: by the number of bits)",
     )
     input_lower: tuple[float, ...] = key(
-        (),
-        Items(rule=Real()),
-        "declared lower bound of each input (one value serves all; empty: the data set's own)",
+        (), Items(rule=Real()), "declared lower bound of each input (one value serves all; empty: the data set's own)"
     )
     input_upper: tuple[float, ...] = key((), Items(rule=Real()), "declared upper bound of each input, likewise")
     feature_columns: tuple[str, ...] = key(
@@ -112,9 +110,7 @@ class Radio:
     noise_dbm: float = key(-114.0, Real(low=-300, high=100), "sigma_n^2, receiver noise power per complex symbol")
     max_power_dbm: float = key(23.0, Real(low=-300, high=100), "P_max, transmit power limit of each worker")
     max_participations: int = key(
-        0,
-        Whole(low=0, high=10**12),
-        "maximum number of slots in which one worker may send (0: no limit)",
+        0, Whole(low=0, high=10**12), "maximum number of slots in which one worker may send (0: no limit)"
     )
 
     def __post_init__(self) -> None:
@@ -183,9 +179,7 @@ class Privacy:
         -114.0, Real(low=-300, high=100), "noise power at each of the eavesdropper's antennas"
     )
     eavesdropper_distance_metres: float = key(
-        10.0,
-        Real(low=1e-3, high=1e6),
-        "distance from a worker, in the worst case the one farthest from the server",
+        10.0, Real(low=1e-3, high=1e6), "distance from a worker, in the worst case the one farthest from the server"
     )
     eavesdropper_antennas: int = key(1, Whole(low=1, high=10**6), "antennas that the eavesdropper combines coherently")
 
@@ -216,9 +210,7 @@ class Learner:
         "networks: cross-entropy, or squared distance of the scores, or of the probabilities, to the received labels",
     )
     shrinkage: float = key(
-        1.0,
-        Real(low=0, high=1e6),
-        "ridge, lda: assumed noise level, as a multiple of the known one",
+        1.0, Real(low=0, high=1e6), "ridge, lda: assumed noise level, as a multiple of the known one"
     )
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
     batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")

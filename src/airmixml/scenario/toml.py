@@ -19,10 +19,7 @@ _LARGEST_FILE_BYTES = 1_000_000
 
 def all_keys() -> list[str]:
     """Return every valid key as it is written after ``--set``."""
-    return [
-        *TOP_LEVEL,
-        *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind)),
-    ]
+    return [*TOP_LEVEL, *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind))]
 
 
 def unknown_key(name: str) -> ScenarioError:

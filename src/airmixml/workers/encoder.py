@@ -14,8 +14,8 @@ from airmixml.doors import ENCODERS
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
+    from airmixml.arrays import Singles
     from airmixml.scenario import Workers
 
 ImageShape = tuple[int, int] | None
@@ -74,8 +74,8 @@ class Encoder(Protocol):
 
     @abstractmethod
     def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+        self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: np.random.Generator
+    ) -> Singles:
         """Return the features of inputs in [0, 1]; samples x features.
 
         Args:
@@ -89,9 +89,7 @@ class Encoder(Protocol):
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """Return what the features of one sample cost the worker."""
 
-    def after_centring(
-        self, workers: Workers, rng: np.random.Generator
-    ) -> Callable[[NDArray[np.float32]], NDArray[np.float32]] | None:
+    def after_centring(self, workers: Workers, rng: np.random.Generator) -> Callable[[Singles], Singles] | None:
         """Return what makes the features of the centred output of ``features`` (samples x numbers); None: nothing."""
         return None
 

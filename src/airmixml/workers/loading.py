@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
 from airmixml.data.dataset import DataSet, RawData, known_dataset
 from airmixml.data.npz_file import load_npz
@@ -78,7 +79,7 @@ def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Ra
 
 def _split(
     raw: RawData, train_samples: int, rng: np.random.Generator
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+) -> tuple[NDArray[Any], Integers, NDArray[Any], Integers]:
     """Shuffle and cut: the first samples are the pool, the rest is the test set."""
     samples = raw.inputs.shape[0]
     pool = train_samples or max(1, 2 * samples // 3)
@@ -92,7 +93,7 @@ def _split(
     return raw.inputs[train], raw.labels[train], raw.inputs[test], raw.labels[test]
 
 
-def _draw_pool(raw: RawData, train_samples: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _draw_pool(raw: RawData, train_samples: int, rng: np.random.Generator) -> tuple[NDArray[Any], Integers]:
     """Draw the pool from the training part of a data set that has a test set of its own."""
     samples = raw.inputs.shape[0]
     if train_samples > samples:

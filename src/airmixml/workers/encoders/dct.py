@@ -3,8 +3,8 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost, ImageShape
 
@@ -22,8 +22,8 @@ class Cosines(Encoder):
         return min(workers.features or _DEFAULT_FEATURES, input_dim)
 
     def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+        self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: np.random.Generator
+    ) -> Singles:
         """Return the coefficients in order of frequency, rows first among equals; samples x features."""
         from scipy.fft import dctn
 

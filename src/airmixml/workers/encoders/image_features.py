@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 
+from airmixml.arrays import Singles
 from airmixml.workers.encoder import ImageShape
 
 _CELLS_ACROSS: Final = 4
@@ -18,7 +18,7 @@ _IMAGES_AT_ONCE: Final = 256
 _TINY: Final = 1e-6
 
 
-def as_images(unit_inputs: NDArray[np.float32], image_shape: ImageShape) -> torch.Tensor:
+def as_images(unit_inputs: Singles, image_shape: ImageShape) -> torch.Tensor:
     """Return inputs (samples x pixels) as images x height x width."""
     assert image_shape is not None
     return torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *image_shape)
@@ -105,7 +105,7 @@ def _cell_weights(size: int) -> torch.Tensor:
     return (1.0 - (pixels - centres[:, None]).abs() / pitch).clamp(min=0.0)
 
 
-def convolution_features(images: torch.Tensor, filters: NDArray[np.float32]) -> torch.Tensor:
+def convolution_features(images: torch.Tensor, filters: Singles) -> torch.Tensor:
     """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
 
     Args:

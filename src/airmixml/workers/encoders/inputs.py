@@ -8,8 +8,8 @@ from airmixml.workers.encoder import Encoder, FeatureCost, ImageShape
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
+    from airmixml.arrays import Singles
     from airmixml.scenario import Workers
 
 
@@ -28,8 +28,8 @@ class Inputs(Encoder):
         return input_dim
 
     def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+        self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: np.random.Generator
+    ) -> Singles:
         """Return the inputs."""
         return unit_inputs
 

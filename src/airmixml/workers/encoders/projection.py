@@ -4,8 +4,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import Encoder, FeatureCost, ImageShape
 
@@ -22,8 +22,8 @@ class Projection(Encoder):
         return workers.features or _DEFAULT_FEATURES
 
     def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+        self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: np.random.Generator
+    ) -> Singles:
         """Return the sums; samples x features."""
         inputs = unit_inputs.shape[1]
         count = self.feature_count(workers, inputs)
