@@ -23,6 +23,7 @@ class Registry:
         key: what a user sets to choose one, for messages.
         needs: attributes that every one of them must have.
         objects: whether they are objects; another package's class then stands for an object of it.
+        loaded: those that were asked for already, by name.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class Registry:
     ) -> None:
         self.kind, self.group, self.key, self.needs, self.objects = kind, group, key, needs, objects
         self._own = dict(own)
-        self._loaded: dict[str, Any] = {}
+        self.loaded: dict[str, Any] = {}
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -69,21 +70,16 @@ class Registry:
     def __len__(self) -> int:
         return len(self.names)
 
-    def look_again(self) -> None:
-        """Forget what other packages bring: some may have been installed since."""
-        vars(self).pop("plugins", None)
-        self._loaded.clear()
-
     def load(self, name: str) -> Any:
         """Return the thing of that name, or raise an error that names the nearest one."""
-        if name not in self._loaded:
+        if name not in self.loaded:
             if name not in self:
                 raise PluginError(
                     f"{self.key} = {shown(name)}: must be one of {', '.join(self.names)}; did you mean "
                     f"{nearest(name.lower(), self.names)}?"
                 )
-            self._loaded[name] = self._import(name)
-        return self._loaded[name]
+            self.loaded[name] = self._import(name)
+        return self.loaded[name]
 
     def _import(self, name: str) -> Any:
         place = self._own.get(name)

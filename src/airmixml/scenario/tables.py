@@ -11,8 +11,15 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
 
+class Table:
+    """A table of keys, which are checked when it is made; it is called as its class."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, f"{type(self).__name__.lower()}.")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Workers:
+class Workers(Table):
     """Who holds which sample, and where they stand."""
 
     dataset: str = key("iris", Text(), "a data set of `airmix data list`, or the path of a CSV or NPZ file")
@@ -81,12 +88,9 @@ class Workers:
     )
     label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
 
-    def __post_init__(self) -> None:
-        check_fields(self, "workers.")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Radio:
+class Radio(Table):
     """The channel between workers and server, and the limits on what may be sent."""
 
     slots: int = key(1000, Whole(low=1, high=10**12), "T, number of time slots, each yields one mixture")
@@ -113,12 +117,9 @@ class Radio:
         0, Whole(low=0, high=10**12), "maximum number of slots in which one worker may send (0: no limit)"
     )
 
-    def __post_init__(self) -> None:
-        check_fields(self, "radio.")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Mixing:
+class Mixing(Table):
     """How much of each scheduled worker goes into a mixture, and with how much power."""
 
     policy: str = key("dirmix", Choice(("dirmix", "nonmix", "equalmix")), "how the mixing ratios are drawn")
@@ -141,7 +142,7 @@ class Mixing:
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, "mixing.")
+        super().__post_init__()
         if self.prior and abs(sum(self.prior) - 1.0) > 1e-9:
             raise ScenarioError(
                 f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum"
@@ -149,7 +150,7 @@ class Mixing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Privacy:
+class Privacy(Table):
     """The privacy target, against whom, and by which bound."""
 
     epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e15), 'target epsilon (used by mixing.power = "dp")')
@@ -183,12 +184,9 @@ class Privacy:
     )
     eavesdropper_antennas: int = key(1, Whole(low=1, high=10**6), "antennas that the eavesdropper combines coherently")
 
-    def __post_init__(self) -> None:
-        check_fields(self, "privacy.")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Learner:
+class Learner(Table):
     """What the edge server trains on the mixtures."""
 
     model: str = key(
@@ -218,19 +216,10 @@ class Learner:
     adam_beta1: float = key(0.9, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's mean")
     adam_beta2: float = key(0.999, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's square")
 
-    def __post_init__(self) -> None:
-        check_fields(self, "learner.")
-
     @property
     def closed_form(self) -> bool:
         """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
         return bool(LEARNERS.load(self.model).closed_form)
 
 
-TABLES: dict[str, type[Any]] = {
-    "workers": Workers,
-    "radio": Radio,
-    "mixing": Mixing,
-    "privacy": Privacy,
-    "learner": Learner,
-}
+TABLES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Workers, Radio, Mixing, Privacy, Learner)}

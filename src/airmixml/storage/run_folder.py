@@ -22,8 +22,7 @@ from filelock import BaseFileLock
 
 from airmixml.errors import RunFolderError
 from airmixml.scenario import Scenario
-from airmixml.storage.files import is_temporary, remove_temporaries, write_text
-from airmixml.storage.locks import LOCK, drop_lock, take_lock
+from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, take_lock, write_text
 from airmixml.version import __version__
 
 RUNS_FOLDER: Final = Path("runs")

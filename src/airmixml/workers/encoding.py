@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from airmixml.arrays import Singles
-from airmixml.data.public_images import are_public, public_images
+from airmixml.data.embedded import are_public, public_images
 from airmixml.doors import ENCODERS
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.scenario import Workers
