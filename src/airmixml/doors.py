@@ -121,8 +121,8 @@ ENCODERS: Final = Registry(
     own={
         "scale": "airmixml.workers.encoders.inputs:SCALE",
         "clip": "airmixml.workers.encoders.inputs:CLIP",
-        "dct": "airmixml.workers.encoders.dct:DCT",
-        "projection": "airmixml.workers.encoders.projection:PROJECTION",
+        "dct": "airmixml.workers.encoders.linear:DCT",
+        "projection": "airmixml.workers.encoders.linear:PROJECTION",
         "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
         "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
     },

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["ClosedForm", "Learned", "LearnerModel", "TrainedModel", "TrainingHistory", "build_model", "class_scores"]
 __all__ += ["learn", "soft_cross_entropy", "train", "train_model", "train_seeds", "train_stack"]
 
-_TRAINING = ("Learned", "TrainedModel", "learn", "train", "train_model", "train_seeds", "train_stack")
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.edge.fitting": ("TrainingHistory", "build_model", "class_scores"),
-        "airmixml.edge.learners": ("ClosedForm", "LearnerModel"),
-        "airmixml.edge.steps": ("soft_cross_entropy",),
-        "airmixml.edge.training": _TRAINING,
+        ".fitting": ("TrainingHistory", "build_model", "class_scores"),
+        ".learners": ("ClosedForm", "LearnerModel"),
+        ".steps": ("soft_cross_entropy",),
+        ".training": ("Learned", "TrainedModel", "learn", "train", "train_model", "train_seeds", "train_stack"),
     },
 )

@@ -158,9 +158,7 @@ def train_model(
         dataset: for its dimensions and test set.
         inputs: received mixtures; slots x input_dim.
         labels: received label mixtures; slots x label_dim.
-        seed: the run's seed.
-        speed: device and threads.
-        progress: told of each epoch.
+        seed, speed, progress: the run's seed; device and threads; told of each epoch.
         checkpoint: where an interrupted training is kept.
     """
     model = start_network(learner, dataset, seed)

@@ -15,8 +15,5 @@ __all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "sim
 
 __getattr__ = import_late(
     __name__,
-    {
-        "airmixml.radio.mixtures": ("Mixtures", "simulate"),
-        "airmixml.radio.transmission": ("AirReport", "MixtureBlock", "simulate_blocks"),
-    },
+    {".mixtures": ("Mixtures", "simulate"), ".transmission": ("AirReport", "MixtureBlock", "simulate_blocks")},
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
@@ -10,11 +11,7 @@ from airmixml.radio.power import received_amplitude
 
 
 def receive_baseband(
-    symbols: NDArray[np.floating],
-    power_watts: Doubles,
-    channel: ChannelRealisation,
-    noise_watts: float,
-    rng: np.random.Generator,
+    symbols: NDArray[np.floating], power_watts: Doubles, channel: ChannelRealisation, noise_watts: float, rng: Generator
 ) -> NDArray[np.complex128]:
     """Return y of Eq. (1), symbol by symbol in complex baseband; slots x symbols.
 

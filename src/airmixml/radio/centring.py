@@ -76,10 +76,7 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> Pri
 def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
     """Return the slot that estimates the mean with the scenario's budget for it; None where it has none.
 
-    Args:
-        scenario: holds the target and the share of it.
-        features: numbers that are averaged.
-        distance_metres: where the workers stand; shape workers.
+    It averages that many features of workers at these distances; shape workers.
     """
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
     if workers.centre != "private":

@@ -8,12 +8,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
 from airmixml.radio.channel import generate_channel, path_gain
-from airmixml.radio.power import control_power
+from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import asked_received_watts, joules_per_watt, sensitivity_of
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
@@ -64,25 +63,19 @@ class AirSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlotDraws:
-    """Draws of consecutive slots; every array has the slots as its first axis.
+class SlotDraws(PowerControl):
+    """Draws of consecutive slots, and their power; every array has the slots as its first axis.
 
     Attributes:
         scheduled_workers: who transmits; slots x scheduled.
         magnitude: |h|; slots x scheduled.
         ratios: q, dealt out to the workers; slots x scheduled.
-        power_scale_watts: beta; slots.
-        power_watts: P; slots x scheduled.
-        limited: beta was lowered to keep P_max; slots.
         standard_noise: independent standard normal values; slots x symbols.
     """
 
     scheduled_workers: Integers
     magnitude: Doubles
     ratios: Doubles
-    power_scale_watts: Doubles
-    power_watts: Doubles
-    limited: NDArray[np.bool_]
     standard_noise: Singles
 
     def __len__(self) -> int:

@@ -56,11 +56,8 @@ def control_power(
 ) -> PowerControl:
     """Choose beta for each slot as the scenario asks, never above what P_max allows, and each worker's power.
 
-    Args:
-        scenario: says how beta is chosen.
-        private_received_watts: beta max q^2 that keeps the privacy target, for ``mixing.power = "dp"``.
-        ratios: q; slots x scheduled.
-        magnitude: abs(h); slots x scheduled.
+    ``private_received_watts`` is the beta max q^2 that keeps the privacy target, for ``mixing.power = "dp"``; ratios q
+    and magnitude abs(h) are slots x scheduled.
     """
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     largest = largest_power_scale(ratios, magnitude, max_power_watts)

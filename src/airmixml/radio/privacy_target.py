@@ -77,11 +77,8 @@ def power_may_tell_schedule(scenario: Scenario, received_watts: float, floor: fl
     """Return whether the power limit can bind in some slot, which makes its noise level depend on who was scheduled.
 
     What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
-
-    Args:
-        scenario: says how the power is set, and the limit.
-        received_watts: beta max q^2 of every slot, where the power follows from a privacy target.
-        floor: power gain of the weakest channel; 0 where fading has no floor.
+    ``received_watts`` is beta max q^2 of every slot, where the power follows from a privacy target; ``floor`` the power
+    gain of the weakest channel, 0 where fading has no floor.
     """
     mixing, limit_watts = scenario.mixing, dbm_to_watts(scenario.radio.max_power_dbm)
     if mixing.power == "max" or floor == 0.0:
@@ -104,11 +101,7 @@ def planned_design(
 ) -> Design:
     """Return the scenario as equal slots, each received with beta max q^2 = ``received_watts``.
 
-    Args:
-        scenario: what is planned.
-        sensitivity: what one worker can move.
-        received_watts: power of every slot.
-        floor: power gain of the weakest channel, if other than that of the square's corner.
+    ``floor`` is the power gain of the weakest channel, if other than that of the square's corner.
     """
     radio = scenario.radio
     floor = weakest_gain(scenario) if floor is None else floor
@@ -153,13 +146,8 @@ def private_received_watts(
     """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
 
     With the paper's accountant this is Proposition 2. Where the power limit might bind, and so tell the schedule, the
-    power is lowered until it cannot, or until the target is met without credit for a hidden schedule.
-
-    Args:
-        scenario: holds target, adversary, accountant and neighbours.
-        sensitivity: what one worker can move.
-        distance_metres: where the workers stand, if that is known; shape workers.
-        quickly: whether a few per cent less than the largest will do.
+    power is lowered until it cannot, or until the target is met without credit for a hidden schedule. ``quickly``: a
+    few per cent less than the largest will do. Distances, shape workers, are given where they are known.
     """
     check_privacy_target(scenario)
     privacy, floor = scenario.privacy, weakest_gain(scenario, distance_metres)

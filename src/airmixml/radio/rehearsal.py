@@ -12,14 +12,7 @@ from airmixml.workers import place_workers
 
 
 def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Progress = silent) -> Tally:
-    """Return the tally of all slots, the same that ``simulate`` with that seed would have.
-
-    Args:
-        scenario: what to rehearse; its data set is not read.
-        input_dim: d_X.
-        label_dim: d_Y.
-        progress: told how many slots are done.
-    """
+    """Return the tally of all slots, the same that ``simulate`` with that seed would have; no data set is read."""
     return rehearse_family([scenario], input_dim, label_dim, progress=progress)[0]
 
 

@@ -9,6 +9,7 @@ replacement may move more, since rounded vectors can point apart.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Protocol
 
 import numpy as np
@@ -100,16 +101,17 @@ class _PoolSender:
 class SampleSender(_PoolSender):
     """Each worker sends (x, w l): its encoded input and its weighted one-hot label."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def table(self) -> torch.Tensor:
+        """The symbols of each sample of the pool; samples x symbols."""
         weight = torch.tensor(self.signal.label_weight, dtype=self.labels.dtype)
         if float(weight) > self.signal.label_weight:  # rounded to the side that moves less
             weight = torch.nextafter(weight, torch.zeros_like(weight))
         weighted = float(weight) * self.labels
-        if self.signal.bits:
-            inputs = self.rounded(self.inputs, self.norm, self.signal.input_symbols)
-            self.table = self.shortened(torch.cat([inputs, weighted], dim=1))
-        else:
-            self.table = torch.cat([self.inputs, weighted], dim=1)
+        if not self.signal.bits:
+            return torch.cat([self.inputs, weighted], dim=1)
+        inputs = self.rounded(self.inputs, self.norm, self.signal.input_symbols)
+        return self.shortened(torch.cat([inputs, weighted], dim=1))
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (x_i, w l_i); slots x symbols."""

@@ -51,15 +51,12 @@ class MixtureBlock:
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots, so that the rest of the block can be freed."""
-        return replace(
-            self,
-            draws=self.draws[:slots].copy(),
-            **{
-                name: getattr(self, name)[:slots].clone()
-                for name in ("inputs", "labels", "clean_inputs", "clean_labels")
-            },
-            **{name: getattr(self, name)[:slots].copy() for name in ("input_snr", "label_snr", "energy_joules")},
-        )
+
+        def kept(value: Any) -> Any:
+            part = value[:slots]
+            return part.clone() if isinstance(part, torch.Tensor) else part.copy()
+
+        return replace(self, **{name: kept(value) for name, value in vars(self).items() if name != "first_slot"})
 
     @property
     def slots(self) -> int:
@@ -70,16 +67,6 @@ class MixtureBlock:
     def ratios(self) -> Doubles:
         """Mixing ratios q; slots x scheduled."""
         return self.draws.ratios
-
-    @property
-    def power_watts(self) -> Doubles:
-        """Transmit powers P; slots x scheduled."""
-        return self.draws.power_watts
-
-    @property
-    def amplitude(self) -> Doubles:
-        """Normaliser b_t = sqrt(beta); slots."""
-        return np.sqrt(self.draws.power_scale_watts)
 
 
 class AirReport(Tally):
@@ -174,21 +161,14 @@ def simulate_family_blocks(
     first_slot = 0
     for draws in cut_into_blocks(draw_ahead(settings[0], threads=speed.threads), speed.block_slots):
         with using_threads(speed.threads):
-            clean = _mix(population, sender, draws, device)
+            sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
+            clean = sender.mix(sample_index, torch.from_numpy(draws.ratios).to(device))
             blocks = [
                 _receive(setting, clean, draws.powered_as(setting) if number else draws, first_slot)
                 for number, setting in enumerate(settings)
             ]
         yield blocks
         first_slot += len(draws)
-
-
-def _mix(population: Population, sender: Sender, draws: SlotDraws, device: torch.device) -> torch.Tensor:
-    """Return the mixtures without noise; slots x symbols, on the device."""
-    return sender.mix(
-        torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device),
-        torch.from_numpy(draws.ratios).to(device),
-    )
 
 
 def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotDraws, first_slot: int) -> MixtureBlock:

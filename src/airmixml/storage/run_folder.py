@@ -58,9 +58,7 @@ class RunFolder:
     def publish(self, *, replace: bool = False, leave_out: tuple[str, ...] = ()) -> Path:
         """Rename the finished folder to its final name, without the files that served the making alone.
 
-        Args:
-            replace: put it in the place of an older run folder of that name.
-            leave_out: names of files that served the making alone.
+        With ``replace`` it takes the place of an older run folder of that name.
         """
         if os.name == "nt":  # no folder with an open file in it can be renamed there
             self._lock.release()

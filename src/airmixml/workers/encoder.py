@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from airmixml.doors import ENCODERS
 
 if TYPE_CHECKING:
-    import numpy as np
+    from numpy.random import Generator
 
     from airmixml.arrays import Singles
     from airmixml.scenario import Workers
+    from airmixml.workers.signal import Signal
 
 ImageShape = tuple[int, int] | None
 """Height and width of an input, where it is an image."""
@@ -73,9 +74,7 @@ class Encoder(Protocol):
         """Return how many features it computes of an input of ``input_dim`` numbers."""
 
     @abstractmethod
-    def features(
-        self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: np.random.Generator
-    ) -> Singles:
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the features of inputs in [0, 1]; samples x features.
 
         Args:
@@ -89,7 +88,7 @@ class Encoder(Protocol):
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """Return what the features of one sample cost the worker."""
 
-    def after_centring(self, workers: Workers, rng: np.random.Generator) -> Callable[[Singles], Singles] | None:
+    def after_centring(self, workers: Workers, rng: Generator) -> Callable[[Singles], Singles] | None:
         """Return what makes the features of the centred output of ``features`` (samples x numbers); None: nothing."""
         return None
 
@@ -104,3 +103,51 @@ def sends_inputs_unchanged(workers: Workers) -> bool:
     """Whether what leaves the encoder is the scaled input as it is."""
     encoder = encoder_of(workers)
     return encoder.keeps_inputs and not encoder.bounds_norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerCost:
+    """Cost of one sample on the worker, for sizing a microcontroller; counted as ``FeatureCost`` says.
+
+    Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
+    they need no memory of their own.
+
+    Attributes:
+        multiply_accumulates: to encode it and to form all symbols once.
+        constant_bytes: filters, signs and tables, which can lie in flash memory.
+        working_bytes: memory that the encoding needs besides.
+        symbols: numbers that are sent per slot.
+    """
+
+    multiply_accumulates: int
+    constant_bytes: int
+    working_bytes: int
+    symbols: int
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the cost as plain values for JSON."""
+        return asdict(self)
+
+
+def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
+    """Return what one sample of ``input_dim`` numbers costs a worker that sends the given signal."""
+    encoder = encoder_of(workers)
+    features = encoder.feature_count(workers, input_dim)
+    cost = encoder.cost(workers, input_dim)
+    operations, constant_bytes = cost.multiply_accumulates, cost.constant_bytes
+    if workers.centre in ("public", "private"):
+        constant_bytes += FLOAT_BYTES * features
+    if workers.centre != "none":
+        operations += 2 * features
+    if encoder.bounds_norm:
+        operations += 2 * features + 2 * HARD_OPERATION
+    if signal.moments:
+        operations += signal.input_symbols + signal.features
+    if signal.bits:
+        operations += 3 * signal.symbols
+    return WorkerCost(
+        multiply_accumulates=2 * input_dim + operations,  # two to scale each input
+        constant_bytes=constant_bytes,
+        working_bytes=FLOAT_BYTES * (input_dim + features + cost.working_numbers),
+        symbols=signal.symbols,
+    )

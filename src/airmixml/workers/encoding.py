@@ -27,13 +27,8 @@ def encode(
     """Return what the scenario's encoder makes of inputs in [0, 1], samples x features, and how many it clipped.
 
     With ``centre = "private"`` the mean is not known yet: the inputs are of bounded norm and uncentred, and
-    ``finish_encoding`` is to follow.
-
-    Args:
-        workers: which encoder.
-        unit_inputs: samples x inputs.
-        image_shape: height and width of an input, where it is an image.
-        streams: the run's seed; its stream "encoder" draws what is random in an encoder.
+    ``finish_encoding`` is to follow. The stream "encoder" draws what is random in an encoder; ``image_shape`` is height
+    and width of an input, where it is an image.
     """
     encoder = encoder_of(workers)
     features = _centred_features(encoder, workers, unit_inputs, image_shape, streams or Streams(0))

@@ -4,7 +4,7 @@ import os.path
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from airmixml.arrays import Integers
@@ -77,9 +77,7 @@ def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Ra
     )
 
 
-def _split(
-    raw: RawData, train_samples: int, rng: np.random.Generator
-) -> tuple[NDArray[Any], Integers, NDArray[Any], Integers]:
+def _split(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArray[Any], Integers, NDArray[Any], Integers]:
     """Shuffle and cut: the first samples are the pool, the rest is the test set."""
     samples = raw.inputs.shape[0]
     pool = train_samples or max(1, 2 * samples // 3)
@@ -93,7 +91,7 @@ def _split(
     return raw.inputs[train], raw.labels[train], raw.inputs[test], raw.labels[test]
 
 
-def _draw_pool(raw: RawData, train_samples: int, rng: np.random.Generator) -> tuple[NDArray[Any], Integers]:
+def _draw_pool(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArray[Any], Integers]:
     """Draw the pool from the training part of a data set that has a test set of its own."""
     samples = raw.inputs.shape[0]
     if train_samples > samples:
