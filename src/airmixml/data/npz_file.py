@@ -104,14 +104,7 @@ def _text(label: Any) -> str:
 
 
 def _check_finite(inputs: NDArray[Any], path: Path) -> None:
-    if inputs.dtype.kind != "f":
-        return
-    # Sample by sample would be slow and all at once needs an array of flags; a block of samples is neither.
-    samples_per_block = max(1, (1 << 22) // int(np.prod(inputs.shape[1:], dtype=np.int64)))
-    for start in range(0, inputs.shape[0], samples_per_block):
-        bad = np.argwhere(~np.isfinite(inputs[start : start + samples_per_block]))
-        if bad.size:
-            place = [int(number) for number in bad[0]]
-            place[0] += start
-            value = float(inputs[tuple(place)])
-            raise DataError(f"{path}: inputs{place} is {value}: must be finite; fill it in or remove the sample")
+    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
+        place = np.argwhere(~np.isfinite(inputs))[0].tolist()
+        value = float(inputs[tuple(place)])
+        raise DataError(f"{path}: inputs{place} is {value}: must be finite; fill it in or remove the sample")

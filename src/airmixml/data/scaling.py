@@ -55,10 +55,8 @@ _VALUES_PER_BLOCK = 1 << 20
 def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> tuple[Singles, int]:
     """Return the inputs scaled to [0, 1], and how many values lay outside the bounds and were clipped.
 
-    Args:
-        inputs: samples x features, finite, of any real type.
-        lower: lower bound of each feature, or one for all; below ``upper`` (``declare_bounds`` checks that).
-        upper: upper bound of each feature, or one for all.
+    Inputs are samples x features, finite, of any real type. Each feature has its bounds, or one pair serves all; lower
+    ones lie below upper ones (``declare_bounds`` checks that).
     """
     lower_bounds, upper_bounds = _as_stored(inputs.dtype, lower, upper)
     width = upper_bounds - lower_bounds

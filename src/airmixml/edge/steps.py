@@ -62,14 +62,10 @@ def make_step(
     full_batch: tuple[torch.Tensor, torch.Tensor],
     loss_name: str = "cross-entropy",
 ) -> Step:
-    """Return a function that trains on one batch and adds the batch's summed loss to ``loss_sum``.
+    """Return a function that trains a network or a stack on one batch and adds the summed loss to ``loss_sum``.
 
-    Args:
-        model: network, or stack of networks, on the device.
-        optimiser: its optimiser, with its state already there.
-        loss_sum: one value on the device, or one per network of a stack.
-        full_batch: inputs and labels of the size of all batches but the last of an epoch; their values do not matter.
-        loss_name: what is made small.
+    The optimiser has its state already; ``loss_sum`` is one value on the device, or one per network of a stack. A full
+    batch has the size of all batches but the last of an epoch; its values do not matter.
     """
     loss_of = LOSSES[loss_name]
 

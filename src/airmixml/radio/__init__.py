@@ -14,6 +14,5 @@ if TYPE_CHECKING:
 __all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate", "simulate_blocks"]
 
 __getattr__ = import_late(
-    __name__,
-    {".mixtures": ("Mixtures", "simulate"), ".transmission": ("AirReport", "MixtureBlock", "simulate_blocks")},
+    __name__, {".mixtures": ("Mixtures", "simulate"), ".transmission": ("AirReport", "MixtureBlock", "simulate_blocks")}
 )

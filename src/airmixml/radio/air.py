@@ -40,10 +40,8 @@ def normalise_baseband(received: NDArray[np.complex128], power_watts: Doubles, c
 def mix_samples(sample_table: torch.Tensor, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
     """Return sum_i q_i s_i, the mixture without noise; slots x symbols.
 
-    Args:
-        sample_table: symbols of each sample of the pool; samples x symbols.
-        sample_index: which sample each scheduled worker holds; slots x scheduled.
-        ratios: q; slots x scheduled.
+    The table holds the symbols of each sample of the pool, samples x symbols. The index of the sample that a worker holds
+    and its ratio q are slots x scheduled.
     """
     return torch.nn.functional.embedding_bag(
         sample_index, sample_table, per_sample_weights=ratios.to(sample_table.dtype), mode="sum"
@@ -56,13 +54,8 @@ def receive_mixtures(
     """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
 
     The real part of the noise has variance sigma_n^2 / 2, so this is the real path, equal in distribution to
-    ``normalise_baseband(receive_baseband(...))``.
-
-    Args:
-        clean: mixture without noise; slots x symbols.
-        standard_noise: independent standard normal values; slots x symbols.
-        power_scale_watts: beta; slots.
-        noise_watts: sigma_n^2, per complex symbol.
+    ``normalise_baseband(receive_baseband(...))``. The mixture without noise and the independent standard normal values
+    are slots x symbols; beta has shape slots; sigma_n^2 is per complex symbol.
     """
     deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
     return torch.addcmul(clean, standard_noise, deviation[:, None])

@@ -25,27 +25,19 @@ _BYTES_AHEAD: Final = 500_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class AirSetting:
-    """What stays the same over all slots.
-
-    Attributes:
-        worker_path_gain: sqrt(beta_U) d^(-n/2) of each worker; shape workers.
-        signal: what a worker sends in a slot.
-        private_received_watts: beta max q^2 that keeps the privacy target; 0 where the power does not follow from one.
-        joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
-    """
+    """What stays the same over all slots."""
 
     scenario: Scenario
-    worker_path_gain: Doubles
-    signal: Signal
-    private_received_watts: float
-    joules_per_watt: float
+    worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker; shape workers
+    signal: Signal  # what a worker sends in a slot
+    private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
+    joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
 
     @property
     def bytes_per_chapter(self) -> int:
         """Memory that the draws of one chapter take, roughly."""
-        return min(SLOTS_PER_CHAPTER, self.scenario.radio.slots) * (
-            5 * 8 * seats_of(self.scenario) + 4 * self.signal.symbols
-        )
+        bytes_per_slot = 5 * 8 * seats_of(self.scenario) + 4 * self.signal.symbols
+        return min(SLOTS_PER_CHAPTER, self.scenario.radio.slots) * bytes_per_slot
 
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
@@ -64,19 +56,12 @@ class AirSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class SlotDraws(PowerControl):
-    """Draws of consecutive slots, and their power; every array has the slots as its first axis.
+    """Draws of consecutive slots, and their power; every array has the slots as its first axis."""
 
-    Attributes:
-        scheduled_workers: who transmits; slots x scheduled.
-        magnitude: |h|; slots x scheduled.
-        ratios: q, dealt out to the workers; slots x scheduled.
-        standard_noise: independent standard normal values; slots x symbols.
-    """
-
-    scheduled_workers: Integers
-    magnitude: Doubles
-    ratios: Doubles
-    standard_noise: Singles
+    scheduled_workers: Integers  # who transmits; slots x scheduled
+    magnitude: Doubles  # |h|; slots x scheduled
+    ratios: Doubles  # q, dealt out to the workers; slots x scheduled
+    standard_noise: Singles  # independent standard normal values; slots x symbols
 
     def __len__(self) -> int:
         return len(self.limited)
@@ -102,9 +87,8 @@ class SlotDraws(PowerControl):
         """Put consecutive draws together."""
         if len(parts) == 1:
             return parts[0]
-        return cls(
-            **{entry.name: np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(cls)}
-        )
+        names = [entry.name for entry in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 DrawsKey = tuple[int, Workers, Radio, Mixing]
@@ -176,11 +160,7 @@ def draw_ahead(
 ) -> Iterator[SlotDraws]:
     """Yield the chapters in order, a few drawn ahead on other threads (NumPy draws without holding the interpreter).
 
-    Args:
-        setting: what to draw for.
-        threads: how many; 0 takes one per core up to four (more wait for the interpreter rather than draw).
-        noise: whether the noise is drawn too.
-        chapters: stop after so many.
+    0 threads: one per core up to four (more wait for the interpreter). ``chapters``: stop after so many.
     """
     threads = threads or min(4, os.cpu_count() or 1)
     every = chapter_count(setting.scenario.radio.slots)

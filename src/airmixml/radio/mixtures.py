@@ -25,20 +25,13 @@ _BYTES_PER_WORKER = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Transmission:
-    """What was sent over the air and what it cost.
-
-    Attributes:
-        dataset: what the workers hold, as they send it.
-        population: who holds which sample, and where.
-        report: energy, power, SNR and privacy of the transmission.
-        examples: the first few slots with all that went into them.
-    """
+    """What was sent over the air and what it cost."""
 
     scenario: Scenario
-    dataset: DataSet
-    population: Population
-    report: AirReport
-    examples: MixtureBlock
+    dataset: DataSet  # what the workers hold, as they send it
+    population: Population  # who holds which sample, and where
+    report: AirReport  # energy, power, SNR and privacy of the transmission
+    examples: MixtureBlock  # the first few slots with all that went into them
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,13 +79,8 @@ def varying_share(square_share: float, scheduled: int, workers: int, *, poisson:
 
     Of N workers drawn without replacement with shares that add up to 1 it is (sum_i q_i^2 - 1 / N) N / (N - 1): where
     everybody sends the same share, every slot is the same. With a coin of rate r each it is (1 - r) / |N_t| of
-    E[x x^T], mean and all; how many tossed heads is nobody's to know, so that does not enter.
-
-    Args:
-        square_share: mean of sum_i q_i^2.
-        scheduled: |N_t|.
-        workers: N.
-        poisson: whether each worker tosses its own coin.
+    E[x x^T], mean and all; how many tossed heads is nobody's to know, so that does not enter. ``square_share`` is the
+    mean of sum_i q_i^2, ``scheduled`` |N_t|.
     """
     if poisson:
         return (1.0 - scheduled / workers) / scheduled

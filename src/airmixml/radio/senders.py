@@ -32,12 +32,7 @@ class Sender(Protocol):
     """Turns who sends with which share into the sum on the air."""
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        """Return sum_i q_i v_i without noise; slots x symbols.
-
-        Args:
-            sample_index: which sample of the pool each scheduled worker holds; slots x scheduled.
-            ratios: q; slots x scheduled.
-        """
+        """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled."""
 
 
 def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device) -> Sender:
@@ -165,13 +160,8 @@ def quantise(
     """Return symbols rounded to levels between -largest and largest, values beyond them to the outermost level.
 
     One bit names the two levels at the ends. More bits name an odd number of equally spaced levels with zero among
-    them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean.
-
-    Args:
-        symbols: any shape.
-        largest: the outermost level.
-        bits: b, at least 1.
-        generator: source of the chances, on the device of the symbols.
+    them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean; the
+    generator is on the device of the symbols.
     """
     steps_to_end = 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
     step = largest / steps_to_end

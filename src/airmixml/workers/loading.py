@@ -42,19 +42,18 @@ def load_dataset(
     else:
         train_inputs, train_labels = _draw_pool(raw, workers.train_samples, rng)
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
-    scaled_train_inputs, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
-    scaled_test_inputs, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
-    shape = raw.image_shape
-    encoded_train_inputs, shortened = encode(workers, scaled_train_inputs, image_shape=shape, streams=streams)
-    encoded_test_inputs, _ = encode(workers, scaled_test_inputs, image_shape=shape, streams=streams)
+    scaled_train, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
+    scaled_test, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
+    encoded_train, shortened = encode(workers, scaled_train, image_shape=raw.image_shape, streams=streams)
+    encoded_test, _ = encode(workers, scaled_test, image_shape=raw.image_shape, streams=streams)
     return DataSet(
         name=raw.name,
-        train_inputs=encoded_train_inputs,
+        train_inputs=encoded_train,
         train_labels=train_labels,
-        test_inputs=encoded_test_inputs,
+        test_inputs=encoded_test,
         test_labels=test_labels,
         class_names=raw.class_names,
-        image_shape=shape if keeps_pixels(workers) else None,
+        image_shape=raw.image_shape if keeps_pixels(workers) else None,
         clipped_values=clipped_in_train + clipped_in_test,
         clipped_samples=shortened,
         held_dim=int(raw.inputs.shape[1]),
