@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Learner
+from airmixml.workers.encoder import ImageShape
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
     from airmixml.edge.closed_form import ReceivedMoments
-
-ImageShape = tuple[int, int] | None
 
 
 class LearnerModel(Protocol):

@@ -33,12 +33,6 @@ class AirSetting:
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
     joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
 
-    @property
-    def bytes_per_chapter(self) -> int:
-        """Memory that the draws of one chapter take, roughly."""
-        bytes_per_slot = 5 * 8 * seats_of(self.scenario) + 4 * self.signal.symbols
-        return min(SLOTS_PER_CHAPTER, self.scenario.radio.slots) * bytes_per_slot
-
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""
@@ -129,7 +123,12 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
     channel = generate_channel(
         scenario.radio, setting.worker_path_gain, scheduled_workers, streams.generator("fading", chapter)
     )
-    ratios = _draw_shares(scenario, streams, chapter, channel.magnitude)
+    if scenario.radio.schedule == "poisson":
+        ratios = presence_of(scenario, streams, chapter, slots) / scenario.radio.scheduled
+    else:
+        drawn = draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, streams.generator("ratios", chapter))
+        dealing = streams.generator("assignment", chapter)
+        ratios = assign_ratios(scenario.mixing.assignment, drawn, channel.magnitude, dealing)
     power = control_power(scenario, setting.private_received_watts, ratios, channel.magnitude)
     symbols = setting.signal.symbols if noise else 0
     standard_noise = streams.generator("noise", chapter).standard_normal((slots, symbols), dtype=np.float32)
@@ -142,19 +141,6 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
     )
 
 
-def _draw_shares(scenario: Scenario, streams: Streams, chapter: int, magnitude: Doubles) -> Doubles:
-    """Draw the mixing ratios of a chapter and deal them to the scheduled workers; slots x scheduled."""
-    slots = len(magnitude)
-    if scenario.radio.schedule == "poisson":
-        return presence_of(scenario, streams, chapter, slots) / scenario.radio.scheduled
-    return assign_ratios(
-        scenario.mixing.assignment,
-        draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, streams.generator("ratios", chapter)),
-        magnitude,
-        streams.generator("assignment", chapter),
-    )
-
-
 def draw_ahead(
     setting: AirSetting, *, threads: int = 0, noise: bool = True, chapters: int | None = None
 ) -> Iterator[SlotDraws]:
@@ -163,8 +149,10 @@ def draw_ahead(
     0 threads: one per core up to four (more wait for the interpreter). ``chapters``: stop after so many.
     """
     threads = threads or min(4, os.cpu_count() or 1)
-    every = chapter_count(setting.scenario.radio.slots)
-    ahead = max(1, min(2 * threads, _BYTES_AHEAD // setting.bytes_per_chapter))
+    scenario, every = setting.scenario, chapter_count(setting.scenario.radio.slots)
+    bytes_per_slot = 5 * 8 * seats_of(scenario) + 4 * setting.signal.symbols
+    bytes_per_chapter = min(SLOTS_PER_CHAPTER, scenario.radio.slots) * bytes_per_slot  # roughly
+    ahead = max(1, min(2 * threads, _BYTES_AHEAD // bytes_per_chapter))
     pending: deque[Future[SlotDraws]] = deque()
     executor = ThreadPoolExecutor(min(threads, ahead), thread_name_prefix="airmix-draws")
     try:

@@ -36,15 +36,10 @@ class Transmission:
 
 @dataclass(frozen=True, kw_only=True)
 class Mixtures(Transmission):
-    """What the edge server holds after the last slot, and what it cost.
+    """What the edge server holds after the last slot, and what it cost."""
 
-    Attributes:
-        inputs: received mixtures; slots x input symbols.
-        labels: received label mixtures; slots x label symbols.
-    """
-
-    inputs: torch.Tensor
-    labels: torch.Tensor
+    inputs: torch.Tensor  # received mixtures; slots x input symbols
+    labels: torch.Tensor  # received label mixtures; slots x label symbols
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -86,14 +81,13 @@ def simulate_family(
     """
     context, slots = context or RunContext(), scenarios[0].radio.slots
     device = find_device(context.speed.device)
-    received: list[tuple[torch.Tensor, torch.Tensor]] = []
+    received: list[list[torch.Tensor]] = []  # inputs and labels of each scenario
 
     def prepare(sent: DataSet) -> None:
         signal = Signal.of(scenarios[0].workers, sent.input_dim, sent.label_dim)
         _check_memory(scenarios[0], signal, device, len(scenarios))
-        for _ in scenarios:
-            shapes = ((slots, signal.input_symbols), (slots, signal.label_symbols))
-            received.append((torch.empty(shapes[0], device=device), torch.empty(shapes[1], device=device)))
+        widths = (signal.input_symbols, signal.label_symbols)
+        received.extend([torch.empty((slots, width), device=device) for width in widths] for _ in scenarios)
 
     def keep(number: int, block: MixtureBlock) -> None:
         here = slice(block.first_slot, block.first_slot + block.slots)

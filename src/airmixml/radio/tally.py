@@ -141,11 +141,6 @@ class Tally:
         self._strengths.add(draws.power_scale_watts * largest_shares(self.scenario, draws.ratios) ** 2)
 
     @property
-    def power_tells_the_schedule(self) -> bool:
-        """Whether the power limit can make received power depend on who was scheduled."""
-        return self._planned.power_tells_schedule or self.limited_slots > 0
-
-    @property
     def energy_joules(self) -> float:
         """Total energy, tau sum P, or less where symbols are known to be smaller than 1."""
         return float(self.worker_energy_joules.sum())
@@ -164,7 +159,7 @@ class Tally:
             self._planned,
             received_watts=received_watts,
             counts=counts,
-            power_tells_schedule=self.power_tells_the_schedule,
+            power_tells_schedule=self._planned.power_tells_schedule or self.limited_slots > 0,
             worst_received_watts=float(self.ledger.received_watts.max()),
             worst_sent_watts=float(self.worker_energy_joules.max()) / self.joules_per_watt,
             worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),

@@ -111,18 +111,12 @@ class WorkerCost:
 
     Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
     they need no memory of their own.
-
-    Attributes:
-        multiply_accumulates: to encode it and to form all symbols once.
-        constant_bytes: filters, signs and tables, which can lie in flash memory.
-        working_bytes: memory that the encoding needs besides.
-        symbols: numbers that are sent per slot.
     """
 
-    multiply_accumulates: int
-    constant_bytes: int
-    working_bytes: int
-    symbols: int
+    multiply_accumulates: int  # to encode it and to form all symbols once
+    constant_bytes: int  # filters, signs and tables, which can lie in flash memory
+    working_bytes: int  # memory that the encoding needs besides
+    symbols: int  # numbers that are sent per slot
 
     def to_dict(self) -> dict[str, int]:
         """Return the cost as plain values for JSON."""

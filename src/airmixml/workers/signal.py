@@ -16,21 +16,13 @@ SYMBOLS_PER_SECOND: Final = 794_000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """Layout and bounds of what one worker sends.
+    """Layout and bounds of what one worker sends."""
 
-    Attributes:
-        features: d, numbers in an encoded input.
-        classes: d_Y, numbers in a one-hot label.
-        moments: whether products are sent instead of the sample.
-        label_weight: w.
-        bits: bits per symbol; 0 where symbols are not rounded.
-    """
-
-    features: int
-    classes: int
-    moments: bool = False
-    label_weight: float = 1.0
-    bits: int = 0
+    features: int  # d, numbers in an encoded input
+    classes: int  # d_Y, numbers in a one-hot label
+    moments: bool = False  # whether products are sent instead of the sample
+    label_weight: float = 1.0  # w
+    bits: int = 0  # bits per symbol; 0 where symbols are not rounded
 
     @classmethod
     def of(cls, workers: Workers, features: int, classes: int) -> Self:
