@@ -53,9 +53,7 @@ class KnownDataSet:
     upper: tuple[float, ...]  # upper bounds, likewise
     scaled_mean: float
     scaled_deviation: float
-    load: Callable[
-        [Path | None, Progress], RawData
-    ]  # of the user's data folder, or None; downloads are reported
+    load: Callable[[Path | None, Progress], RawData]  # of the user's data folder, or None; downloads are reported
     image_shape: tuple[int, int] | None = None  # height and width where an input is an image, else None
 
     def read(self, data_dir: Path | None, progress: Progress) -> RawData:

@@ -77,14 +77,9 @@ def mnist_state() -> str:
 def fetch_mnist(folder: Path, *, replace_broken: bool, progress: Progress = silent) -> list[ObtainedFile]:
     """Make sure that the folder holds all four files and return them, in the order of ``MNIST_FILES``.
 
-    The bytes returned are the very bytes whose checksums were verified, so it does not matter what another
-    process does to the folder meanwhile.
-
-    Args:
-        folder: is made where needed.
-        replace_broken: remove and fetch anew what is not the published file (right for a cache); else such a
-            file is an error (right for a folder of the user's).
-        progress: hears how many uncompressed bytes have come.
+    The bytes returned are the very bytes whose checksums were verified, so it does not matter what another process does
+    to the folder meanwhile. With ``replace_broken`` what is not the published file is removed and fetched anew (right
+    for a cache); else such a file is an error (right for a folder of the user's).
     """
     obtained = _files_there(folder, replace_broken)
     missing = [file for file in mnist_files.MNIST_FILES if file not in obtained]

@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 class LearnerModel(Protocol):
     """One learner. A subclass is made without arguments.
 
-    Attributes:
-        about: what it is, in one line.
-        closed_form: whether it is solved from moments that are added up while slots arrive (``ClosedForm``), or trained
-            on all mixtures.
+    It is trained on all mixtures, or as a ``ClosedForm`` solved from moments that are added up while slots arrive.
     """
 
-    about: ClassVar[str]
+    about: ClassVar[str]  # what it is, in one line
     closed_form: ClassVar[bool] = False
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:

@@ -18,11 +18,8 @@ def soft_cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tens
 
     The labels enter as they were received: they need not be positive nor sum to 1. A negative y_tc rewards a small
     p_tc without end, so probabilities count as at least 1e-7: the loss is finite and bounded below for any labels, and
-    its gradient vanishes where the bound holds. On a one-hot label it is the usual cross-entropy.
-
-    Args:
-        scores: class scores; batch x classes, or networks x batch x classes for one loss per network.
-        labels: received label mixtures, of the same shape.
+    its gradient vanishes where the bound holds. On a one-hot label it is the usual cross-entropy. Scores and labels are
+    batch x classes, or networks x batch x classes for one loss per network.
     """
     log_probability = torch.log_softmax(scores, dim=-1).clamp(min=math.log(SMALLEST_PROBABILITY))
     return -(labels * log_probability).sum(dim=-1).mean(dim=-1)

@@ -16,14 +16,8 @@ def receive_baseband(
     """Return y of Eq. (1), symbol by symbol in complex baseband; slots x symbols.
 
     Each worker turns its signal by -arg h, so that the channel adds up amplitudes sqrt(P) |h|; the noise is
-    CN(0, sigma_n^2) per symbol.
-
-    Args:
-        symbols: what each scheduled worker holds; slots x scheduled x symbols.
-        power_watts: P; slots x scheduled.
-        channel: h, with its phase; slots x scheduled.
-        noise_watts: sigma_n^2.
-        rng: stream of the noise.
+    CN(0, sigma_n^2) per symbol. What workers hold is slots x scheduled x symbols; P, and h with its phase, are slots x
+    scheduled.
     """
     cancelled = np.exp(-1j * np.angle(channel.gain))
     sent = (np.sqrt(power_watts) * cancelled)[:, :, None] * symbols

@@ -56,26 +56,17 @@ class Real:
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """A whole number between ``low`` and ``high``."""
+    """A whole number between ``low`` and ``high``, also as 1e3 or of NumPy's types."""
 
     low: int = 0
     high: int = 2**63 - 1
 
-    def check(self, name: str, value: object) -> int:
+    def check(self, name: str, value: Any) -> int:
         """Return the value as an int inside the range."""
-        number = _as_whole(value)
-        if number is None or not self.low <= number <= self.high:
+        whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
+        if not whole or isinstance(value, bool) or not self.low <= int(value) <= self.high:
             raise _refuse(name, value, f"a whole number of at least {self.low} and at most {self.high}")
-        return number
-
-
-def _as_whole(value: object) -> int | None:
-    """Return the value as an int if it is a whole number, also as 1e3 or of NumPy's types."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer()):
         return int(value)
-    return None
 
 
 @dataclass(frozen=True)

@@ -117,14 +117,10 @@ def claim_free_folder(parent: Path, name: str, identity: dict[str, Any]) -> Iter
 def hold_folder(
     path: Path, identity: dict[str, Any], *, holds: str, force: bool, own: Iterable[str] | None = None
 ) -> Iterator[BaseFileLock]:
-    """Lock a folder and enter it; where nothing is begun in it, leave no trace.
+    """Lock a folder, made where it is not there, and enter it; where nothing is begun in it, leave no trace.
 
-    Args:
-        path: the folder, which is made where it is not there.
-        identity: of the work in it; another one is refused.
-        holds: what is in it, in words.
-        force: remove what work of another identity left.
-        own: the names that such work leaves; None: everything in the folder.
+    Work of another identity in it (``holds``, in words) is refused, or with ``force`` removed: the names in ``own``, or
+    with None everything in the folder.
     """
     _refuse_foreign(path)
     found_empty = path.exists() and not (path / _IDENTITY).exists()

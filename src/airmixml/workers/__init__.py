@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.workers.encoder import (
-        Encoder,
-        FeatureCost,
-        WorkerCost,
-        encoder_of,
-        sends_inputs_unchanged,
-        worker_cost,
-    )
+    from airmixml.workers.encoder import Encoder, FeatureCost, encoder_of, sends_inputs_unchanged
     from airmixml.workers.encoding import (
         declared_bounds,
         encode,
@@ -25,7 +18,7 @@ if TYPE_CHECKING:
     )
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers
-    from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal
+    from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "Population", "Signal", "WorkerCost", "declared_bounds"]
 __all__ += ["deploy", "encode", "encoded_dim", "encoder_of", "finish_encoding", "input_range", "keeps_pixels"]
@@ -35,10 +28,10 @@ __all__ += ["load_dataset", "place_coordinates", "place_workers", "sends_inputs_
 __getattr__ = import_late(
     __name__,
     {
-        ".encoder": ("Encoder", "FeatureCost", "WorkerCost", "encoder_of", "sends_inputs_unchanged", "worker_cost"),
+        ".encoder": ("Encoder", "FeatureCost", "encoder_of", "sends_inputs_unchanged"),
         ".encoding": ("declared_bounds", "encode", "encoded_dim", "finish_encoding", "input_range", "keeps_pixels"),
         ".loading": ("load_dataset",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
-        ".signal": ("SYMBOLS_PER_SECOND", "Signal"),
+        ".signal": ("SYMBOLS_PER_SECOND", "Signal", "WorkerCost", "worker_cost"),
     },
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from airmixml.doors import ENCODERS
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from airmixml.arrays import Singles
     from airmixml.scenario import Workers
-    from airmixml.workers.signal import Signal
 
 ImageShape = tuple[int, int] | None
 """Height and width of an input, where it is an image."""
@@ -33,16 +32,11 @@ class FeatureCost:
     Counts follow the arithmetic, without any vector unit. An addition or subtraction counts as a multiply-accumulate, a
     square root or a division as ``HARD_OPERATION`` = 10. Constants are counted as stored: signs take a bit each, other
     numbers ``FLOAT_BYTES`` = 4 bytes.
-
-    Attributes:
-        multiply_accumulates: operations.
-        constant_bytes: filters, signs and tables.
-        working_numbers: numbers in memory at once besides the input and the features.
     """
 
     multiply_accumulates: int
-    constant_bytes: int = 0
-    working_numbers: int = 0
+    constant_bytes: int = 0  # filters, signs and tables
+    working_numbers: int = 0  # numbers in memory at once besides the input and the features
 
 
 class Encoder(Protocol):
@@ -103,45 +97,3 @@ def sends_inputs_unchanged(workers: Workers) -> bool:
     """Whether what leaves the encoder is the scaled input as it is."""
     encoder = encoder_of(workers)
     return encoder.keeps_inputs and not encoder.bounds_norm
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkerCost:
-    """Cost of one sample on the worker, for sizing a microcontroller; counted as ``FeatureCost`` says.
-
-    Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
-    they need no memory of their own.
-    """
-
-    multiply_accumulates: int  # to encode it and to form all symbols once
-    constant_bytes: int  # filters, signs and tables, which can lie in flash memory
-    working_bytes: int  # memory that the encoding needs besides
-    symbols: int  # numbers that are sent per slot
-
-    def to_dict(self) -> dict[str, int]:
-        """Return the cost as plain values for JSON."""
-        return asdict(self)
-
-
-def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
-    """Return what one sample of ``input_dim`` numbers costs a worker that sends the given signal."""
-    encoder = encoder_of(workers)
-    features = encoder.feature_count(workers, input_dim)
-    cost = encoder.cost(workers, input_dim)
-    operations, constant_bytes = cost.multiply_accumulates, cost.constant_bytes
-    if workers.centre in ("public", "private"):
-        constant_bytes += FLOAT_BYTES * features
-    if workers.centre != "none":
-        operations += 2 * features
-    if encoder.bounds_norm:
-        operations += 2 * features + 2 * HARD_OPERATION
-    if signal.moments:
-        operations += signal.input_symbols + signal.features
-    if signal.bits:
-        operations += 3 * signal.symbols
-    return WorkerCost(
-        multiply_accumulates=2 * input_dim + operations,  # two to scale each input
-        constant_bytes=constant_bytes,
-        working_bytes=FLOAT_BYTES * (input_dim + features + cost.working_numbers),
-        symbols=signal.symbols,
-    )

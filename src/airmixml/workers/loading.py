@@ -26,11 +26,8 @@ def load_dataset(
 ) -> DataSet:
     """Return the training pool and the test set that the scenario asks for, inputs scaled to [0, 1] and encoded.
 
-    Args:
-        workers: names the data set, the size of the pool and, for the user's own data, the bounds.
-        streams: its stream "data" splits data sets that have no test set of their own.
-        data_dir: folder with the files of MNIST; None takes the cache, which is filled where needed.
-        progress: hears of downloads.
+    The stream "data" splits data sets that have no test set of their own. ``data_dir`` holds the files of MNIST; None
+    takes the cache, which is filled where needed.
     """
     raw = _load_raw(workers, data_dir, progress)
     lower, upper = declare_bounds(
