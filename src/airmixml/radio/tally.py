@@ -31,12 +31,12 @@ from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Signal
 
+_EXACT: Final = ("server", "gdp")
+# Steps of SlotStrengths; values that differ by rounding alone are one kind.
 _STEP_DB: Final = 0.01
 _LOWEST_DB: Final = -700.0
 _STEPS: Final = 140_000
-# Values that differ by rounding alone are one kind.
 _SAME: Final = 1e-9
-_EXACT: Final = ("server", "gdp")
 
 
 class DecibelHistogram:
@@ -85,7 +85,7 @@ class SlotStrengths:
             return (self._largest,), (total,)
         used = np.nonzero(self._counts)[0]
         upper_watts = 10.0 ** ((_LOWEST_DB + used * _STEP_DB) / 10.0)
-        return (tuple(np.minimum(upper_watts, self._largest).tolist()), tuple(self._counts[used].tolist()))
+        return tuple(np.minimum(upper_watts, self._largest).tolist()), tuple(self._counts[used].tolist())
 
 
 class Tally:
