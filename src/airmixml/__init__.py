@@ -20,23 +20,9 @@ if TYPE_CHECKING:
     from airmixml.runs import load_metrics, load_model, run
     from airmixml.scenario import Scenario, Speed
 
-__all__ = [
-    "AirMixClassifier",
-    "AirMixError",
-    "DataError",
-    "PrivacyError",
-    "RunFolderError",
-    "Scenario",
-    "ScenarioError",
-    "Speed",
-    "__version__",
-    "load_metrics",
-    "load_model",
-    "run",
-    "simulate",
-    "simulate_blocks",
-    "train",
-]
+__all__ = ["AirMixClassifier", "AirMixError", "DataError", "PrivacyError", "RunFolderError", "Scenario"]
+__all__ += ["ScenarioError", "Speed", "__version__", "load_metrics", "load_model", "run", "simulate"]
+__all__ += ["simulate_blocks", "train"]
 
 __getattr__ = import_late(
     __name__,

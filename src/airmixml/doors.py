@@ -5,6 +5,7 @@ group of the kind. Names are known without importing anything; a thing is import
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -14,35 +15,30 @@ from airmixml.errors import PluginError
 from airmixml.wording import nearest, reason, shown
 
 
+@dataclass(eq=False)
 class Registry:
-    """Named things of one kind.
+    """Named things of one kind."""
 
-    Attributes:
-        kind: what one of them is called in messages.
-        group: entry-point group through which other packages add to it.
-        key: what a user sets to choose one, for messages.
-        needs: attributes that every one of them must have.
-        objects: whether they are objects; another package's class then stands for an object of it.
-    """
-
-    def __init__(
-        self, kind: str, group: str, key: str, *, needs: tuple[str, ...], own: Mapping[str, str], objects: bool = False
-    ) -> None:
-        self.kind, self.group, self.key, self.needs, self.objects = kind, group, key, needs, objects
-        self._own = dict(own)
-        self._loaded: dict[str, Any] = {}
+    kind: str  # what one of them is called in messages
+    group: str  # entry-point group through which other packages add to it
+    key: str  # what a user sets to choose one, for messages
+    _: KW_ONLY
+    needs: tuple[str, ...]  # attributes that every one of them must have
+    places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
+    objects: bool = False  # whether they are objects; another package's class then stands for an object of it
+    loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
 
     @property
     def own(self) -> tuple[str, ...]:
         """Names of those that come with the package."""
-        return tuple(self._own)
+        return tuple(self.places)
 
     @cached_property
     def plugins(self) -> dict[str, EntryPoint]:
         """Those of other installed packages by name."""
         found: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value)):
-            if point.name in self._own:
+            if point.name in self.places:
                 raise PluginError(
                     f"{self.kind} {shown(point.name)} of {_package(point)}: that name is airmixml's own; uninstall "
                     "that package or rename its entry point"
@@ -58,10 +54,10 @@ class Registry:
     @property
     def names(self) -> tuple[str, ...]:
         """All names, ours first."""
-        return (*self._own, *self.plugins)
+        return (*self.places, *self.plugins)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self.plugins
+        return name in self.places or name in self.plugins
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -69,24 +65,19 @@ class Registry:
     def __len__(self) -> int:
         return len(self.names)
 
-    def look_again(self) -> None:
-        """Forget what other packages bring: some may have been installed since."""
-        vars(self).pop("plugins", None)
-        self._loaded.clear()
-
     def load(self, name: str) -> Any:
         """Return the thing of that name, or raise an error that names the nearest one."""
-        if name not in self._loaded:
+        if name not in self.loaded:
             if name not in self:
                 raise PluginError(
                     f"{self.key} = {shown(name)}: must be one of {', '.join(self.names)}; did you mean "
                     f"{nearest(name.lower(), self.names)}?"
                 )
-            self._loaded[name] = self._import(name)
-        return self._loaded[name]
+            self.loaded[name] = self._import(name)
+        return self.loaded[name]
 
     def _import(self, name: str) -> Any:
-        place = self._own.get(name)
+        place = self.places.get(name)
         if place is not None:
             module, _, attribute = place.partition(":")
             return getattr(import_module(module), attribute)
@@ -122,11 +113,11 @@ ENCODERS: Final = Registry(
         *("about", "feature_count", "features", "cost", "after_centring"),
         *("bounds_norm", "keeps_inputs", "never_negative", "needs_images", "takes_features"),
     ),
-    own={
+    places={
         "scale": "airmixml.workers.encoders.inputs:SCALE",
         "clip": "airmixml.workers.encoders.inputs:CLIP",
-        "dct": "airmixml.workers.encoders.dct:DCT",
-        "projection": "airmixml.workers.encoders.projection:PROJECTION",
+        "dct": "airmixml.workers.encoders.linear:DCT",
+        "projection": "airmixml.workers.encoders.linear:PROJECTION",
         "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
         "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
     },
@@ -141,7 +132,7 @@ DATASETS: Final = Registry(
         *("name", "about", "train_samples", "test_samples", "input_dim", "label_dim", "image_shape"),
         *("lower", "upper", "scaled_mean", "scaled_deviation", "load"),
     ),
-    own={
+    places={
         "iris": "airmixml.data.embedded:IRIS",
         "digits": "airmixml.data.embedded:DIGITS",
         "mnist": "airmixml.data.mnist:MNIST",
@@ -154,7 +145,7 @@ ACCOUNTANTS: Final = Registry(
     "airmixml.accountants",
     "privacy.accountant",
     needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
-    own={
+    places={
         "paper-loose": "airmixml.privacy.loose_bound:PaperLoose",
         "paper-tight": "airmixml.privacy.tight_bound:PaperTight",
         "rdp": "airmixml.privacy.rdp:RdpAccountant",
@@ -168,7 +159,7 @@ ADVERSARIES: Final = Registry(
     "airmixml.adversaries",
     "privacy.adversary",
     needs=("about", "of", "mechanism", "views", "noise_watts", "knows_schedule", "own_receiver"),
-    own={
+    places={
         "release": "airmixml.privacy.adversaries:Release",
         "server": "airmixml.privacy.adversaries:Server",
         "eavesdropper": "airmixml.privacy.adversaries:Eavesdropper",
@@ -180,7 +171,7 @@ LEARNERS: Final = Registry(
     "airmixml.learners",
     "learner.model",
     needs=("about", "closed_form", "build"),
-    own={
+    places={
         "mlp": "airmixml.edge.learners:Mlp",
         "cnn": "airmixml.edge.learners:Cnn",
         "ridge": "airmixml.edge.learners:Ridge",
@@ -193,7 +184,7 @@ ATTACKS: Final = Registry(
     "airmixml.attacks",
     "--attacks",
     needs=("about", "adversary", "findings", "refusal", "run"),
-    own={
+    places={
         "least-squares": "airmixml.attacks.server_attacks:LEAST_SQUARES",
         "non-negative": "airmixml.attacks.server_attacks:NON_NEGATIVE",
         "prior": "airmixml.attacks.server_attacks:PRIOR",
@@ -208,7 +199,7 @@ METHODS: Final = Registry(
     "airmixml.methods",
     "--methods",
     needs=("about", "run", "missing", "skipped"),
-    own={
+    places={
         "airmix": "airmixml.compare.ours:AIRMIX",
         "mixup-features": "airmixml.compare.ours:MIXUP_FEATURES",
         "paper": "airmixml.compare.ours:PAPER",

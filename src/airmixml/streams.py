@@ -5,7 +5,7 @@ any number of threads, is then cut from the same draws: the block size never cha
 policy (the fading, say) never changes the draws of another.
 """
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -26,23 +26,8 @@ StreamName = Literal[
     "eavesdropper-noise",
 ]
 
-# The numbers are part of every published result: never renumber, only append.
-_STREAM_KEYS: Final[dict[StreamName, int]] = {
-    "placement": 0,
-    "data": 1,
-    "schedule": 2,
-    "fading": 3,
-    "phase": 4,
-    "ratios": 5,
-    "assignment": 6,
-    "noise": 7,
-    "training": 8,
-    "encoder": 9,
-    "canary": 10,
-    "audit": 11,
-    "eavesdropper": 12,
-    "eavesdropper-noise": 13,
-}
+# The order is part of every published result: never change it, only append.
+_STREAM_KEYS: Final[dict[StreamName, int]] = {name: key for key, name in enumerate(get_args(StreamName))}
 
 SLOTS_PER_CHAPTER: Final = 128
 

@@ -1,7 +1,9 @@
 """Decibels and watts."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from airmixml.arrays import Doubles
 
 
 def db_to_ratio(decibels: float) -> float:
@@ -9,7 +11,7 @@ def db_to_ratio(decibels: float) -> float:
     return float(10.0 ** (decibels / 10.0))
 
 
-def ratio_to_db(ratio: ArrayLike) -> NDArray[np.float64]:
+def ratio_to_db(ratio: ArrayLike) -> Doubles:
     """dB of a power ratio; zero gives -inf."""
     with np.errstate(divide="ignore"):
         return np.asarray(10.0 * np.log10(np.asarray(ratio, dtype=np.float64)))
@@ -20,6 +22,6 @@ def dbm_to_watts(dbm: float) -> float:
     return db_to_ratio(dbm - 30.0)
 
 
-def watts_to_dbm(watts: ArrayLike) -> NDArray[np.float64]:
+def watts_to_dbm(watts: ArrayLike) -> Doubles:
     """dBm of a power in watts; zero gives -inf."""
     return np.asarray(ratio_to_db(watts) + 30.0)

@@ -110,8 +110,8 @@ def test_a_sender_that_weighs_labels_wrongly(audited: Audited, monkeypatch: pyte
     assert not audited("paper-iris", *scenario, adversary="server").caught
     real = senders.SampleSender.__init__
 
-    def heavier(self: Any, signal: Any, inputs: Any, labels: Any, **options: Any) -> None:
-        real(self, signal, inputs, 10.0 * labels, **options)
+    def heavier(self: Any, *, labels: Any, **options: Any) -> None:
+        real(self, labels=10.0 * labels, **options)
 
     monkeypatch.setattr(senders.SampleSender, "__init__", heavier)
     assert audited("paper-iris", *scenario, adversary="server").caught

@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_mnist
-from tiny_mnist import CONTENT, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, idx_bytes, write_files
+from tiny_mnist import CONTENT, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, write_files
 
 from airmixml.data import mnist_files
-from airmixml.data.cache import cache_folder
-from airmixml.data.mnist import load_mnist
-from airmixml.data.mnist_files import parse_idx
+from airmixml.data.mnist import cache_folder, load_mnist
+from airmixml.data.mnist_files import MnistFile
 from airmixml.errors import DataError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
@@ -84,27 +83,9 @@ def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
         load_mnist(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"", "begins with nothing"),
-        (b"\x00\x00\x08", "begins with 000008"),
-        (b"\x00\x00\x08\x03" + idx_bytes((2, 2), b"abcd")[4:], "begins with 00000803"),
-        (b"\x00\x00\x09\x02" + idx_bytes((2, 2), b"abcd")[4:], "begins with 00000902"),
-        (idx_bytes((2, 2), b"abcd")[:9], "breaks off"),
-        (idx_bytes((2, 3), b"abcdef"), r"declares the shape \(2, 3\): must be \(2, 2\)"),
-        (idx_bytes((2, 2), b"abc"), "has 15 bytes: must have 16"),
-        (idx_bytes((2, 2), b"abcde"), "has 17 bytes: must have 16"),
-    ],
-)
-def test_a_wrong_idx_header_or_length_is_refused(content: bytes, complaint: str) -> None:
-    with pytest.raises(DataError, match=f"^somewhere: .*{complaint}"):
-        parse_idx(content, (2, 2), "somewhere")
-
-
 def test_an_idx_file_is_read_row_by_row() -> None:
     content = b"\x00\x00\x08\x02\x00\x00\x00\x02\x00\x00\x00\x03" + bytes([1, 2, 3, 4, 5, 255])
-    assert parse_idx(content, (2, 3), "x").tolist() == [[1, 2, 3], [4, 5, 255]]
+    assert MnistFile("x", (2, 3), "").array(content).tolist() == [[1, 2, 3], [4, 5, 255]]
 
 
 @pytest.mark.usefixtures("tiny")

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from airmixml import Scenario, ScenarioError, Speed, simulate
 from airmixml.data import DataSet
 from airmixml.edge import learn, train
-from airmixml.edge.closed_form import ReceivedMoments, linear_model, moments_collector, solve
+from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
 from airmixml.radio import mixtures as mixtures_module
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
@@ -171,7 +171,7 @@ def test_the_noise_edge_of_moments_is_the_largest_eigenvalue_of_their_noise() ->
     generator = torch.Generator().manual_seed(0)
     found = []
     for _ in range(5):
-        collector = moments_collector(signal)
+        collector = MomentsCollector(signal)
         noise = 0.3 * torch.randn((10, signal.input_symbols), generator=generator)
         collector.add(noise, torch.zeros(10, signal.label_symbols))
         moments = collector.moments(0.09, 1.0)
@@ -185,7 +185,7 @@ def test_the_noise_edge_of_mixtures_is_the_largest_eigenvalue_of_their_noise() -
     generator = torch.Generator().manual_seed(0)
     found = []
     for _ in range(6):
-        collector = moments_collector(Signal(features=60, classes=2))
+        collector = MomentsCollector(Signal(features=60, classes=2))
         for _ in range(6):
             noise = 0.5 * torch.randn((1000, 60), generator=generator)
             collector.add(noise, torch.randn((1000, 2), generator=generator))
@@ -200,7 +200,7 @@ def test_few_slots_have_the_edge_of_marchenko_and_pastur() -> None:
     generator = torch.Generator().manual_seed(1)
     found = []
     for _ in range(20):
-        collector = moments_collector(Signal(features=60, classes=2))
+        collector = MomentsCollector(Signal(features=60, classes=2))
         collector.add(torch.randn((60, 60), generator=generator), torch.zeros((60, 2)))
         moments = collector.moments(1.0, 1.0)
         found.append(float(torch.linalg.eigvalsh(moments.second).max()) / moments.noise_edge)
@@ -290,7 +290,7 @@ def test_what_is_collected_does_not_grow_with_the_slots(moments: bool) -> None:
     signal = Signal(features=6, classes=3, moments=moments)
 
     def held(slots: int) -> int:
-        collector = moments_collector(signal)
+        collector = MomentsCollector(signal)
         for _ in range(slots):
             collector.add(torch.ones(2, signal.input_symbols), torch.ones(2, signal.label_symbols))
         kept = [each for each in vars(collector).values() if isinstance(each, torch.Tensor)]
@@ -321,7 +321,7 @@ def test_accuracy_of_each_class_makes_up_that_of_all() -> None:
 def test_received_moments_are_means_over_the_slots() -> None:
     """By hand: two slots of a 2 x 2 matrix and two classes."""
     signal = Signal(features=2, classes=2, moments=True)
-    collector = moments_collector(signal, constant=0.5)
+    collector = MomentsCollector(signal, constant=0.5)
     for matrix in ([[2.0, 1.0], [1.0, 4.0]], [[4.0, 3.0], [3.0, 0.0]]):
         packed = pack_symmetric(torch.tensor(matrix))[None]
         collector.add(packed, torch.arange(4.0)[None])

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from airmixml import Scenario, Speed, simulate, train
-from airmixml.edge.fitting import adam
-from airmixml.edge.models import build_model, initialise
+from airmixml.edge.fitting import adam, build_model, initialise
 from airmixml.edge.steps import make_step
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

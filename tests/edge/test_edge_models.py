@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from airmixml.edge.models import build_model, initialise
+from airmixml.edge.fitting import build_model, initialise
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Learner, Scenario
 

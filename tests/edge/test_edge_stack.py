@@ -16,8 +16,7 @@ from torch import nn
 
 from airmixml import AirMixError, Scenario, ScenarioError, Speed, simulate, train
 from airmixml.data import DataSet
-from airmixml.edge.fitting import class_scores, start_network
-from airmixml.edge.models import build_model
+from airmixml.edge.fitting import build_model, class_scores, start_network
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.training import TrainingHistory, train_model, train_seeds, train_stack
 from airmixml.radio.mixtures import simulate_family

@@ -15,6 +15,7 @@ from airmixml.radio.draws import check_family, draws_key
 from airmixml.radio.mixtures import Mixtures, simulate_family
 from airmixml.radio.rehearsal import rehearse, rehearse_family
 from airmixml.radio.tally import Tally
+from airmixml.scenario import RunContext
 from airmixml.scenario.toml import all_keys
 from airmixml.workers import Population
 
@@ -68,6 +69,7 @@ def test_each_of_a_family_gets_what_it_would_get_alone(
 ) -> None:
     """Also with another member in front, whose powers are the ones drawn first."""
     speed = Speed(block_slots=150, threads=1)
+    context = RunContext(speed=speed)
     scenarios = family_of(*air)
     alone = [
         simulate(scenario, dataset=small_dataset, population=small_population, speed=speed) for scenario in scenarios
@@ -79,7 +81,7 @@ def test_each_of_a_family_gets_what_it_would_get_alone(
     for first in (0, 3, 5):
         order = [*range(first, len(scenarios)), *range(first)]
         family = simulate_family(
-            [scenarios[number] for number in order], dataset=small_dataset, population=small_population, speed=speed
+            [scenarios[number] for number in order], dataset=small_dataset, population=small_population, context=context
         )
         for number, mixtures in zip(order, family, strict=True):
             assert_equal_mixtures(mixtures, alone[number])
@@ -244,7 +246,8 @@ def test_a_family_with_an_encoder_gets_what_each_would_get_alone(
     half = replace(small_dataset, train_inputs=small_dataset.train_inputs / 4)
     scenarios = [base.with_overrides(*power) for power in (("privacy.epsilon=30",), ("privacy.epsilon=300",))]
     speed = Speed(block_slots=40, threads=1)
-    family = simulate_family(scenarios, dataset=half, population=small_population, speed=speed)
+    context = RunContext(speed=speed)
+    family = simulate_family(scenarios, dataset=half, population=small_population, context=context)
     for scenario, mixtures in zip(scenarios, family, strict=True):
         assert_equal_mixtures(mixtures, simulate(scenario, dataset=half, population=small_population, speed=speed))
 

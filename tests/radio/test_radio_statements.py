@@ -86,9 +86,8 @@ def test_a_given_slot_length_counts_as_the_paper_does() -> None:
     iris = Scenario.preset("paper-iris").with_overrides("radio.slots=50")
     blocks = simulate(iris)
     assert blocks.report.air_seconds == pytest.approx(0.05)
-    powers = (
-        np.square(blocks.examples.ratios) * blocks.examples.amplitude[:, None] ** 2 / blocks.examples.draws.magnitude**2
-    )
+    draws = blocks.examples.draws
+    powers = np.square(draws.ratios) * draws.power_scale_watts[:, None] / draws.magnitude**2
     assert blocks.examples.energy_joules == pytest.approx(1e-3 * powers, rel=1e-9)
 
 

@@ -13,8 +13,7 @@ from scipy import fft
 from scipy.linalg import hadamard
 
 from airmixml import ScenarioError
-from airmixml.data.embedded import load_digits
-from airmixml.data.public_images import public_images
+from airmixml.data.embedded import load_digits, public_images
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encoded_dim, finish_encoding, load_dataset

@@ -63,9 +63,8 @@ class ServerView:
 def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
     """Run all slots of the scenario in a context (device, threads, progress), and return what the server then holds."""
     context = context or RunContext()
-    speed, data_dir, progress = context.speed, context.data_dir, context.progress
-    device = find_device(speed.device)
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+    device, streams = find_device(context.speed.device), Streams(scenario.seed)
+    dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
     # A constant is appended only once a private mean is known, so its place counts already here.
     held_dim = dataset.held_dim or dataset.input_dim
     signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
@@ -85,9 +84,7 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
             by_class.append(products[: _SLOTS_BY_CLASS - block.first_slot].reshape(-1, signal.features))
         draws.append(block.draws.without_noise())
 
-    (transmission,) = transmit_family(
-        [scenario], receive, prepare=prepare, dataset=dataset, speed=speed, data_dir=data_dir, progress=progress
-    )
+    (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
     noise_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0
     weights = np.concatenate([each.power_scale_watts for each in draws]) / noise_watts
     weights[~np.isfinite(weights)] = 0.0  # a slot of a Poisson schedule in which nobody sent

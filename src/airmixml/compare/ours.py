@@ -19,7 +19,7 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.privacy_target import adversary_named, slots_target
-from airmixml.radio.report import AirReport
+from airmixml.radio.transmission import AirReport
 from airmixml.scenario import Mixing, Scenario, Speed
 from airmixml.workers import worker_cost
 

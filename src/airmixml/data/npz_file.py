@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import number_classes
 from airmixml.errors import DataError
@@ -83,7 +84,7 @@ def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
     return member
 
 
-def _number_labels(labels: NDArray[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _number_labels(labels: NDArray[Any], path: Path) -> tuple[Integers, tuple[str, ...]]:
     if labels.dtype.kind not in "biufUS":
         raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be whole numbers or text")
     try:
@@ -103,14 +104,7 @@ def _text(label: Any) -> str:
 
 
 def _check_finite(inputs: NDArray[Any], path: Path) -> None:
-    if inputs.dtype.kind != "f":
-        return
-    # Sample by sample would be slow and all at once needs an array of flags; a block of samples is neither.
-    samples_per_block = max(1, (1 << 22) // int(np.prod(inputs.shape[1:], dtype=np.int64)))
-    for start in range(0, inputs.shape[0], samples_per_block):
-        bad = np.argwhere(~np.isfinite(inputs[start : start + samples_per_block]))
-        if bad.size:
-            place = [int(number) for number in bad[0]]
-            place[0] += start
-            value = float(inputs[tuple(place)])
-            raise DataError(f"{path}: inputs{place} is {value}: must be finite; fill it in or remove the sample")
+    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
+        place = np.argwhere(~np.isfinite(inputs))[0].tolist()
+        value = float(inputs[tuple(place)])
+        raise DataError(f"{path}: inputs{place} is {value}: must be finite; fill it in or remove the sample")

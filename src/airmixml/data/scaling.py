@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from airmixml.arrays import Doubles, Singles
 from airmixml.errors import DataError, ScenarioError
 
 
@@ -16,7 +17,7 @@ def declare_bounds(
     features: int,
     lower_name: str = "workers.input_lower",
     upper_name: str = "workers.input_upper",
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Doubles, Doubles]:
     """Return lower and upper bounds with one entry per feature; one given value serves all features."""
     missing = [name for name, values in ((lower_name, lower), (upper_name, upper)) if len(values) == 0]
     if missing:
@@ -40,7 +41,7 @@ def declare_bounds(
     return lower_bounds, upper_bounds
 
 
-def _one_per_feature(name: str, values: Sequence[float], features: int) -> NDArray[np.float64]:
+def _one_per_feature(name: str, values: Sequence[float], features: int) -> Doubles:
     if len(values) not in (1, features):
         raise ScenarioError(
             f"{name} has {len(values)} values: must have 1, which serves all inputs, or {features}, one for each input"
@@ -51,13 +52,11 @@ def _one_per_feature(name: str, values: Sequence[float], features: int) -> NDArr
 _VALUES_PER_BLOCK = 1 << 20
 
 
-def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> tuple[NDArray[np.float32], int]:
+def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> tuple[Singles, int]:
     """Return the inputs scaled to [0, 1], and how many values lay outside the bounds and were clipped.
 
-    Args:
-        inputs: samples x features, finite, of any real type.
-        lower: lower bound of each feature, or one for all; below ``upper`` (``declare_bounds`` checks that).
-        upper: upper bound of each feature, or one for all.
+    Inputs are samples x features, finite, of any real type. Each feature has its bounds, or one pair serves all; lower
+    ones lie below upper ones (``declare_bounds`` checks that).
     """
     lower_bounds, upper_bounds = _as_stored(inputs.dtype, lower, upper)
     width = upper_bounds - lower_bounds
@@ -77,9 +76,7 @@ def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> t
     return scaled, clipped
 
 
-def _as_stored(
-    dtype: np.dtype[Any], lower: ArrayLike, upper: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _as_stored(dtype: np.dtype[Any], lower: ArrayLike, upper: ArrayLike) -> tuple[Doubles, Doubles]:
     """Return the bounds as the type of the inputs would store them.
 
     A float32 file stores 7.9 as 7.9000001; against the bound 7.9 that value would count as clipped though it

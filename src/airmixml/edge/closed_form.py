@@ -8,7 +8,7 @@ which the data hardly vary; what it does to the eigenvalues is known too, and is
 
 import math
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import torch
 from torch import nn
@@ -26,30 +26,35 @@ _SMALLEST: Final = 1e-300
 
 @dataclass(frozen=True, kw_only=True)
 class ReceivedMoments:
-    """What is known of the workers' inputs x and one-hot labels l, per worker, with its noise.
+    """What is known of the workers' inputs x and one-hot labels l, per worker, with its noise."""
 
-    Attributes:
-        second: E[x x^T], or of what differs between samples the covariance; d x d, float64.
-        cross: E[x l^T], or the covariance; d x classes.
-        input_mean: E[x], to be subtracted before ``second`` and ``cross`` apply; d (0 where they hold as they are).
-        label_mean: E[l], likewise; classes.
-        noise_edge: how large an eigenvalue the noise in ``second`` can make by itself.
-        constant: the value of the last input where that is the same for all; 0 where there is none.
+    second: torch.Tensor  # E[x x^T], or of what differs between samples the covariance; d x d, float64
+    cross: torch.Tensor  # E[x l^T], or the covariance; d x classes
+    input_mean: torch.Tensor  # E[x], to be subtracted before the two above apply; d (0 where they hold as they are)
+    label_mean: torch.Tensor  # E[l], likewise; classes
+    noise_edge: float  # how large an eigenvalue the noise in ``second`` can make by itself
+    constant: float = 0.0  # the value of the last input where that is the same for all; 0 where there is none
+
+
+class MomentsCollector:
+    """Adds up slots in memory that does not grow with them, and makes moments of the sums.
+
+    Args:
+        signal: what the workers send.
+        constant: value of the constant that they append to their input, if they do.
     """
 
-    second: torch.Tensor
-    cross: torch.Tensor
-    input_mean: torch.Tensor
-    label_mean: torch.Tensor
-    noise_edge: float
-    constant: float = 0.0
-
-
-class MomentsCollector(Protocol):
-    """Adds up blocks of slots in memory that does not grow with them."""
+    def __init__(self, signal: Signal, *, constant: float = 0.0) -> None:
+        self._signal, self._constant, self._slots = signal, constant, 0
+        self._sums: torch.Tensor | float = 0.0
+        self._products: torch.Tensor | float = 0.0
 
     def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
         """Take received slots into account; slots x input symbols and slots x label symbols."""
+        self._slots += len(inputs)
+        self._sums = self._sums + torch.cat([part.sum(dim=0, dtype=torch.float64) for part in (inputs, labels)])
+        if not self._signal.moments:
+            self._products = self._products + (inputs.T @ torch.cat([inputs, labels], dim=1)).double()
 
     def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
         """Return the moments.
@@ -59,43 +64,18 @@ class MomentsCollector(Protocol):
             variance_share: how much of the samples' variance that of mixtures is.
             about_zero: whether that is the variance about zero, as where every worker sends by its own coin.
         """
+        mean = torch.as_tensor(self._sums) / self._slots
+        if self._signal.moments:
+            return self._of_moments(mean, math.sqrt(noise_variance / self._slots))
+        return self._of_mixtures(mean, noise_variance, variance_share, about_zero)
 
-
-def moments_collector(signal: Signal, *, constant: float = 0.0) -> MomentsCollector:
-    """Return what adds up slots of such a signal.
-
-    Args:
-        signal: what the workers send.
-        constant: value of the constant that they append to their input, if they do.
-    """
-    return SumOfMoments(signal, constant) if signal.moments else MixtureMoments(signal)
-
-
-class SumOfMoments:
-    """Slots that carry moments: their mean is what is wanted."""
-
-    def __init__(self, signal: Signal, constant: float) -> None:
-        self._signal, self._constant = signal, constant
-        self._slots = 0
-        self._inputs: torch.Tensor | float = 0.0
-        self._labels: torch.Tensor | float = 0.0
-
-    def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take received slots into account; slots x input symbols and slots x label symbols."""
-        self._slots += len(inputs)
-        self._inputs = self._inputs + inputs.sum(dim=0, dtype=torch.float64)
-        self._labels = self._labels + labels.sum(dim=0, dtype=torch.float64)
-
-    def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
-        """Return the moments; the noise on them is symmetric Gaussian, whose largest eigenvalue is known.
+    def _of_moments(self, mean: torch.Tensor, deviation: float) -> ReceivedMoments:
+        """Slots carry moments: their mean is what is wanted, with symmetric Gaussian noise of known largest eigenvalue.
 
         Off the diagonal the noise has variance s^2 / 2, so its eigenvalues fill a half circle of radius s sqrt(2 d).
         """
-        size, classes = self._signal.features, self._signal.classes
-        inputs, labels = torch.as_tensor(self._inputs), torch.as_tensor(self._labels)
-        deviation = math.sqrt(noise_variance / self._slots)
-        second = unpack_symmetric(inputs / self._slots, size)
-        cross = (labels / self._slots).reshape(size, classes)
+        size, classes, symbols = self._signal.features, self._signal.classes, self._signal.input_symbols
+        second, cross = unpack_symmetric(mean[:symbols], size), mean[symbols:].reshape(size, classes)
         if self._signal.bits and self._constant:
             # Rounded vectors were sent more softly; how much so is seen in what should add up to the constant.
             softer = float(cross[-1].sum()) / self._constant
@@ -103,41 +83,22 @@ class SumOfMoments:
         return ReceivedMoments(
             second=second,
             cross=cross,
-            input_mean=inputs.new_zeros(size),
-            label_mean=inputs.new_zeros(classes),
+            input_mean=mean.new_zeros(size),
+            label_mean=mean.new_zeros(classes),
             noise_edge=deviation * math.sqrt(2.0 * size),
             constant=self._constant,
         )
 
-
-class MixtureMoments:
-    """Slots that carry mixtures of samples: their covariance, less that of the noise, is the samples' own, shared."""
-
-    def __init__(self, signal: Signal) -> None:
-        self._signal = signal
-        self._slots = 0
-        self._sums: torch.Tensor | None = None
-        self._products: torch.Tensor | None = None
-
-    def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take received slots into account; slots x input symbols and slots x label symbols."""
-        both = torch.cat([inputs, labels], dim=1)
-        sums, products = both.sum(dim=0, dtype=torch.float64), (inputs.T @ both).double()
-        self._sums = sums if self._sums is None else self._sums + sums
-        self._products = products if self._products is None else self._products + products
-        self._slots += len(inputs)
-
-    def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
-        """Return the covariances of the samples: those of the mixtures less the noise, over the share that is kept.
+    def _of_mixtures(
+        self, mean: torch.Tensor, noise_variance: float, variance_share: float, about_zero: bool
+    ) -> ReceivedMoments:
+        """Slots carry mixtures: their covariance, less that of the noise, over the share that is kept, is the samples'.
 
         The covariance of T independent slots with eigenvalues near v errs by up to v (2 g + g^2), g = sqrt(d / T)
         (Marchenko and Pastur 1967), where v is that of the noise and, on average, of the mixtures themselves.
         """
-        assert self._sums is not None
-        assert self._products is not None
         size = self._signal.features
-        mean = self._sums / self._slots
-        covariance = self._products / self._slots - torch.outer(mean[:size], mean)
+        covariance = torch.as_tensor(self._products) / self._slots - torch.outer(mean[:size], mean)
         second = covariance[:, :size]
         level = max(float(second.diagonal().mean()), noise_variance)
         moved = torch.outer(mean[:size], mean) if about_zero else torch.zeros_like(covariance)

@@ -1,7 +1,7 @@
-"""Adam on Eq. (opt) for one network or a stack of them: the loop that both kinds of training share."""
+"""A learner's network, the values it starts from, and Adam on Eq. (opt) for one network or a stack of them."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from airmixml.data import DataSet
-from airmixml.devices import find_device, using_threads
-from airmixml.edge.models import build_model, initialise
+from airmixml.devices import find_device, physical_memory_bytes, using_threads
+from airmixml.doors import LEARNERS
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.steps import make_step
-from airmixml.errors import AirMixError
-from airmixml.progress import Progress
+from airmixml.errors import AirMixError, ScenarioError
+from airmixml.progress import Progress, silent
 from airmixml.scenario import Learner, Speed
 from airmixml.streams import Streams
 
@@ -33,11 +33,66 @@ class Checkpoint(Protocol):
 
 
 @dataclass(kw_only=True)
-class Fitted:
-    """Loss on the mixtures and accuracy on the clean test set; epochs x networks (no accuracy without a test set)."""
+class TrainingHistory:
+    """Loss on the mixtures and accuracy on the clean test set after each epoch (empty without a test set).
 
-    loss: list[list[float]] = field(default_factory=list)
-    test_accuracy: list[list[float]] = field(default_factory=list)
+    A learner in closed form has no loss and one accuracy, and that of each class.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    test_accuracy: list[float] = field(default_factory=list)
+    class_accuracy: list[float] = field(default_factory=list)
+    class_names: list[str] = field(default_factory=list)
+
+    @property
+    def final_accuracy(self) -> float:
+        """Accuracy of the model after the last epoch: the figure to trust."""
+        return self.test_accuracy[-1]
+
+    @property
+    def best_accuracy(self) -> float:
+        """Accuracy of the best epoch. It is picked on the test set, so it flatters."""
+        return max(self.test_accuracy)
+
+    @property
+    def best_epoch(self) -> int:
+        """Number of the best epoch, counted from 1."""
+        return self.test_accuracy.index(self.best_accuracy) + 1
+
+
+def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: tuple[int, int] | None) -> nn.Sequential:
+    """Return the network the learner asks for: inputs (batch x input_dim) to class scores (batch x label_dim).
+
+    Its parameters hold no values yet; ``initialise`` sets them.
+    """
+    with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
+        model: nn.Sequential = LEARNERS.load(learner.model)().build(learner, input_dim, label_dim, image_shape)
+    _check_size(learner, model)
+    return model.to_empty(device="cpu")
+
+
+def _check_size(learner: Learner, model: nn.Module) -> None:
+    """Refuse a network that this machine cannot hold: parameters, gradients and Adam's two moments in float32."""
+    needed = 4 * 4 * sum(parameter.numel() for parameter in model.parameters())
+    if needed > physical_memory_bytes():
+        raise ScenarioError(
+            f"learner.hidden_units = {list(learner.hidden_units)}: needs {needed / 1e9:.0f} GB of memory, "
+            f"this machine has {physical_memory_bytes() / 1e9:.0f} GB; use smaller layers"
+        )
+
+
+def initialise(model: nn.Module, generator: torch.Generator) -> None:
+    """Set Glorot-uniform weights and zero biases, drawn on the CPU so that every device starts from the same point."""
+    for module in model.modules():
+        if isinstance(module, (nn.Linear, nn.Conv2d)):
+            nn.init.xavier_uniform_(module.weight, generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif [*module.parameters(recurse=False), *module.buffers(recurse=False)]:
+            raise ScenarioError(
+                f"learner.model: its network has a layer {type(module).__name__}, for which no initial values are "
+                "defined; use layers with values of type Linear and Conv2d only"
+            )
 
 
 def start_network(learner: Learner, dataset: DataSet, seed: int) -> nn.Sequential:
@@ -56,33 +111,28 @@ def fit(
     labels: torch.Tensor,
     *,
     seeds: Sequence[int],
-    speed: Speed,
-    progress: Progress,
-    checkpoint: Checkpoint | None,
-) -> Fitted:
-    """Train in place; the order of the mixtures in each epoch follows from the seed alone.
+    speed: Speed | None = None,
+    progress: Progress = silent,
+    checkpoint: Checkpoint | None = None,
+) -> list[TrainingHistory]:
+    """Train in place and return each network's history; the order of the mixtures in each epoch follows from the seed.
 
-    All networks of a stack share one data set and one seed, or each has its own.
-
-    Args:
-        model: a network, or a stack of them.
-        learner: optimiser settings.
-        datasets: for their test sets.
-        inputs: received mixtures; slots x input_dim, for a stack networks x slots x input_dim.
-        labels: received label mixtures, likewise.
-        seeds: those of the runs.
-        speed: device and threads.
-        progress: told of each epoch.
-        checkpoint: where an interrupted training is kept.
+    All networks of a stack share one data set and one seed, or each has its own. ``inputs`` and ``labels`` are received
+    mixtures, slots x symbols; for a stack networks x slots x symbols. A stack's loss and accuracy are kept as epochs x
+    networks in ``checkpoint``.
     """
+    speed = speed or Speed()
     streams, device, slots = [Streams(seed) for seed in seeds], find_device(speed.device), inputs.shape[-2]
     model.to(device)
     inputs, labels = inputs.to(device).contiguous(), labels.to(device).contiguous()
     test_inputs = _shared_or_stacked([torch.from_numpy(each.test_inputs) for each in datasets]).to(device)
     test_labels = _shared_or_stacked([torch.from_numpy(each.test_labels) for each in datasets]).to(device)
-    fitted = Fitted()
+    losses: list[list[float]] = []
+    accuracies: list[list[float]] = []
     threads = speed.threads or _useful_threads(model, learner.batch_size)
-    with using_threads(threads), _repeatable_convolutions(), _current(device):
+    # cuDNN's repeatable kernels in full float32: two runs of a seed are equal.
+    repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    with using_threads(threads), repeatable, _current(device):
         optimiser = adam(model, learner)
 
         def state(epoch: int) -> dict[str, Any]:
@@ -91,16 +141,18 @@ def fit(
                 "epochs": learner.epochs,
                 "model": model.state_dict(),
                 "moments": [optimiser.state[parameter] for parameter in model.parameters()],
-                "loss": fitted.loss,
-                "test_accuracy": fitted.test_accuracy,
+                "loss": losses,
+                "test_accuracy": accuracies,
             }
 
         saved = checkpoint.load(state(0)) if checkpoint is not None else None
-        done = 0 if saved is None else _restore(saved, model, optimiser, fitted)
+        if saved is not None:
+            _restore(saved, model, optimiser)
+            losses, accuracies = saved["loss"], saved["test_accuracy"]
         loss_sum = torch.zeros(inputs.shape[:-2], device=device)
         full_batch = (inputs[..., : learner.batch_size, :], labels[..., : learner.batch_size, :])
         step = make_step(model, optimiser, loss_sum, full_batch, learner.loss)
-        for epoch in range(done, learner.epochs):
+        for epoch in range(0 if saved is None else int(saved["epoch"]), learner.epochs):
             progress("training", epoch, learner.epochs)
             loss_sum.zero_()
             orders = [each.generator("training", epoch + 1).permutation(slots) for each in streams]
@@ -108,14 +160,17 @@ def fit(
             shuffled = (torch.split(_reordered(part, order), learner.batch_size, dim=-2) for part in (inputs, labels))
             for batch in zip(*shuffled, strict=True):
                 step(*batch)
-            fitted.loss.append(_finite(loss_sum.double().reshape(-1) / slots, epoch, learner).tolist())
+            losses.append(_finite(loss_sum.double().reshape(-1) / slots, epoch, learner).tolist())
             if test_labels.numel():
                 right = class_scores(model, test_inputs).argmax(dim=-1) == test_labels
-                fitted.test_accuracy.append(right.double().mean(dim=-1).reshape(-1).tolist())
+                accuracies.append(right.double().mean(dim=-1).reshape(-1).tolist())
             if checkpoint is not None:
                 checkpoint.save(state(epoch + 1))
         progress("training", learner.epochs, learner.epochs)
-    return fitted
+    return [
+        TrainingHistory(loss=[each[network] for each in losses], test_accuracy=[each[network] for each in accuracies])
+        for network in range(len(losses[0]))
+    ]
 
 
 def _shared_or_stacked(parts: list[torch.Tensor]) -> torch.Tensor:
@@ -163,15 +218,11 @@ def adam(model: nn.Module, learner: Learner) -> torch.optim.Adam:
     return optimiser
 
 
-def _restore(state: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer, fitted: Fitted) -> int:
-    """Put back what was saved; return the number of epochs done."""
+def _restore(state: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     model.load_state_dict(state["model"])
     for parameter, saved in zip(model.parameters(), state["moments"], strict=True):
         for name, value in saved.items():
             optimiser.state[parameter][name].copy_(value)
-    fitted.loss += state["loss"]
-    fitted.test_accuracy += state["test_accuracy"]
-    return int(state["epoch"])
 
 
 def _useful_threads(model: nn.Module, batch_size: int) -> int:
@@ -194,10 +245,3 @@ def _finite(loss: torch.Tensor, epoch: int, learner: Learner) -> torch.Tensor:
 def _current(device: torch.device) -> AbstractContextManager[object]:
     """Make a GPU the current one: streams and graphs are made on that, wherever the tensors are."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-@contextmanager
-def _repeatable_convolutions() -> Iterator[None]:
-    """Use cuDNN's repeatable kernels in full float32: two runs of a seed are equal."""
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        yield

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Learner
+from airmixml.workers.encoder import ImageShape
 
 if TYPE_CHECKING:
     import torch
@@ -17,19 +18,14 @@ if TYPE_CHECKING:
 
     from airmixml.edge.closed_form import ReceivedMoments
 
-ImageShape = tuple[int, int] | None
-
 
 class LearnerModel(Protocol):
     """One learner. A subclass is made without arguments.
 
-    Attributes:
-        about: what it is, in one line.
-        closed_form: whether it is solved from moments that are added up while slots arrive (``ClosedForm``), or trained
-            on all mixtures.
+    It is trained on all mixtures, or as a ``ClosedForm`` solved from moments that are added up while slots arrive.
     """
 
-    about: ClassVar[str]
+    about: ClassVar[str]  # what it is, in one line
     closed_form: ClassVar[bool] = False
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:

@@ -1,11 +1,52 @@
-"""One optimiser step, plain on the CPU and as a replayed CUDA graph on a GPU."""
+"""The losses, and one optimiser step: plain on the CPU and as a replayed CUDA graph on a GPU.
 
+The losses are defined for soft, noisy and partly negative labels.
+"""
+
+import math
 from collections.abc import Callable
+from typing import Final
 
 import torch
 from torch import nn
 
-from airmixml.edge.loss import LOSSES
+SMALLEST_PROBABILITY: Final = 1e-7
+
+
+def soft_cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return -mean_t sum_c y_tc ln max(p_tc, 1e-7) with p = softmax(scores), the loss f of Eq. (opt).
+
+    The labels enter as they were received: they need not be positive nor sum to 1. A negative y_tc rewards a small
+    p_tc without end, so probabilities count as at least 1e-7: the loss is finite and bounded below for any labels, and
+    its gradient vanishes where the bound holds. On a one-hot label it is the usual cross-entropy. Scores and labels are
+    batch x classes, or networks x batch x classes for one loss per network.
+    """
+    log_probability = torch.log_softmax(scores, dim=-1).clamp(min=math.log(SMALLEST_PROBABILITY))
+    return -(labels * log_probability).sum(dim=-1).mean(dim=-1)
+
+
+def squared_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return mean_t ||scores_t - y_t||^2, per network where there is an axis of networks.
+
+    Noise of mean zero on the labels adds a constant to it and moves no minimum: what it learns is E[y | x].
+    """
+    return (scores - labels).square().sum(dim=-1).mean(dim=-1)
+
+
+def brier_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return mean_t ||softmax(scores_t) - y_t||^2, per network where there is an axis of networks.
+
+    Unmoved by label noise like the squared loss, and bounded in the scores: no noisy label pulls without end.
+    """
+    return (torch.softmax(scores, dim=-1) - labels).square().sum(dim=-1).mean(dim=-1)
+
+
+# By the name that a learner gives it.
+LOSSES: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] = {
+    "cross-entropy": soft_cross_entropy,
+    "squared": squared_loss,
+    "brier": brier_loss,
+}
 
 Step = Callable[[torch.Tensor, torch.Tensor], None]
 """Takes the inputs and labels of a batch and moves the model."""
@@ -18,14 +59,10 @@ def make_step(
     full_batch: tuple[torch.Tensor, torch.Tensor],
     loss_name: str = "cross-entropy",
 ) -> Step:
-    """Return a function that trains on one batch and adds the batch's summed loss to ``loss_sum``.
+    """Return a function that trains a network or a stack on one batch and adds the summed loss to ``loss_sum``.
 
-    Args:
-        model: network, or stack of networks, on the device.
-        optimiser: its optimiser, with its state already there.
-        loss_sum: one value on the device, or one per network of a stack.
-        full_batch: inputs and labels of the size of all batches but the last of an epoch; their values do not matter.
-        loss_name: what is made small.
+    The optimiser has its state already; ``loss_sum`` is one value on the device, or one per network of a stack. A full
+    batch has the size of all batches but the last of an epoch; its values do not matter.
     """
     loss_of = LOSSES[loss_name]
 

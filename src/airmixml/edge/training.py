@@ -3,52 +3,23 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import torch
 from torch import nn
 
 from airmixml.data import DataSet
-from airmixml.edge.closed_form import MomentsCollector, linear_model, moments_collector, solve
-from airmixml.edge.fitting import Checkpoint, Fitted, class_scores, fit, start_network
-from airmixml.edge.models import build_model
+from airmixml.edge.closed_form import MomentsCollector, linear_model, solve
+from airmixml.edge.fitting import Checkpoint, TrainingHistory, build_model, class_scores, fit, start_network
 from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio.mixtures import Mixtures, Transmission, simulate, transmit_family
+from airmixml.radio.mixtures import Mixtures, Transmission, simulate_family, transmit_family
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.workers import Population, Signal
 
 _SLOTS_AT_ONCE: Final = 4096
-
-
-@dataclass(kw_only=True)
-class TrainingHistory:
-    """Loss on the mixtures and accuracy on the clean test set after each epoch (empty without a test set).
-
-    A learner in closed form has no loss and one accuracy, and that of each class.
-    """
-
-    loss: list[float] = field(default_factory=list)
-    test_accuracy: list[float] = field(default_factory=list)
-    class_accuracy: list[float] = field(default_factory=list)
-    class_names: list[str] = field(default_factory=list)
-
-    @property
-    def final_accuracy(self) -> float:
-        """Accuracy of the model after the last epoch: the figure to trust."""
-        return self.test_accuracy[-1]
-
-    @property
-    def best_accuracy(self) -> float:
-        """Accuracy of the best epoch. It is picked on the test set, so it flatters."""
-        return max(self.test_accuracy)
-
-    @property
-    def best_epoch(self) -> int:
-        """Number of the best epoch, counted from 1."""
-        return self.test_accuracy.index(self.best_accuracy) + 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,28 +31,18 @@ class TrainedModel:
 
 
 def train(
-    mixtures: Mixtures,
-    *,
-    speed: Speed | None = None,
-    progress: Progress = silent,
-    checkpoint: Checkpoint | None = None,
+    mixtures: Mixtures, *, speed: Speed | None = None, progress: Progress = silent, checkpoint: Checkpoint | None = None
 ) -> TrainedModel:
     """Train the scenario's learner on simulated mixtures (Algorithm 1, lines 15 to 17) and score it on clean data."""
-    if mixtures.scenario.learner.closed_form:
-        collector = collector_for(mixtures.scenario, mixtures.dataset)
-        parts = (torch.split(each, _SLOTS_AT_ONCE) for each in (mixtures.inputs, mixtures.labels))
-        for inputs, labels in zip(*parts, strict=True):
-            collector.add(inputs, labels)
+    scenario, dataset, inputs, labels = mixtures.scenario, mixtures.dataset, mixtures.inputs, mixtures.labels
+    if scenario.learner.closed_form:
+        collector = collector_for(scenario, dataset)
+        for some in zip(torch.split(inputs, _SLOTS_AT_ONCE), torch.split(labels, _SLOTS_AT_ONCE), strict=True):
+            collector.add(*some)
         return solve_and_score(mixtures, collector)
+    learner, seed = scenario.learner, scenario.seed
     return train_model(
-        mixtures.scenario.learner,
-        mixtures.dataset,
-        mixtures.inputs,
-        mixtures.labels,
-        seed=mixtures.scenario.seed,
-        speed=speed,
-        progress=progress,
-        checkpoint=checkpoint,
+        learner, dataset, inputs, labels, seed=seed, speed=speed, progress=progress, checkpoint=checkpoint
     )
 
 
@@ -120,7 +81,6 @@ def learn(
     learner, context, started = scenario.learner, context or RunContext(), time.perf_counter()
     # Only to refuse data that do not suit the learner before the slots are run.
     build_model(learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
-    speed, progress = context.speed, context.progress
     sent: Transmission
     if learner.closed_form:
         collectors: list[MomentsCollector] = []
@@ -130,15 +90,14 @@ def learn(
             prepare=lambda encoded: collectors.append(collector_for(scenario, encoded)),
             dataset=dataset,
             population=population,
-            speed=speed,
-            progress=progress,
+            context=context,
         )
         sent_at = time.perf_counter()
         trained = solve_and_score(sent, collectors[0])
     else:
-        sent = mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, progress=progress)
-        sent_at = time.perf_counter()
-        trained = train(mixtures, speed=speed, progress=progress, checkpoint=checkpoint)
+        (mixtures,) = simulate_family([scenario], dataset=dataset, population=population, context=context)
+        sent, sent_at = mixtures, time.perf_counter()
+        trained = train(mixtures, speed=context.speed, progress=context.progress, checkpoint=checkpoint)
     return Learned(
         transmission=sent,
         trained=trained,
@@ -151,7 +110,7 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     """Return what adds up the scenario's slots for a learner in closed form."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
-    return moments_collector(signal, constant=workers.constant * workers.clip_norm)
+    return MomentsCollector(signal, constant=workers.constant * workers.clip_norm)
 
 
 def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> TrainedModel:
@@ -199,24 +158,14 @@ def train_model(
         dataset: for its dimensions and test set.
         inputs: received mixtures; slots x input_dim.
         labels: received label mixtures; slots x label_dim.
-        seed: the run's seed.
-        speed: device and threads.
-        progress: told of each epoch.
+        seed, speed, progress: the run's seed; device and threads; told of each epoch.
         checkpoint: where an interrupted training is kept.
     """
     model = start_network(learner, dataset, seed)
-    fitted = fit(
-        model,
-        learner,
-        [dataset],
-        inputs,
-        labels,
-        seeds=[seed],
-        speed=speed or Speed(),
-        progress=progress,
-        checkpoint=checkpoint,
+    (history,) = fit(
+        model, learner, [dataset], inputs, labels, seeds=[seed], speed=speed, progress=progress, checkpoint=checkpoint
     )
-    return TrainedModel(model=model, history=_histories(fitted)[0])
+    return TrainedModel(model=model, history=history)
 
 
 def train_stack(
@@ -238,18 +187,9 @@ def train_stack(
     ``labels`` (networks x slots x label_dim) have the networks as their first axis.
     """
     stack = NetworkStack([start_network(learner, dataset, seed)] * len(inputs))
-    fitted = fit(
-        stack,
-        learner,
-        [dataset],
-        inputs,
-        labels,
-        seeds=[seed],
-        speed=speed or Speed(),
-        progress=progress,
-        checkpoint=checkpoint,
+    return fit(
+        stack, learner, [dataset], inputs, labels, seeds=[seed], speed=speed, progress=progress, checkpoint=checkpoint
     )
-    return _histories(fitted)
 
 
 def train_seeds(mixtures: Sequence[Mixtures], *, speed: Speed | None = None) -> list[TrainingHistory]:
@@ -258,27 +198,12 @@ def train_seeds(mixtures: Sequence[Mixtures], *, speed: Speed | None = None) -> 
     Apart from rounding, each is what ``train`` would give.
     """
     learner = mixtures[0].scenario.learner
-    datasets = [each.dataset for each in mixtures]
-    seeds = [each.scenario.seed for each in mixtures]
-    fitted = fit(
+    return fit(
         NetworkStack([start_network(learner, each.dataset, each.scenario.seed) for each in mixtures]),
         learner,
-        datasets,
+        [each.dataset for each in mixtures],
         torch.stack([each.inputs for each in mixtures]),
         torch.stack([each.labels for each in mixtures]),
-        seeds=seeds,
-        speed=speed or Speed(),
-        progress=silent,
-        checkpoint=None,
+        seeds=[each.scenario.seed for each in mixtures],
+        speed=speed,
     )
-    return _histories(fitted)
-
-
-def _histories(fitted: Fitted) -> list[TrainingHistory]:
-    return [
-        TrainingHistory(
-            loss=[losses[network] for losses in fitted.loss],
-            test_accuracy=[accuracies[network] for accuracies in fitted.test_accuracy],
-        )
-        for network in range(len(fitted.loss[0]))
-    ]

@@ -9,16 +9,10 @@ from airmixml.radio.privacy_target import check_privacy_target
 
 if TYPE_CHECKING:
     from airmixml.radio.mixtures import Mixtures, simulate
-    from airmixml.radio.report import AirReport
-    from airmixml.radio.transmission import MixtureBlock, simulate_blocks
+    from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_blocks
 
 __all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate", "simulate_blocks"]
 
 __getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.radio.mixtures": ("Mixtures", "simulate"),
-        "airmixml.radio.report": ("AirReport",),
-        "airmixml.radio.transmission": ("MixtureBlock", "simulate_blocks"),
-    },
+    __name__, {".mixtures": ("Mixtures", "simulate"), ".transmission": ("AirReport", "MixtureBlock", "simulate_blocks")}
 )

@@ -2,30 +2,22 @@
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.radio.channel import ChannelRealisation
 from airmixml.radio.power import received_amplitude
 
 
 def receive_baseband(
-    symbols: NDArray[np.floating],
-    power_watts: NDArray[np.float64],
-    channel: ChannelRealisation,
-    noise_watts: float,
-    rng: np.random.Generator,
+    symbols: NDArray[np.floating], power_watts: Doubles, channel: ChannelRealisation, noise_watts: float, rng: Generator
 ) -> NDArray[np.complex128]:
     """Return y of Eq. (1), symbol by symbol in complex baseband; slots x symbols.
 
     Each worker turns its signal by -arg h, so that the channel adds up amplitudes sqrt(P) |h|; the noise is
-    CN(0, sigma_n^2) per symbol.
-
-    Args:
-        symbols: what each scheduled worker holds; slots x scheduled x symbols.
-        power_watts: P; slots x scheduled.
-        channel: h, with its phase; slots x scheduled.
-        noise_watts: sigma_n^2.
-        rng: stream of the noise.
+    CN(0, sigma_n^2) per symbol. What workers hold is slots x scheduled x symbols; P, and h with its phase, are slots x
+    scheduled.
     """
     cancelled = np.exp(-1j * np.angle(channel.gain))
     sent = (np.sqrt(power_watts) * cancelled)[:, :, None] * symbols
@@ -34,9 +26,7 @@ def receive_baseband(
     return np.asarray(arriving + parts[..., 0] + 1j * parts[..., 1])
 
 
-def normalise_baseband(
-    received: NDArray[np.complex128], power_watts: NDArray[np.float64], channel: ChannelRealisation
-) -> NDArray[np.float64]:
+def normalise_baseband(received: NDArray[np.complex128], power_watts: Doubles, channel: ChannelRealisation) -> Doubles:
     """Take the real part and divide by b_t: Eqs. (mixup_input), (mixup_label) and the arguments of Eq. (opt)."""
     return np.asarray(received.real / received_amplitude(power_watts, channel.magnitude)[:, None])
 
@@ -44,10 +34,8 @@ def normalise_baseband(
 def mix_samples(sample_table: torch.Tensor, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
     """Return sum_i q_i s_i, the mixture without noise; slots x symbols.
 
-    Args:
-        sample_table: symbols of each sample of the pool; samples x symbols.
-        sample_index: which sample each scheduled worker holds; slots x scheduled.
-        ratios: q; slots x scheduled.
+    The table holds the symbols of each sample of the pool, samples x symbols. The index of the sample that a worker
+    holds and its ratio q are slots x scheduled.
     """
     return torch.nn.functional.embedding_bag(
         sample_index, sample_table, per_sample_weights=ratios.to(sample_table.dtype), mode="sum"
@@ -55,21 +43,13 @@ def mix_samples(sample_table: torch.Tensor, sample_index: torch.Tensor, ratios: 
 
 
 def receive_mixtures(
-    clean: torch.Tensor,
-    standard_noise: torch.Tensor,
-    power_scale_watts: torch.Tensor,
-    noise_watts: float,
+    clean: torch.Tensor, standard_noise: torch.Tensor, power_scale_watts: torch.Tensor, noise_watts: float
 ) -> torch.Tensor:
     """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
 
     The real part of the noise has variance sigma_n^2 / 2, so this is the real path, equal in distribution to
-    ``normalise_baseband(receive_baseband(...))``.
-
-    Args:
-        clean: mixture without noise; slots x symbols.
-        standard_noise: independent standard normal values; slots x symbols.
-        power_scale_watts: beta; slots.
-        noise_watts: sigma_n^2, per complex symbol.
+    ``normalise_baseband(receive_baseband(...))``. The mixture without noise and the independent standard normal values
+    are slots x symbols; beta has shape slots; sigma_n^2 is per complex symbol.
     """
     deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
     return torch.addcmul(clean, standard_noise, deviation[:, None])

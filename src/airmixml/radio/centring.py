@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
@@ -29,27 +29,16 @@ _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw feature
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CentringSlot:
-    """The slot that estimates the mean.
+    """The slot that estimates the mean."""
 
-    Attributes:
-        received_watts: how strongly each worker is received, for an input of norm 1.
-        power_watts: transmit power of each worker; shape workers.
-        noise_deviation: deviation of the noise on each number of the mean.
-        removal_mu: mu of the Gaussian mechanism when a worker falls silent.
-        replacement_mu: the same when another input takes the place of the worker's own.
-        delta: share of delta that it may spend.
-        seconds: how long it lasts.
-        energy_joules: what each worker spends; shape workers.
-    """
-
-    received_watts: float
-    power_watts: NDArray[np.float64]
-    noise_deviation: float
-    removal_mu: float
-    replacement_mu: float
-    delta: float
-    seconds: float
-    energy_joules: NDArray[np.float64]
+    received_watts: float  # how strongly each worker is received, for an input of norm 1
+    power_watts: Doubles  # transmit power of each worker; shape workers
+    noise_deviation: float  # deviation of the noise on each number of the mean
+    removal_mu: float  # mu of the Gaussian mechanism when a worker falls silent
+    replacement_mu: float  # the same when another input takes the place of the worker's own
+    delta: float  # share of delta that it may spend
+    seconds: float  # how long it lasts
+    energy_joules: Doubles  # what each worker spends; shape workers
 
     def epsilon(self, adversary: str, adjacency: str) -> float:
         """Return what it costs a worker; everybody sends, so nobody's ignorance of the schedule helps."""
@@ -73,13 +62,10 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> Pri
     )
 
 
-def plan_centring(scenario: Scenario, features: int, distance_metres: NDArray[np.float64]) -> CentringSlot | None:
+def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
     """Return the slot that estimates the mean with the scenario's budget for it; None where it has none.
 
-    Args:
-        scenario: holds the target and the share of it.
-        features: numbers that are averaged.
-        distance_metres: where the workers stand; shape workers.
+    It averages that many features of workers at these distances; shape workers.
     """
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
     if workers.centre != "private":

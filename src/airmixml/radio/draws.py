@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
 from airmixml.radio.channel import generate_channel, path_gain
-from airmixml.radio.power import control_power
+from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import asked_received_watts, joules_per_watt, sensitivity_of
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
@@ -25,30 +25,16 @@ _BYTES_AHEAD: Final = 500_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class AirSetting:
-    """What stays the same over all slots.
-
-    Attributes:
-        worker_path_gain: sqrt(beta_U) d^(-n/2) of each worker; shape workers.
-        signal: what a worker sends in a slot.
-        private_received_watts: beta max q^2 that keeps the privacy target; 0 where the power does not follow from one.
-        joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
-    """
+    """What stays the same over all slots."""
 
     scenario: Scenario
-    worker_path_gain: NDArray[np.float64]
-    signal: Signal
-    private_received_watts: float
-    joules_per_watt: float
-
-    @property
-    def bytes_per_chapter(self) -> int:
-        """Memory that the draws of one chapter take, roughly."""
-        return min(SLOTS_PER_CHAPTER, self.scenario.radio.slots) * (
-            5 * 8 * seats_of(self.scenario) + 4 * self.signal.symbols
-        )
+    worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker; shape workers
+    signal: Signal  # what a worker sends in a slot
+    private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
+    joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
 
     @classmethod
-    def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: NDArray[np.float64]) -> Self:
+    def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""
         radio = scenario.radio
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)
@@ -63,26 +49,13 @@ class AirSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlotDraws:
-    """Draws of consecutive slots; every array has the slots as its first axis.
+class SlotDraws(PowerControl):
+    """Draws of consecutive slots, and their power; every array has the slots as its first axis."""
 
-    Attributes:
-        scheduled_workers: who transmits; slots x scheduled.
-        magnitude: |h|; slots x scheduled.
-        ratios: q, dealt out to the workers; slots x scheduled.
-        power_scale_watts: beta; slots.
-        power_watts: P; slots x scheduled.
-        limited: beta was lowered to keep P_max; slots.
-        standard_noise: independent standard normal values; slots x symbols.
-    """
-
-    scheduled_workers: NDArray[np.int64]
-    magnitude: NDArray[np.float64]
-    ratios: NDArray[np.float64]
-    power_scale_watts: NDArray[np.float64]
-    power_watts: NDArray[np.float64]
-    limited: NDArray[np.bool_]
-    standard_noise: NDArray[np.float32]
+    scheduled_workers: Integers  # who transmits; slots x scheduled
+    magnitude: Doubles  # |h|; slots x scheduled
+    ratios: Doubles  # q, dealt out to the workers; slots x scheduled
+    standard_noise: Singles  # independent standard normal values; slots x symbols
 
     def __len__(self) -> int:
         return len(self.limited)
@@ -108,9 +81,8 @@ class SlotDraws:
         """Put consecutive draws together."""
         if len(parts) == 1:
             return parts[0]
-        return cls(
-            **{entry.name: np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(cls)}
-        )
+        names = [entry.name for entry in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 DrawsKey = tuple[int, Workers, Radio, Mixing]
@@ -151,7 +123,12 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
     channel = generate_channel(
         scenario.radio, setting.worker_path_gain, scheduled_workers, streams.generator("fading", chapter)
     )
-    ratios = _draw_shares(scenario, streams, chapter, channel.magnitude)
+    if scenario.radio.schedule == "poisson":
+        ratios = presence_of(scenario, streams, chapter, slots) / scenario.radio.scheduled
+    else:
+        drawn = draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, streams.generator("ratios", chapter))
+        dealing = streams.generator("assignment", chapter)
+        ratios = assign_ratios(scenario.mixing.assignment, drawn, channel.magnitude, dealing)
     power = control_power(scenario, setting.private_received_watts, ratios, channel.magnitude)
     symbols = setting.signal.symbols if noise else 0
     standard_noise = streams.generator("noise", chapter).standard_normal((slots, symbols), dtype=np.float32)
@@ -164,35 +141,18 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
     )
 
 
-def _draw_shares(
-    scenario: Scenario, streams: Streams, chapter: int, magnitude: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Draw the mixing ratios of a chapter and deal them to the scheduled workers; slots x scheduled."""
-    slots = len(magnitude)
-    if scenario.radio.schedule == "poisson":
-        return presence_of(scenario, streams, chapter, slots) / scenario.radio.scheduled
-    return assign_ratios(
-        scenario.mixing.assignment,
-        draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, streams.generator("ratios", chapter)),
-        magnitude,
-        streams.generator("assignment", chapter),
-    )
-
-
 def draw_ahead(
     setting: AirSetting, *, threads: int = 0, noise: bool = True, chapters: int | None = None
 ) -> Iterator[SlotDraws]:
     """Yield the chapters in order, a few drawn ahead on other threads (NumPy draws without holding the interpreter).
 
-    Args:
-        setting: what to draw for.
-        threads: how many; 0 takes one per core up to four (more wait for the interpreter rather than draw).
-        noise: whether the noise is drawn too.
-        chapters: stop after so many.
+    0 threads: one per core up to four (more wait for the interpreter). ``chapters``: stop after so many.
     """
     threads = threads or min(4, os.cpu_count() or 1)
-    every = chapter_count(setting.scenario.radio.slots)
-    ahead = max(1, min(2 * threads, _BYTES_AHEAD // setting.bytes_per_chapter))
+    scenario, every = setting.scenario, chapter_count(setting.scenario.radio.slots)
+    bytes_per_slot = 5 * 8 * seats_of(scenario) + 4 * setting.signal.symbols
+    bytes_per_chapter = min(SLOTS_PER_CHAPTER, scenario.radio.slots) * bytes_per_slot  # roughly
+    ahead = max(1, min(2 * threads, _BYTES_AHEAD // bytes_per_chapter))
     pending: deque[Future[SlotDraws]] = deque()
     executor = ThreadPoolExecutor(min(threads, ahead), thread_name_prefix="airmix-draws")
     try:

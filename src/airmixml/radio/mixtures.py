@@ -13,10 +13,9 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
 from airmixml.radio.privacy_target import check_privacy_target
-from airmixml.radio.report import AirReport
 from airmixml.radio.scheduling import NOBODY_SENT
-from airmixml.radio.transmission import MixtureBlock, simulate_family_blocks
-from airmixml.scenario import Scenario, Speed
+from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_family_blocks
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Population, Signal, deploy, load_dataset
 
@@ -26,33 +25,21 @@ _BYTES_PER_WORKER = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Transmission:
-    """What was sent over the air and what it cost.
-
-    Attributes:
-        dataset: what the workers hold, as they send it.
-        population: who holds which sample, and where.
-        report: energy, power, SNR and privacy of the transmission.
-        examples: the first few slots with all that went into them.
-    """
+    """What was sent over the air and what it cost."""
 
     scenario: Scenario
-    dataset: DataSet
-    population: Population
-    report: AirReport
-    examples: MixtureBlock
+    dataset: DataSet  # what the workers hold, as they send it
+    population: Population  # who holds which sample, and where
+    report: AirReport  # energy, power, SNR and privacy of the transmission
+    examples: MixtureBlock  # the first few slots with all that went into them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mixtures(Transmission):
-    """What the edge server holds after the last slot, and what it cost.
+    """What the edge server holds after the last slot, and what it cost."""
 
-    Attributes:
-        inputs: received mixtures; slots x input symbols.
-        labels: received label mixtures; slots x label symbols.
-    """
-
-    inputs: torch.Tensor
-    labels: torch.Tensor
+    inputs: torch.Tensor  # received mixtures; slots x input symbols
+    labels: torch.Tensor  # received label mixtures; slots x label symbols
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -77,9 +64,8 @@ def simulate(
         data_dir: folder to look for MNIST in.
         progress: told how many slots are done.
     """
-    return simulate_family(
-        [scenario], dataset=dataset, population=population, speed=speed, data_dir=data_dir, progress=progress
-    )[0]
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    return simulate_family([scenario], dataset=dataset, population=population, context=context)[0]
 
 
 def simulate_family(
@@ -87,24 +73,21 @@ def simulate_family(
     *,
     dataset: DataSet | None = None,
     population: Population | None = None,
-    speed: Speed | None = None,
-    data_dir: Path | None = None,
-    progress: Progress = silent,
+    context: RunContext | None = None,
 ) -> list[Mixtures]:
     """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
 
     Each gets the mixtures that ``simulate`` would give it alone. The arguments are those of ``simulate``.
     """
-    speed, slots = speed or Speed(), scenarios[0].radio.slots
-    device = find_device(speed.device)
-    received: list[tuple[torch.Tensor, torch.Tensor]] = []
+    context, slots = context or RunContext(), scenarios[0].radio.slots
+    device = find_device(context.speed.device)
+    received: list[list[torch.Tensor]] = []  # inputs and labels of each scenario
 
     def prepare(sent: DataSet) -> None:
         signal = Signal.of(scenarios[0].workers, sent.input_dim, sent.label_dim)
         _check_memory(scenarios[0], signal, device, len(scenarios))
-        for _ in scenarios:
-            shapes = ((slots, signal.input_symbols), (slots, signal.label_symbols))
-            received.append((torch.empty(shapes[0], device=device), torch.empty(shapes[1], device=device)))
+        widths = (signal.input_symbols, signal.label_symbols)
+        received.extend([torch.empty((slots, width), device=device) for width in widths] for _ in scenarios)
 
     def keep(number: int, block: MixtureBlock) -> None:
         here = slice(block.first_slot, block.first_slot + block.slots)
@@ -112,14 +95,7 @@ def simulate_family(
         inputs[here], labels[here] = block.inputs, block.labels
 
     transmissions = transmit_family(
-        scenarios,
-        keep,
-        prepare=prepare,
-        dataset=dataset,
-        population=population,
-        speed=speed,
-        data_dir=data_dir,
-        progress=progress,
+        scenarios, keep, prepare=prepare, dataset=dataset, population=population, context=context
     )
     return [
         Mixtures(**vars(transmission), inputs=inputs, labels=labels)
@@ -134,26 +110,21 @@ def transmit_family(
     prepare: Callable[[DataSet], None] = lambda _: None,
     dataset: DataSet | None = None,
     population: Population | None = None,
-    speed: Speed | None = None,
-    data_dir: Path | None = None,
-    progress: Progress = silent,
+    context: RunContext,
 ) -> list[Transmission]:
     """Run all slots of scenarios that share their draws and hand each block to ``receive``; nothing else is kept.
 
-    Args:
-        scenarios: what to run.
-        receive: given the number of the scenario and a block of its slots, in order.
-        prepare: told the data as they are sent, before the first slot.
-        dataset, population, speed, data_dir, progress: as for ``simulate``.
+    ``receive`` gets the number of the scenario and a block of its slots, in order; ``prepare`` the data as they are
+    sent, before the first slot. The other arguments are those of ``simulate``.
     """
-    speed, first = speed or Speed(), scenarios[0]
+    first, speed, progress = scenarios[0], context.speed, context.progress
     find_device(speed.device)
     for scenario in scenarios:
         check_privacy_target(scenario)
     check_family(scenarios)
     streams = Streams(first.seed)
     if dataset is None:
-        dataset = load_dataset(first.workers, streams, data_dir=data_dir, progress=progress)
+        dataset = load_dataset(first.workers, streams, data_dir=context.data_dir, progress=progress)
     _check_worker_memory(first)
     if population is None:
         population = deploy(first.workers, dataset.train_samples, streams)

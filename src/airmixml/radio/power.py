@@ -5,28 +5,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
 
 @dataclass(frozen=True, kw_only=True)
 class PowerControl:
-    """Power of one block of slots.
+    """Power of one block of slots."""
 
-    Attributes:
-        power_scale_watts: beta of each slot; shape slots.
-        power_watts: P of each scheduled worker; slots x scheduled.
-        limited: slots in which P_max forced beta below what was asked; shape slots.
-    """
-
-    power_scale_watts: NDArray[np.float64]
-    power_watts: NDArray[np.float64]
-    limited: NDArray[np.bool_]
+    power_scale_watts: Doubles  # beta of each slot; shape slots
+    power_watts: Doubles  # P of each scheduled worker; slots x scheduled
+    limited: NDArray[np.bool_]  # slots in which P_max forced beta below what was asked; shape slots
 
 
-def largest_power_scale(
-    ratios: NDArray[np.float64], magnitude: NDArray[np.float64], max_power_watts: float
-) -> NDArray[np.float64]:
+def largest_power_scale(ratios: Doubles, magnitude: Doubles, max_power_watts: float) -> Doubles:
     """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that no worker's power limit forbids; shape slots.
 
     Infinite where nobody sends, as may happen in a Poisson schedule.
@@ -35,19 +28,17 @@ def largest_power_scale(
         return np.asarray(max_power_watts / np.max((ratios / magnitude) ** 2, axis=1))
 
 
-def transmit_power(
-    power_scale_watts: NDArray[np.float64], ratios: NDArray[np.float64], magnitude: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def transmit_power(power_scale_watts: Doubles, ratios: Doubles, magnitude: Doubles) -> Doubles:
     """Return P = beta q^2 / |h|^2; slots x scheduled."""
     return np.asarray(power_scale_watts[:, None] * (ratios / magnitude) ** 2)
 
 
-def received_amplitude(power_watts: NDArray[np.float64], magnitude: NDArray[np.float64]) -> NDArray[np.float64]:
+def received_amplitude(power_watts: Doubles, magnitude: Doubles) -> Doubles:
     """Return the normaliser b_t = sum_i sqrt(P_i) |h_i|, which is sqrt(beta) under this power control; shape slots."""
     return np.asarray(np.sum(np.sqrt(power_watts) * magnitude, axis=1))
 
 
-def largest_shares(scenario: Scenario, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+def largest_shares(scenario: Scenario, ratios: Doubles) -> Doubles:
     """Return max q of each slot, or what a Poisson schedule gives to each worker that sends; shape slots."""
     if scenario.radio.schedule == "poisson":
         return np.full(len(ratios), 1.0 / scenario.radio.scheduled)
@@ -55,18 +46,12 @@ def largest_shares(scenario: Scenario, ratios: NDArray[np.float64]) -> NDArray[n
 
 
 def control_power(
-    scenario: Scenario,
-    private_received_watts: float,
-    ratios: NDArray[np.float64],
-    magnitude: NDArray[np.float64],
+    scenario: Scenario, private_received_watts: float, ratios: Doubles, magnitude: Doubles
 ) -> PowerControl:
     """Choose beta for each slot as the scenario asks, never above what P_max allows, and each worker's power.
 
-    Args:
-        scenario: says how beta is chosen.
-        private_received_watts: beta max q^2 that keeps the privacy target, for ``mixing.power = "dp"``.
-        ratios: q; slots x scheduled.
-        magnitude: abs(h); slots x scheduled.
+    ``private_received_watts`` is the beta max q^2 that keeps the privacy target, for ``mixing.power = "dp"``; ratios q
+    and magnitude abs(h) are slots x scheduled.
     """
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     largest = largest_power_scale(ratios, magnitude, max_power_watts)

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.calibration import guess_factor
@@ -55,7 +55,7 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
     return adversary
 
 
-def weakest_gain(scenario: Scenario, distance_metres: NDArray[np.float64] | None = None) -> float:
+def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> float:
     """Return the power gain of the weakest channel a scheduled worker may have; 0 if fading leaves no floor.
 
     Without fading that is the farthest corner of the square, or the farthest of the given workers.
@@ -77,11 +77,8 @@ def power_may_tell_schedule(scenario: Scenario, received_watts: float, floor: fl
     """Return whether the power limit can bind in some slot, which makes its noise level depend on who was scheduled.
 
     What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
-
-    Args:
-        scenario: says how the power is set, and the limit.
-        received_watts: beta max q^2 of every slot, where the power follows from a privacy target.
-        floor: power gain of the weakest channel; 0 where fading has no floor.
+    ``received_watts`` is beta max q^2 of every slot, where the power follows from a privacy target; ``floor`` the power
+    gain of the weakest channel, 0 where fading has no floor.
     """
     mixing, limit_watts = scenario.mixing, dbm_to_watts(scenario.radio.max_power_dbm)
     if mixing.power == "max" or floor == 0.0:
@@ -104,11 +101,7 @@ def planned_design(
 ) -> Design:
     """Return the scenario as equal slots, each received with beta max q^2 = ``received_watts``.
 
-    Args:
-        scenario: what is planned.
-        sensitivity: what one worker can move.
-        received_watts: power of every slot.
-        floor: power gain of the weakest channel, if other than that of the square's corner.
+    ``floor`` is the power gain of the weakest channel, if other than that of the square's corner.
     """
     radio = scenario.radio
     floor = weakest_gain(scenario) if floor is None else floor
@@ -148,22 +141,13 @@ def check_privacy_target(scenario: Scenario) -> None:
 
 
 def private_received_watts(
-    scenario: Scenario,
-    sensitivity: Sensitivity,
-    distance_metres: NDArray[np.float64] | None = None,
-    *,
-    quickly: bool = False,
+    scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None = None, *, quickly: bool = False
 ) -> float:
     """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
 
     With the paper's accountant this is Proposition 2. Where the power limit might bind, and so tell the schedule, the
-    power is lowered until it cannot, or until the target is met without credit for a hidden schedule.
-
-    Args:
-        scenario: holds target, adversary, accountant and neighbours.
-        sensitivity: what one worker can move.
-        distance_metres: where the workers stand, if that is known; shape workers.
-        quickly: whether a few per cent less than the largest will do.
+    power is lowered until it cannot, or until the target is met without credit for a hidden schedule. ``quickly``: a
+    few per cent less than the largest will do. Distances, shape workers, are given where they are known.
     """
     check_privacy_target(scenario)
     privacy, floor = scenario.privacy, weakest_gain(scenario, distance_metres)
@@ -194,9 +178,7 @@ def private_received_watts(
     return min(max(_ROUNDING_MARGIN * limit_watts * floor, calibrated_watts(told=True)), most_watts)
 
 
-def asked_received_watts(
-    scenario: Scenario, sensitivity: Sensitivity, distance_metres: NDArray[np.float64] | None
-) -> float:
+def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None) -> float:
     """Return ``private_received_watts``, or 0 where the power does not follow from a privacy target."""
     return private_received_watts(scenario, sensitivity, distance_metres) if scenario.mixing.power == "dp" else 0.0
 

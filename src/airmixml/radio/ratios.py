@@ -1,19 +1,17 @@
 """Mixing ratios q_t ~ Dirichlet(alpha p), Eq. (Dirichlet), its two limits NonMix and EqualMix, and who gets which."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.scenario import Mixing
 
 
-def uniform_prior(scheduled: int) -> NDArray[np.float64]:
+def uniform_prior(scheduled: int) -> Doubles:
     """Return p_t = 1/|N_t| for all; shape scheduled."""
     return np.full(scheduled, 1.0 / scheduled)
 
 
-def dirichlet_mix(
-    alpha: float, prior: NDArray[np.float64], slots: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def dirichlet_mix(alpha: float, prior: Doubles, slots: int, rng: np.random.Generator) -> Doubles:
     """DirMix(alpha): draw q_t ~ Dirichlet(alpha p); slots x scheduled, rows sum to 1.
 
     The gamma variates behind it are kept as logarithms, with G(a) = G(a + 1) U^(1/a) for small shapes a, so that
@@ -30,7 +28,7 @@ def dirichlet_mix(
     return np.asarray(ratios / ratios.sum(axis=1, keepdims=True))
 
 
-def non_mix(prior: NDArray[np.float64], slots: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def non_mix(prior: Doubles, slots: int, rng: np.random.Generator) -> Doubles:
     """NonMix, the limit alpha -> 0: one worker, drawn with probability p_i, has all; slots x scheduled."""
     chosen = rng.choice(len(prior), size=slots, p=prior / prior.sum())
     ratios = np.zeros((slots, len(prior)))
@@ -38,12 +36,12 @@ def non_mix(prior: NDArray[np.float64], slots: int, rng: np.random.Generator) ->
     return ratios
 
 
-def equal_mix(prior: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
+def equal_mix(prior: Doubles, slots: int) -> Doubles:
     """EqualMix, the limit alpha -> infinity: q_t = p_t; slots x scheduled."""
     return np.tile(prior, (slots, 1))
 
 
-def draw_ratios(mixing: Mixing, scheduled: int, slots: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def draw_ratios(mixing: Mixing, scheduled: int, slots: int, rng: np.random.Generator) -> Doubles:
     """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
     prior = np.asarray(mixing.prior) if mixing.prior else uniform_prior(scheduled)
     if mixing.policy == "nonmix":
@@ -53,12 +51,12 @@ def draw_ratios(mixing: Mixing, scheduled: int, slots: int, rng: np.random.Gener
     return dirichlet_mix(mixing.alpha, prior, slots, rng)
 
 
-def assign_randomly(ratios: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def assign_randomly(ratios: Doubles, rng: np.random.Generator) -> Doubles:
     """Deal the ratios of each slot out in random order; slots x scheduled."""
     return rng.permuted(ratios, axis=1)
 
 
-def assign_max_min(ratios: NDArray[np.float64], magnitude: NDArray[np.float64]) -> NDArray[np.float64]:
+def assign_max_min(ratios: Doubles, magnitude: Doubles) -> Doubles:
     """Deal the ratios out so that min_i |h_i|^2 / q_i^2 is as large as it can be; slots x scheduled.
 
     Sorting both the same way does it: wherever a stronger channel holds a smaller ratio than a weaker one, exchanging
@@ -69,12 +67,7 @@ def assign_max_min(ratios: NDArray[np.float64], magnitude: NDArray[np.float64]) 
     return assigned
 
 
-def assign_ratios(
-    assignment: str,
-    ratios: NDArray[np.float64],
-    magnitude: NDArray[np.float64],
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
+def assign_ratios(assignment: str, ratios: Doubles, magnitude: Doubles, rng: np.random.Generator) -> Doubles:
     """Assign by the named rule (Algorithm 1, line 8); slots x scheduled."""
     if assignment == "max-min":
         return assign_max_min(ratios, magnitude)
@@ -86,13 +79,8 @@ def varying_share(square_share: float, scheduled: int, workers: int, *, poisson:
 
     Of N workers drawn without replacement with shares that add up to 1 it is (sum_i q_i^2 - 1 / N) N / (N - 1): where
     everybody sends the same share, every slot is the same. With a coin of rate r each it is (1 - r) / |N_t| of
-    E[x x^T], mean and all; how many tossed heads is nobody's to know, so that does not enter.
-
-    Args:
-        square_share: mean of sum_i q_i^2.
-        scheduled: |N_t|.
-        workers: N.
-        poisson: whether each worker tosses its own coin.
+    E[x x^T], mean and all; how many tossed heads is nobody's to know, so that does not enter. ``square_share`` is the
+    mean of sum_i q_i^2, ``scheduled`` |N_t|.
     """
     if poisson:
         return (1.0 - scheduled / workers) / scheduled

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from airmixml.arrays import Doubles
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, check_family, draw_ahead
 from airmixml.radio.tally import Tally
@@ -14,14 +12,7 @@ from airmixml.workers import place_workers
 
 
 def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Progress = silent) -> Tally:
-    """Return the tally of all slots, the same that ``simulate`` with that seed would have.
-
-    Args:
-        scenario: what to rehearse; its data set is not read.
-        input_dim: d_X.
-        label_dim: d_Y.
-        progress: told how many slots are done.
-    """
+    """Return the tally of all slots, the same that ``simulate`` with that seed would have; no data set is read."""
     return rehearse_family([scenario], input_dim, label_dim, progress=progress)[0]
 
 
@@ -43,7 +34,7 @@ def rehearse_family(
     return tallies
 
 
-def placed_distances(scenario: Scenario) -> NDArray[np.float64]:
+def placed_distances(scenario: Scenario) -> Doubles:
     """Return how far from the server the seed places each worker; shape workers."""
     workers = scenario.workers
     return place_workers(

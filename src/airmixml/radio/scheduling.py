@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
@@ -29,7 +30,7 @@ NOBODY_SENT: Final = (
 )
 
 
-def draw_schedule(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_schedule(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> Integers:
     """Draw the scheduled workers of each slot in random order; shape slots x scheduled."""
     if scheduled * 4 > workers:
         return _by_shuffling(slots, scheduled, workers, rng)
@@ -53,7 +54,7 @@ def presence_of(scenario: Scenario, streams: Streams, chapter: int, slots: int) 
     return np.asarray(np.arange(seats_of(scenario)) < taken)
 
 
-def draw_schedule_of(scenario: Scenario, streams: Streams, chapter: int, slots: int) -> NDArray[np.int64]:
+def draw_schedule_of(scenario: Scenario, streams: Streams, chapter: int, slots: int) -> Integers:
     """Draw the scheduled workers of a chapter, with the scenario's limit on participations; slots x scheduled."""
     radio, workers = scenario.radio, scenario.workers.count
     if not radio.max_participations:
@@ -68,13 +69,13 @@ def draw_schedule_of(scenario: Scenario, streams: Streams, chapter: int, slots: 
 
 
 @lru_cache(maxsize=2)
-def _draw_book(seed: int, book: int, rounds: int, length: int, scheduled: int, workers: int) -> NDArray[np.int64]:
+def _draw_book(seed: int, book: int, rounds: int, length: int, scheduled: int, workers: int) -> Integers:
     """Draw some rounds in one go, about a chapter of slots or one long round; (rounds * length) x scheduled."""
     seats = draw_schedule(rounds, length * scheduled, workers, Streams(seed).generator("schedule", book))
     return seats.reshape(rounds * length, scheduled)
 
 
-def _by_shuffling(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _by_shuffling(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> Integers:
     """Shuffle all workers and take the first; a few slots at a time, so that memory follows the workers."""
     chosen = np.empty((slots, scheduled), dtype=np.int64)
     step = max(1, _DENSE_CELLS // workers)
@@ -85,7 +86,7 @@ def _by_shuffling(slots: int, scheduled: int, workers: int, rng: np.random.Gener
     return chosen
 
 
-def _by_skipping_repeats(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _by_skipping_repeats(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> Integers:
     """Take the first ``scheduled`` distinct values of a sequence of independent draws, which is exactly uniform."""
     drawn = rng.integers(workers, size=(slots, scheduled + _SPARE_DRAWS))
     chosen = np.empty((slots, scheduled), dtype=np.int64)
@@ -103,7 +104,7 @@ def _by_skipping_repeats(slots: int, scheduled: int, workers: int, rng: np.rando
         drawn = np.concatenate([drawn, more], axis=1)
 
 
-def _first_occurrences(drawn: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _first_occurrences(drawn: Integers) -> NDArray[np.bool_]:
     """Mark the first occurrence of each value in its row; same shape."""
     order = np.argsort(drawn, axis=1, kind="stable")
     ascending = np.take_along_axis(drawn, order, axis=1)

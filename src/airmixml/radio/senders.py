@@ -8,6 +8,8 @@ replacement may move more, since rounded vectors can point apart.
 """
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Protocol
 
 import numpy as np
@@ -30,12 +32,7 @@ class Sender(Protocol):
     """Turns who sends with which share into the sum on the air."""
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        """Return sum_i q_i v_i without noise; slots x symbols.
-
-        Args:
-            sample_index: which sample of the pool each scheduled worker holds; slots x scheduled.
-            ratios: q; slots x scheduled.
-        """
+        """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled."""
 
 
 def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device) -> Sender:
@@ -45,11 +42,17 @@ def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device) -> S
     _check_declared(scenario, dataset)
     inputs = torch.from_numpy(dataset.train_inputs).to(device)
     labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim).to(inputs)
-    norm = math.sqrt(declared_bounds(workers, dataset.input_dim)[0])
     dither = torch.Generator(device=device)
     dither.manual_seed(int(Streams(scenario.seed).generator("encoder", 1).integers(2**63 - 1)))
     kind = MomentSender if signal.moments else SampleSender
-    return kind(signal, inputs, labels, norm=norm, bits_range=_range_of(signal, workers.bits_range), dither=dither)
+    return kind(
+        signal=signal,
+        inputs=inputs,
+        labels=labels,
+        norm=math.sqrt(declared_bounds(workers, dataset.input_dim)[0]),
+        bits_range=_range_of(signal, workers.bits_range),
+        dither=dither,
+    )
 
 
 def _check_declared(scenario: Scenario, dataset: DataSet) -> None:
@@ -69,64 +72,59 @@ def _check_declared(scenario: Scenario, dataset: DataSet) -> None:
         )
 
 
-class SampleSender:
+@dataclass(kw_only=True, eq=False)
+class _PoolSender:
+    """The samples of the pool, ``norm`` the largest of an input, and how symbols are rounded where they are."""
+
+    signal: Signal
+    inputs: torch.Tensor
+    labels: torch.Tensor
+    norm: float
+    bits_range: float
+    dither: torch.Generator
+
+    def rounded(self, symbols: torch.Tensor, norm: float, count: int) -> torch.Tensor:
+        """Quantise symbols of which ``count`` have that norm; levels end at so many times their root mean square."""
+        largest = min(self.bits_range * norm / math.sqrt(count), norm)
+        return quantise(symbols, largest=largest, bits=self.signal.bits, generator=self.dither)
+
+    def shortened(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return rounded vectors no longer than declared."""
+        return shorten(vectors, math.sqrt(self.signal.largest_squared_norm(self.norm**2)))
+
+
+class SampleSender(_PoolSender):
     """Each worker sends (x, w l): its encoded input and its weighted one-hot label."""
 
-    def __init__(
-        self,
-        signal: Signal,
-        inputs: torch.Tensor,
-        labels: torch.Tensor,
-        *,
-        norm: float,
-        bits_range: float,
-        dither: torch.Generator,
-    ) -> None:
-        weight = torch.tensor(signal.label_weight, dtype=labels.dtype)
-        if float(weight) > signal.label_weight:  # rounded to the side that moves less
+    @cached_property
+    def table(self) -> torch.Tensor:
+        """The symbols of each sample of the pool; samples x symbols."""
+        weight = torch.tensor(self.signal.label_weight, dtype=self.labels.dtype)
+        if float(weight) > self.signal.label_weight:  # rounded to the side that moves less
             weight = torch.nextafter(weight, torch.zeros_like(weight))
-        weighted = float(weight) * labels
-        if signal.bits:
-            largest = _largest_level(norm, signal.input_symbols, bits_range)
-            inputs = quantise(inputs, largest=largest, bits=signal.bits, generator=dither)
-            bound = math.sqrt(signal.largest_squared_norm(norm**2))
-            self.table = shorten(torch.cat([inputs, weighted], dim=1), bound)
-        else:
-            self.table = torch.cat([inputs, weighted], dim=1)
+        weighted = float(weight) * self.labels
+        if not self.signal.bits:
+            return torch.cat([self.inputs, weighted], dim=1)
+        inputs = self.rounded(self.inputs, self.norm, self.signal.input_symbols)
+        return self.shortened(torch.cat([inputs, weighted], dim=1))
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (x_i, w l_i); slots x symbols."""
         return mix_samples(self.table, sample_index, ratios)
 
 
-class MomentSender:
+class MomentSender(_PoolSender):
     """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
 
     numbers_at_once = 1 << 25  # bounds the memory
 
-    def __init__(
-        self,
-        signal: Signal,
-        inputs: torch.Tensor,
-        labels: torch.Tensor,
-        *,
-        norm: float,
-        bits_range: float,
-        dither: torch.Generator,
-    ) -> None:
-        self._signal, self._inputs, self._labels = signal, inputs, labels
-        self._bound = math.sqrt(signal.largest_squared_norm(norm**2))
-        self._largest_product = _largest_level(norm**2, signal.input_symbols, bits_range)
-        self._largest_label = _largest_level(signal.label_weight * norm, signal.features, bits_range)
-        self._dither = dither
-
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T); slots x symbols."""
-        mixed = torch.zeros((len(sample_index), self._signal.symbols), device=self._inputs.device)
-        add_up = self._add_rounded if self._signal.bits else self._add_exact
-        width = self._signal.symbols if self._signal.bits else self._signal.features
+        mixed = torch.zeros((len(sample_index), self.signal.symbols), device=self.inputs.device)
+        add_up = self._add_rounded if self.signal.bits else self._add_exact
+        width = self.signal.symbols if self.signal.bits else self.signal.features
         # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
-        slots_at_once = 1 if self._signal.bits else max(1, self.numbers_at_once // (sample_index.shape[1] * width))
+        slots_at_once = 1 if self.signal.bits else max(1, self.numbers_at_once // (sample_index.shape[1] * width))
         workers_at_once = max(1, self.numbers_at_once // width)
         for first_slot in range(0, len(sample_index), slots_at_once):
             here = slice(first_slot, first_slot + slots_at_once)
@@ -137,22 +135,22 @@ class MomentSender:
 
     def _add_exact(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Add up products by matrix products, without forming any worker's own; slots x symbols."""
-        inputs, labels = self._inputs[sample_index], self._labels[sample_index]
+        inputs, labels = self.inputs[sample_index], self.labels[sample_index]
         weighted = (inputs * ratios[..., None]).transpose(1, 2)
         products = pack_symmetric(weighted @ inputs)
-        with_labels = self._signal.label_weight * (weighted @ labels)
+        with_labels = self.signal.label_weight * (weighted @ labels)
         return torch.cat([products, with_labels.flatten(1)], dim=1)
 
     def _add_rounded(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Round every worker's own symbols, then add them up; slots x symbols."""
-        inputs, labels = self._inputs[sample_index.flatten()], self._labels[sample_index.flatten()]
+        inputs, labels = self.inputs[sample_index.flatten()], self.labels[sample_index.flatten()]
         products = pack_symmetric(inputs[:, :, None] * inputs[:, None, :])
-        with_labels = self._signal.label_weight * (inputs[:, :, None] * labels[:, None, :]).flatten(1)
+        with_labels = self.signal.label_weight * (inputs[:, :, None] * labels[:, None, :]).flatten(1)
         rounded = [
-            quantise(part, largest=largest, bits=self._signal.bits, generator=self._dither)
-            for part, largest in ((products, self._largest_product), (with_labels, self._largest_label))
+            self.rounded(products, self.norm**2, self.signal.input_symbols),
+            self.rounded(with_labels, self.signal.label_weight * self.norm, self.signal.features),
         ]
-        sent = shorten(torch.cat(rounded, dim=1), self._bound)
+        sent = self.shortened(torch.cat(rounded, dim=1))
         return torch.einsum("ts,tsd->td", ratios, sent.reshape(*sample_index.shape, -1))
 
 
@@ -162,13 +160,8 @@ def quantise(
     """Return symbols rounded to levels between -largest and largest, values beyond them to the outermost level.
 
     One bit names the two levels at the ends. More bits name an odd number of equally spaced levels with zero among
-    them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean.
-
-    Args:
-        symbols: any shape.
-        largest: the outermost level.
-        bits: b, at least 1.
-        generator: source of the chances, on the device of the symbols.
+    them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean; the
+    generator is on the device of the symbols.
     """
     steps_to_end = 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
     step = largest / steps_to_end
@@ -214,8 +207,3 @@ def _range_of(signal: Signal, bits_range: float) -> float:
     if not signal.moments or signal.bits == 1:
         return _SHORT_RANGE
     return _RANGE_OF_TWO_BITS if signal.bits == 2 else _LONG_RANGE
-
-
-def _largest_level(norm: float, symbols: int, bits_range: float) -> float:
-    """Return the outermost level: so many times the root mean square of that many symbols of that norm."""
-    return min(bits_range * norm / math.sqrt(symbols), norm)

@@ -3,20 +3,20 @@
 No symbol is looked at, so a plan can be tallied without data.
 """
 
+import math
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotDraws
-from airmixml.radio.histogram import DecibelHistogram, SlotStrengths
 from airmixml.radio.power import largest_shares
 from airmixml.radio.privacy_target import (
     adversary_named,
@@ -31,7 +31,61 @@ from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Signal
 
-_EXACT = ("server", "gdp")
+_EXACT: Final = ("server", "gdp")
+# Steps of SlotStrengths; values that differ by rounding alone are one kind.
+_STEP_DB: Final = 0.01
+_LOWEST_DB: Final = -700.0
+_STEPS: Final = 140_000
+_SAME: Final = 1e-9
+
+
+class DecibelHistogram:
+    """Counts of values in dB, in steps of 0.1 dB from -600 to 600; zero power falls into the lowest step."""
+
+    LOWEST_DB: Final = -600.0
+    HIGHEST_DB: Final = 600.0
+    STEP_DB: Final = 0.1
+
+    def __init__(self) -> None:
+        steps = round((self.HIGHEST_DB - self.LOWEST_DB) / self.STEP_DB)
+        self.counts: Integers = np.zeros(steps, dtype=np.int64)
+        self.edges_db: Doubles = np.linspace(self.LOWEST_DB, self.HIGHEST_DB, steps + 1)
+
+    def add(self, values_db: Doubles) -> None:
+        """Count values of any shape."""
+        inside = np.clip(values_db.ravel(), self.LOWEST_DB, self.HIGHEST_DB - self.STEP_DB / 2.0)
+        step = ((inside - self.LOWEST_DB) / self.STEP_DB).astype(np.int64)
+        self.counts += np.bincount(step, minlength=len(self.counts))
+
+    def quantile_db(self, share: float) -> float:
+        """Return the middle of the step below which that share of the values lies."""
+        step = int(np.searchsorted(np.cumsum(self.counts), share * self.counts.sum()))
+        return float(self.edges_db[min(step, len(self.counts) - 1)] + self.STEP_DB / 2.0)
+
+
+class SlotStrengths:
+    """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
+
+    def __init__(self) -> None:
+        self._counts: Integers = np.zeros(_STEPS, dtype=np.int64)
+        self._smallest, self._largest = math.inf, 0.0
+
+    def add(self, received_watts: Doubles) -> None:
+        """Count slots; shape slots."""
+        self._smallest = min(self._smallest, float(received_watts.min()))
+        self._largest = max(self._largest, float(received_watts.max()))
+        with np.errstate(divide="ignore"):
+            step = np.ceil((10.0 * np.log10(received_watts) - _LOWEST_DB) / _STEP_DB)
+        self._counts += np.bincount(np.clip(step, 0, _STEPS - 1).astype(np.int64), minlength=_STEPS)
+
+    def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return the strengths in watts, and how many slots had each; exact where all are equal."""
+        total = int(self._counts.sum())
+        if self._smallest >= self._largest * (1.0 - _SAME):
+            return (self._largest,), (total,)
+        used = np.nonzero(self._counts)[0]
+        upper_watts = 10.0 ** ((_LOWEST_DB + used * _STEP_DB) / 10.0)
+        return tuple(np.minimum(upper_watts, self._largest).tolist()), tuple(self._counts[used].tolist())
 
 
 class Tally:
@@ -45,14 +99,14 @@ class Tally:
         scenario: Scenario,
         input_dim: int,
         label_dim: int,
-        distance_metres: NDArray[np.float64] | None = None,
+        distance_metres: Doubles | None = None,
         *,
         received_watts: float | None = None,
     ) -> None:
         self.scenario = scenario
         self.slots = 0
         self.limited_slots = 0
-        self.worker_energy_joules: NDArray[np.float64] = np.zeros(scenario.workers.count)
+        self.worker_energy_joules: Doubles = np.zeros(scenario.workers.count)
         self.largest_power_watts = 0.0
         self.power_dbm = DecibelHistogram()
         self.ledger = Ledger(scenario.workers.count)
@@ -87,11 +141,6 @@ class Tally:
         self._strengths.add(draws.power_scale_watts * largest_shares(self.scenario, draws.ratios) ** 2)
 
     @property
-    def power_tells_the_schedule(self) -> bool:
-        """Whether the power limit can make received power depend on who was scheduled."""
-        return self._planned.power_tells_schedule or self.limited_slots > 0
-
-    @property
     def energy_joules(self) -> float:
         """Total energy, tau sum P, or less where symbols are known to be smaller than 1."""
         return float(self.worker_energy_joules.sum())
@@ -110,7 +159,7 @@ class Tally:
             self._planned,
             received_watts=received_watts,
             counts=counts,
-            power_tells_schedule=self.power_tells_the_schedule,
+            power_tells_schedule=self._planned.power_tells_schedule or self.limited_slots > 0,
             worst_received_watts=float(self.ledger.received_watts.max()),
             worst_sent_watts=float(self.worker_energy_joules.max()) / self.joules_per_watt,
             worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
@@ -149,7 +198,7 @@ class Tally:
                 stated.append(self._state(adversary, accountant, other))
         return stated
 
-    def worker_epsilons(self) -> NDArray[np.float64]:
+    def worker_epsilons(self) -> Doubles:
         """Return what the server can learn of each worker, exactly; shape workers."""
         adjacency = self.scenario.privacy.adjacency
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)

@@ -1,60 +1,50 @@
-"""All slots of a run, in blocks: draws on CPU threads, mixing on the device, memory independent of the slots."""
+"""All slots of a run, in blocks: draws on CPU threads, mixing on the device, memory independent of the slots.
+
+A report adds up, block by block, what they cost and gave: energy, power, SNR, privacy.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotDraws, cut_into_blocks, draw_ahead
+from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
+from airmixml.radio.tally import DecibelHistogram, Tally
 from airmixml.scenario import Scenario, Speed
-from airmixml.units import dbm_to_watts
+from airmixml.units import dbm_to_watts, ratio_to_db
 from airmixml.workers import Population
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureBlock:
-    """What the edge server receives in consecutive slots, and what went into it.
+    """What the edge server receives in consecutive slots, and what went into it."""
 
-    Attributes:
-        first_slot: number of the block's first slot.
-        inputs: received mixtures y_I / b; slots x input symbols, on the device.
-        labels: received label mixtures y_L / b, their weight taken off; slots x label symbols, on the device.
-        clean_inputs: the same without noise, which no receiver ever sees; slots x input symbols.
-        clean_labels: likewise; slots x label symbols.
-        draws: schedule, channel, ratios and powers.
-        input_snr: beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots.
-        label_snr: the same for the labels; slots.
-        energy_joules: energy of each scheduled worker; slots x scheduled.
-    """
-
-    first_slot: int
-    inputs: torch.Tensor
-    labels: torch.Tensor
-    clean_inputs: torch.Tensor
-    clean_labels: torch.Tensor
-    draws: SlotDraws
-    input_snr: NDArray[np.float64]
-    label_snr: NDArray[np.float64]
-    energy_joules: NDArray[np.float64]
+    first_slot: int  # number of the block's first slot
+    inputs: torch.Tensor  # received mixtures y_I / b; slots x input symbols, all four on the device
+    labels: torch.Tensor  # received label mixtures y_L / b, their weight taken off; slots x label symbols
+    clean_inputs: torch.Tensor  # the same without noise, which no receiver ever sees; slots x input symbols
+    clean_labels: torch.Tensor  # likewise; slots x label symbols
+    draws: SlotDraws  # schedule, channel, ratios and powers
+    input_snr: Doubles  # beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots
+    label_snr: Doubles  # the same for the labels; slots
+    energy_joules: Doubles  # energy of each scheduled worker; slots x scheduled
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots, so that the rest of the block can be freed."""
-        return replace(
-            self,
-            draws=self.draws[:slots].copy(),
-            **{
-                name: getattr(self, name)[:slots].clone()
-                for name in ("inputs", "labels", "clean_inputs", "clean_labels")
-            },
-            **{name: getattr(self, name)[:slots].copy() for name in ("input_snr", "label_snr", "energy_joules")},
-        )
+
+        def kept(value: Any) -> Any:
+            part = value[:slots]
+            return part.clone() if isinstance(part, torch.Tensor) else part.copy()
+
+        return replace(self, **{name: kept(value) for name, value in vars(self).items() if name != "first_slot"})
 
     @property
     def slots(self) -> int:
@@ -62,19 +52,64 @@ class MixtureBlock:
         return len(self.draws)
 
     @property
-    def ratios(self) -> NDArray[np.float64]:
+    def ratios(self) -> Doubles:
         """Mixing ratios q; slots x scheduled."""
         return self.draws.ratios
 
-    @property
-    def power_watts(self) -> NDArray[np.float64]:
-        """Transmit powers P; slots x scheduled."""
-        return self.draws.power_watts
+
+class AirReport(Tally):
+    """Adds up the blocks of one transmission: their draws, and how well the mixtures were received."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        dataset: DataSet,
+        *,
+        distance_metres: Doubles | None = None,
+        received_watts: float | None = None,
+    ) -> None:
+        super().__init__(scenario, dataset.input_dim, dataset.label_dim, distance_metres, received_watts=received_watts)
+        self.snr_db = DecibelHistogram()
+        self.input_snr_db = DecibelHistogram()
+        self.label_snr_db = DecibelHistogram()
+        self._input_share = self.signal.input_symbols / self.signal.symbols
+        self._noise_variance_sum = 0.0
+        self._square_share_sum = 0.0
+
+    def add(self, block: MixtureBlock) -> None:
+        """Take one block into account."""
+        self.add_draws(block.draws)
+        noise_watts = dbm_to_watts(self.scenario.radio.noise_dbm)
+        self._noise_variance_sum += float((noise_watts / 2.0 / block.draws.power_scale_watts).sum())
+        self._square_share_sum += float(np.square(block.draws.ratios).sum())
+        self.input_snr_db.add(ratio_to_db(block.input_snr))
+        self.label_snr_db.add(ratio_to_db(block.label_snr))
+        share = self._input_share
+        self.snr_db.add(ratio_to_db(share * block.input_snr + (1.0 - share) * block.label_snr))
 
     @property
-    def amplitude(self) -> NDArray[np.float64]:
-        """Normaliser b_t = sqrt(beta); slots."""
-        return np.sqrt(self.draws.power_scale_watts)
+    def noise_variance(self) -> float:
+        """Mean over the slots of the variance of the noise on an input symbol, sigma_n^2 / (2 beta); known to all."""
+        return self._noise_variance_sum / self.slots
+
+    @property
+    def variance_share(self) -> float:
+        """How much of the variance of the N workers' samples the mixtures' own variance is; see ``varying_share``."""
+        return varying_share(
+            self._square_share_sum / self.slots,
+            self.scenario.radio.scheduled,
+            self.scenario.workers.count,
+            poisson=self.scenario.radio.schedule == "poisson",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values for JSON."""
+        return {
+            **super().to_dict(),
+            "snr_db": self.snr_db.quantile_db(0.5),
+            "snr_inputs_db": self.input_snr_db.quantile_db(0.5),
+            "snr_labels_db": self.label_snr_db.quantile_db(0.5),
+        }
 
 
 def simulate_blocks(
@@ -114,21 +149,14 @@ def simulate_family_blocks(
     first_slot = 0
     for draws in cut_into_blocks(draw_ahead(settings[0], threads=speed.threads), speed.block_slots):
         with using_threads(speed.threads):
-            clean = _mix(population, sender, draws, device)
+            sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
+            clean = sender.mix(sample_index, torch.from_numpy(draws.ratios).to(device))
             blocks = [
                 _receive(setting, clean, draws.powered_as(setting) if number else draws, first_slot)
                 for number, setting in enumerate(settings)
             ]
         yield blocks
         first_slot += len(draws)
-
-
-def _mix(population: Population, sender: Sender, draws: SlotDraws, device: torch.device) -> torch.Tensor:
-    """Return the mixtures without noise; slots x symbols, on the device."""
-    return sender.mix(
-        torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device),
-        torch.from_numpy(draws.ratios).to(device),
-    )
 
 
 def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotDraws, first_slot: int) -> MixtureBlock:

@@ -14,9 +14,9 @@ from airmixml.edge import TrainingHistory
 from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, save_figure
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
-from airmixml.radio.histogram import DecibelHistogram
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import unpack_symmetric
+from airmixml.radio.tally import DecibelHistogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain, odd_content, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL
-from airmixml.workers.cost import WorkerCost
+from airmixml.workers import WorkerCost
 
 
 @dataclass(frozen=True, kw_only=True)

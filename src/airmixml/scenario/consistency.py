@@ -98,10 +98,7 @@ def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
 
 def _check_private_centre(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
     """What a mean estimated over the air allows."""
-    for name, value, wanted in (
-        ("mixing.power", mixing.power, "dp"),
-        ("radio.fading", radio.fading, "none"),
-    ):
+    for name, value, wanted in (("mixing.power", mixing.power, "dp"), ("radio.fading", radio.fading, "none")):
         if value != wanted:
             raise ScenarioError(
                 f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '

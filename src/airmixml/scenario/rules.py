@@ -3,7 +3,7 @@
 import math
 import numbers
 from collections.abc import Collection
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from airmixml.errors import ScenarioError
@@ -33,12 +33,10 @@ class Real:
 
     def check(self, name: str, value: object) -> float:
         """Return the value as a float inside the range."""
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise _refuse(name, value, f"a number {self._range()}")
         try:
-            number = float(value)
+            number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
         except OverflowError:
-            raise _refuse(name, value, f"a number {self._range()}") from None
+            number = math.nan
         above = number > self.low if self.open_low else number >= self.low
         below = number < self.high if self.open_high else number <= self.high
         finite = math.isfinite(number) or (self.infinite and not math.isnan(number))
@@ -58,26 +56,17 @@ class Real:
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """A whole number between ``low`` and ``high``."""
+    """A whole number between ``low`` and ``high``, also as 1e3 or of NumPy's types."""
 
     low: int = 0
     high: int = 2**63 - 1
 
-    def check(self, name: str, value: object) -> int:
+    def check(self, name: str, value: Any) -> int:
         """Return the value as an int inside the range."""
-        number = _as_whole(value)
-        if number is None or not self.low <= number <= self.high:
+        whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
+        if not whole or isinstance(value, bool) or not self.low <= int(value) <= self.high:
             raise _refuse(name, value, f"a whole number of at least {self.low} and at most {self.high}")
-        return number
-
-
-def _as_whole(value: object) -> int | None:
-    """Return the value as an int if it is a whole number, also as 1e3 or of NumPy's types."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer()):
         return int(value)
-    return None
 
 
 @dataclass(frozen=True)
@@ -134,15 +123,8 @@ def key(default: Any, rule: Rule, doc: str) -> Any:
     return field(default=default, metadata={"rule": rule, "doc": doc})
 
 
-def rule_of(declared: Field[Any]) -> Rule:
-    """Return the rule a key was declared with."""
-    rule: Rule = declared.metadata["rule"]
-    return rule
-
-
 def check_fields(table: Any, prefix: str) -> None:
     """Check every key of a frozen table and store the checked values."""
     for declared in fields(table):
-        assert declared.default is not MISSING
-        checked = rule_of(declared).check(prefix + declared.name, getattr(table, declared.name))
+        checked = declared.metadata["rule"].check(prefix + declared.name, getattr(table, declared.name))
         object.__setattr__(table, declared.name, checked)

@@ -9,17 +9,20 @@ from typing import Any
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.consistency import check_consistency
-from airmixml.scenario.overrides import parse_assignments
-from airmixml.scenario.presets import preset_text
 from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import TABLES, Learner, Mixing, Privacy, Radio, Workers
-from airmixml.scenario.toml import EXTENDS, check_keys, parse_toml, read_scenario_file, write_toml
+from airmixml.scenario.toml import (
+    EXTENDS,
+    check_keys,
+    parse_assignments,
+    parse_toml,
+    preset_text,
+    read_scenario_file,
+    write_toml,
+)
 from airmixml.wording import shown
 
-_TOP_LEVEL_RULES: dict[str, Rule] = {
-    "name": Text(forbidden='/\\:*?"<>|'),
-    "seed": Whole(low=0),
-}
+_TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +62,7 @@ class Scenario:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return asdict(self, dict_factory=_with_lists)
 
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the scenario as TOML, with the meaning of each key on request; it reads back as an equal scenario."""
@@ -90,7 +93,5 @@ def _made(base: dict[str, Any], tables: Mapping[str, Any]) -> Scenario:
     return Scenario(**{k: TABLES[k](**v) if k in TABLES else v for k, v in values.items()})
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+def _with_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}

@@ -11,8 +11,15 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
 
+class Table:
+    """A table of keys, which are checked when it is made; it is called as its class."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, f"{type(self).__name__.lower()}.")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Workers:
+class Workers(Table):
     """Who holds which sample, and where they stand."""
 
     dataset: str = key("iris", Text(), "a data set of `airmix data list`, or the path of a CSV or NPZ file")
@@ -73,9 +80,7 @@ class Workers:
         "bits > 0: largest level, in units of the root mean square of a symbol (0: by the number of bits)",
     )
     input_lower: tuple[float, ...] = key(
-        (),
-        Items(rule=Real()),
-        "declared lower bound of each input (one value serves all; empty: the data set's own)",
+        (), Items(rule=Real()), "declared lower bound of each input (one value serves all; empty: the data set's own)"
     )
     input_upper: tuple[float, ...] = key((), Items(rule=Real()), "declared upper bound of each input, likewise")
     feature_columns: tuple[str, ...] = key(
@@ -83,12 +88,9 @@ class Workers:
     )
     label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
 
-    def __post_init__(self) -> None:
-        check_fields(self, "workers.")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Radio:
+class Radio(Table):
     """The channel between workers and server, and the limits on what may be sent."""
 
     slots: int = key(1000, Whole(low=1, high=10**12), "T, number of time slots, each yields one mixture")
@@ -112,17 +114,12 @@ class Radio:
     noise_dbm: float = key(-114.0, Real(low=-300, high=100), "sigma_n^2, receiver noise power per complex symbol")
     max_power_dbm: float = key(23.0, Real(low=-300, high=100), "P_max, transmit power limit of each worker")
     max_participations: int = key(
-        0,
-        Whole(low=0, high=10**12),
-        "maximum number of slots in which one worker may send (0: no limit)",
+        0, Whole(low=0, high=10**12), "maximum number of slots in which one worker may send (0: no limit)"
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, "radio.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixing:
+class Mixing(Table):
     """How much of each scheduled worker goes into a mixture, and with how much power."""
 
     policy: str = key("dirmix", Choice(("dirmix", "nonmix", "equalmix")), "how the mixing ratios are drawn")
@@ -145,7 +142,7 @@ class Mixing:
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, "mixing.")
+        super().__post_init__()
         if self.prior and abs(sum(self.prior) - 1.0) > 1e-9:
             raise ScenarioError(
                 f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum"
@@ -153,7 +150,7 @@ class Mixing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Privacy:
+class Privacy(Table):
     """The privacy target, against whom, and by which bound."""
 
     epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e15), 'target epsilon (used by mixing.power = "dp")')
@@ -183,18 +180,13 @@ class Privacy:
         -114.0, Real(low=-300, high=100), "noise power at each of the eavesdropper's antennas"
     )
     eavesdropper_distance_metres: float = key(
-        10.0,
-        Real(low=1e-3, high=1e6),
-        "distance from a worker, in the worst case the one farthest from the server",
+        10.0, Real(low=1e-3, high=1e6), "distance from a worker, in the worst case the one farthest from the server"
     )
     eavesdropper_antennas: int = key(1, Whole(low=1, high=10**6), "antennas that the eavesdropper combines coherently")
 
-    def __post_init__(self) -> None:
-        check_fields(self, "privacy.")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Learner:
+class Learner(Table):
     """What the edge server trains on the mixtures."""
 
     model: str = key(
@@ -216,9 +208,7 @@ class Learner:
         "networks: cross-entropy, or squared distance of the scores, or of the probabilities, to the received labels",
     )
     shrinkage: float = key(
-        1.0,
-        Real(low=0, high=1e6),
-        "ridge, lda: assumed noise level, as a multiple of the known one",
+        1.0, Real(low=0, high=1e6), "ridge, lda: assumed noise level, as a multiple of the known one"
     )
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
     batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")
@@ -226,19 +216,10 @@ class Learner:
     adam_beta1: float = key(0.9, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's mean")
     adam_beta2: float = key(0.999, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's square")
 
-    def __post_init__(self) -> None:
-        check_fields(self, "learner.")
-
     @property
     def closed_form(self) -> bool:
         """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
         return bool(LEARNERS.load(self.model).closed_form)
 
 
-TABLES: dict[str, type[Any]] = {
-    "workers": Workers,
-    "radio": Radio,
-    "mixing": Mixing,
-    "privacy": Privacy,
-    "learner": Learner,
-}
+TABLES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Workers, Radio, Mixing, Privacy, Learner)}

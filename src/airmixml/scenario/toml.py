@@ -1,28 +1,30 @@
-"""Scenarios as TOML: errors name the key and the nearest valid one; what is written reads back equal."""
+"""Scenarios as TOML, in files and presets, and single keys as ``--set table.key=value`` gives them.
+
+Errors name the key and the nearest valid one; what is written reads back equal.
+"""
 
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice
+from airmixml.scenario.rules import Choice, Items, Text
 from airmixml.scenario.tables import TABLES
 from airmixml.wording import nearest, shown, shown_name
 
 TOP_LEVEL = ("name", "seed")
 EXTENDS = "extends"
 _LARGEST_FILE_BYTES = 1_000_000
+_PRESETS = files("airmixml") / "presets"
 
 
 def all_keys() -> list[str]:
     """Return every valid key as it is written after ``--set``."""
-    return [
-        *TOP_LEVEL,
-        *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind)),
-    ]
+    return [*TOP_LEVEL, *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind))]
 
 
 def unknown_key(name: str) -> ScenarioError:
@@ -86,6 +88,76 @@ def read_scenario_file(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ScenarioError(f"{path}: not UTF-8 text; give a TOML scenario file (`airmix show` prints one)") from None
+
+
+def preset_names() -> list[str]:
+    """Return the names of all presets."""
+    return sorted(entry.name.removesuffix(".toml") for entry in _PRESETS.iterdir() if entry.name.endswith(".toml"))
+
+
+def preset_text(name: str) -> str:
+    """Return the TOML file of a preset, as shipped."""
+    if name not in preset_names():
+        raise ScenarioError(
+            f"preset {shown(name)}: there is none of that name; did you mean {nearest(name, preset_names())}? "
+            "(`airmix presets` lists them)"
+        )
+    return (_PRESETS / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def preset_summary(name: str) -> str:
+    """Return the first comment line of a preset."""
+    return preset_text(name).partition("\n")[0].lstrip("# ")
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Return each ``key=value`` as an entry of its table; values are checked when a scenario is made of them."""
+    tables: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        name = name.strip()
+        if not equals:
+            raise ScenarioError(f"--set {shown_name(assignment)}: must be key=value, such as radio.slots=1000")
+        if name not in all_keys():
+            raise unknown_key(name)
+        table, dot, entry = name.rpartition(".")
+        target = tables.setdefault(table, {}) if dot else tables
+        target[entry] = _parse(name, text.strip())
+    return tables
+
+
+def _parse(name: str, text: str) -> Any:
+    """Read a value as TOML; words need no quotes, and a list no brackets."""
+    rule = _rule(name)
+    if isinstance(rule, Items):
+        value = _toml_or_word(text)
+        if isinstance(value, list) and not isinstance(rule.rule, Text):
+            return value
+        if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+            return value
+        parts = text.removeprefix("[").removesuffix("]")
+        return [_parse_one(rule.rule, part.strip()) for part in parts.split(",")] if parts.strip() else []
+    return _parse_one(rule, text)
+
+
+def _parse_one(rule: object, text: str) -> Any:
+    value = _toml_or_word(text)
+    return text if isinstance(rule, (Text, Choice)) and not isinstance(value, str) else value
+
+
+def _toml_or_word(text: str) -> Any:
+    try:
+        tables = tomllib.loads(f"value = {text}")
+        return tables["value"] if len(tables) == 1 else text
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        return text
+
+
+def _rule(name: str) -> object:
+    table, dot, entry = name.rpartition(".")
+    if not dot:
+        return Text() if name == "name" else None
+    return next(declared.metadata["rule"] for declared in fields(TABLES[table]) if declared.name == entry)
 
 
 def write_toml(top_level: Any, tables: Mapping[str, Any], *, comments: bool) -> str:

@@ -15,12 +15,7 @@ def parse_varied(asked: str, example: str) -> tuple[str, list[str]]:
 
 
 def read_values(asked: str, scenario: Scenario) -> tuple[str, dict[str, Scenario]]:
-    """Return the key, and the scenario at each value in the order given.
-
-    Args:
-        asked: KEY=V1,V2,...
-        scenario: what the key is changed in.
-    """
+    """Return the key, and the scenario at each value in the order given, of ``KEY=V1,V2,...``."""
     key, values = parse_varied(asked, "workers.bits=1,2,4,8,0")
     if key in ("name", "seed"):
         raise ScenarioError(f"--vary {key}: must be a key of a table, such as privacy.epsilon; for seeds use --seeds N")

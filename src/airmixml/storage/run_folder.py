@@ -22,8 +22,7 @@ from filelock import BaseFileLock
 
 from airmixml.errors import RunFolderError
 from airmixml.scenario import Scenario
-from airmixml.storage.files import is_temporary, remove_temporaries, write_text
-from airmixml.storage.locks import LOCK, drop_lock, take_lock
+from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, take_lock, write_text
 from airmixml.version import __version__
 
 RUNS_FOLDER: Final = Path("runs")
@@ -45,23 +44,16 @@ def identity_of(scenario: Scenario) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFolder:
-    """A folder being filled.
+    """A folder being filled."""
 
-    Attributes:
-        final: the name that it will have.
-        work: the name that it has now.
-    """
-
-    final: Path
-    work: Path
+    final: Path  # the name that it will have
+    work: Path  # the name that it has now
     _lock: BaseFileLock
 
     def publish(self, *, replace: bool = False, leave_out: tuple[str, ...] = ()) -> Path:
         """Rename the finished folder to its final name, without the files that served the making alone.
 
-        Args:
-            replace: put it in the place of an older run folder of that name.
-            leave_out: names of files that served the making alone.
+        With ``replace`` it takes the place of an older run folder of that name.
         """
         if os.name == "nt":  # no folder with an open file in it can be renamed there
             self._lock.release()
@@ -125,14 +117,10 @@ def claim_free_folder(parent: Path, name: str, identity: dict[str, Any]) -> Iter
 def hold_folder(
     path: Path, identity: dict[str, Any], *, holds: str, force: bool, own: Iterable[str] | None = None
 ) -> Iterator[BaseFileLock]:
-    """Lock a folder and enter it; where nothing is begun in it, leave no trace.
+    """Lock a folder, made where it is not there, and enter it; where nothing is begun in it, leave no trace.
 
-    Args:
-        path: the folder, which is made where it is not there.
-        identity: of the work in it; another one is refused.
-        holds: what is in it, in words.
-        force: remove what work of another identity left.
-        own: the names that such work leaves; None: everything in the folder.
+    Work of another identity in it (``holds``, in words) is refused, or with ``force`` removed: the names in ``own``, or
+    with None everything in the folder.
     """
     _refuse_foreign(path)
     found_empty = path.exists() and not (path / _IDENTITY).exists()

@@ -10,8 +10,7 @@ from typing import Any, Literal
 from airmixml.devices import physical_memory_bytes
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
-from airmixml.storage.files import remove_temporaries
-from airmixml.storage.locks import locked
+from airmixml.storage.files import locked, remove_temporaries
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Batch, Kind

@@ -9,7 +9,7 @@ from typing import TypeVar
 from airmixml.doors import DATASETS
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
-from airmixml.scenario import Scenario, Speed
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Batch
 from airmixml.wording import one_line
@@ -157,7 +157,7 @@ def _trainings(
     dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir)
 
     def simulate(family: list[Scenario]) -> list[Mixtures]:
-        return simulate_family(family, dataset=dataset, speed=speed)
+        return simulate_family(family, dataset=dataset, context=RunContext(speed=speed))
 
     total = len(batch.scenarios)
     simulated, outcomes = _family_by_family(batch, simulate, lambda done: progress("over the air", done, total))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.workers.cost import WorkerCost, worker_cost
     from airmixml.workers.encoder import Encoder, FeatureCost, encoder_of, sends_inputs_unchanged
     from airmixml.workers.encoding import (
         declared_bounds,
@@ -19,46 +18,20 @@ if TYPE_CHECKING:
     )
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers
-    from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal
+    from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
 
-__all__ = [
-    "SYMBOLS_PER_SECOND",
-    "Encoder",
-    "FeatureCost",
-    "Population",
-    "Signal",
-    "WorkerCost",
-    "declared_bounds",
-    "deploy",
-    "encode",
-    "encoded_dim",
-    "encoder_of",
-    "finish_encoding",
-    "input_range",
-    "keeps_pixels",
-    "load_dataset",
-    "place_coordinates",
-    "place_workers",
-    "sends_inputs_unchanged",
-    "worker_cost",
-]
+__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "Population", "Signal", "WorkerCost", "declared_bounds"]
+__all__ += ["deploy", "encode", "encoded_dim", "encoder_of", "finish_encoding", "input_range", "keeps_pixels"]
+__all__ += ["load_dataset", "place_coordinates", "place_workers", "sends_inputs_unchanged", "worker_cost"]
 
 # Late, so that checking a scenario imports the encoder that it names and no NumPy.
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.workers.cost": ("WorkerCost", "worker_cost"),
-        "airmixml.workers.encoder": ("Encoder", "FeatureCost", "encoder_of", "sends_inputs_unchanged"),
-        "airmixml.workers.encoding": (
-            "declared_bounds",
-            "encode",
-            "encoded_dim",
-            "finish_encoding",
-            "input_range",
-            "keeps_pixels",
-        ),
-        "airmixml.workers.loading": ("load_dataset",),
-        "airmixml.workers.population": ("Population", "deploy", "place_coordinates", "place_workers"),
-        "airmixml.workers.signal": ("SYMBOLS_PER_SECOND", "Signal"),
+        ".encoder": ("Encoder", "FeatureCost", "encoder_of", "sends_inputs_unchanged"),
+        ".encoding": ("declared_bounds", "encode", "encoded_dim", "finish_encoding", "input_range", "keeps_pixels"),
+        ".loading": ("load_dataset",),
+        ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
+        ".signal": ("SYMBOLS_PER_SECOND", "Signal", "WorkerCost", "worker_cost"),
     },
 )

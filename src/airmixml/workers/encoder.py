@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from airmixml.doors import ENCODERS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from numpy.random import Generator
 
+    from airmixml.arrays import Singles
     from airmixml.scenario import Workers
 
 ImageShape = tuple[int, int] | None
@@ -32,16 +32,11 @@ class FeatureCost:
     Counts follow the arithmetic, without any vector unit. An addition or subtraction counts as a multiply-accumulate, a
     square root or a division as ``HARD_OPERATION`` = 10. Constants are counted as stored: signs take a bit each, other
     numbers ``FLOAT_BYTES`` = 4 bytes.
-
-    Attributes:
-        multiply_accumulates: operations.
-        constant_bytes: filters, signs and tables.
-        working_numbers: numbers in memory at once besides the input and the features.
     """
 
     multiply_accumulates: int
-    constant_bytes: int = 0
-    working_numbers: int = 0
+    constant_bytes: int = 0  # filters, signs and tables
+    working_numbers: int = 0  # numbers in memory at once besides the input and the features
 
 
 class Encoder(Protocol):
@@ -73,9 +68,7 @@ class Encoder(Protocol):
         """Return how many features it computes of an input of ``input_dim`` numbers."""
 
     @abstractmethod
-    def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the features of inputs in [0, 1]; samples x features.
 
         Args:
@@ -89,9 +82,7 @@ class Encoder(Protocol):
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """Return what the features of one sample cost the worker."""
 
-    def after_centring(
-        self, workers: Workers, rng: np.random.Generator
-    ) -> Callable[[NDArray[np.float32]], NDArray[np.float32]] | None:
+    def after_centring(self, workers: Workers, rng: Generator) -> Callable[[Singles], Singles] | None:
         """Return what makes the features of the centred output of ``features`` (samples x numbers); None: nothing."""
         return None
 

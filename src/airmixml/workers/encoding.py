@@ -8,9 +8,9 @@ every sample, whatever the data set; nothing is measured on private samples.
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from airmixml.data.public_images import are_public, public_images
+from airmixml.arrays import Singles
+from airmixml.data.embedded import are_public, public_images
 from airmixml.doors import ENCODERS
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.scenario import Workers
@@ -22,22 +22,13 @@ _ROUNDING_MARGIN: Final = 1.0 - 1e-6
 
 
 def encode(
-    workers: Workers,
-    unit_inputs: NDArray[np.float32],
-    *,
-    image_shape: ImageShape = None,
-    streams: Streams | None = None,
-) -> tuple[NDArray[np.float32], int]:
+    workers: Workers, unit_inputs: Singles, *, image_shape: ImageShape = None, streams: Streams | None = None
+) -> tuple[Singles, int]:
     """Return what the scenario's encoder makes of inputs in [0, 1], samples x features, and how many it clipped.
 
     With ``centre = "private"`` the mean is not known yet: the inputs are of bounded norm and uncentred, and
-    ``finish_encoding`` is to follow.
-
-    Args:
-        workers: which encoder.
-        unit_inputs: samples x inputs.
-        image_shape: height and width of an input, where it is an image.
-        streams: the run's seed; its stream "encoder" draws what is random in an encoder.
+    ``finish_encoding`` is to follow. The stream "encoder" draws what is random in an encoder; ``image_shape`` is height
+    and width of an input, where it is an image.
     """
     encoder = encoder_of(workers)
     features = _centred_features(encoder, workers, unit_inputs, image_shape, streams or Streams(0))
@@ -51,8 +42,8 @@ def encode(
 
 
 def _centred_features(
-    encoder: Encoder, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, streams: Streams
-) -> NDArray[np.float32]:
+    encoder: Encoder, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, streams: Streams
+) -> Singles:
     """Return the features of inputs in [0, 1], centred by what the scenario says (not yet by a private mean)."""
     if encoder.needs_images and image_shape is None:
         others = (name for name in ENCODERS.own if not ENCODERS.load(name).needs_images)
@@ -73,8 +64,8 @@ def _centred_features(
 
 
 def _features(
-    encoder: Encoder, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, streams: Streams
-) -> NDArray[np.float32]:
+    encoder: Encoder, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, streams: Streams
+) -> Singles:
     """Return what the encoder computes, in the range that it declares; samples x features."""
     found = encoder.features(workers, unit_inputs, image_shape, streams.generator("encoder"))
     features = np.asarray(found, dtype=np.float32)
@@ -94,9 +85,7 @@ def _contradiction(workers: Workers, what: str) -> PluginError:
     return PluginError(f'workers.encoder = "{workers.encoder}": gives {what}; correct that encoder')
 
 
-def _centred(
-    features: NDArray[np.float32], public_features: NDArray[np.float32] | None, *, own: bool
-) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+def _centred(features: Singles, public_features: Singles | None, *, own: bool) -> tuple[Singles, Singles | None]:
     """Return features and public features less the centre: the public mean, or each sample's own mean."""
     if public_features is not None:
         mean = public_features.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -106,9 +95,7 @@ def _centred(
     return features, None
 
 
-def _public_inputs(
-    workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape
-) -> NDArray[np.float32] | None:
+def _public_inputs(workers: Workers, unit_inputs: Singles, image_shape: ImageShape) -> Singles | None:
     """Return the inputs whose mean is the public centre: public images, or the middle of the declared bounds."""
     if workers.centre != "public":
         return None
@@ -122,7 +109,7 @@ def _public_inputs(
     return public_images(image_shape)
 
 
-def finish_encoding(workers: Workers, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
+def finish_encoding(workers: Workers, features: Singles) -> tuple[Singles, int]:
     """Return centred features with their norm bounded and the constant appended, and how many were shortened."""
     bounded, shortened = bound_norms(workers, features)
     if not workers.constant:
@@ -132,7 +119,7 @@ def finish_encoding(workers: Workers, features: NDArray[np.float32]) -> tuple[ND
     return np.hstack([bounded * share, last]), shortened
 
 
-def bound_norms(workers: Workers, inputs: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
+def bound_norms(workers: Workers, inputs: Singles) -> tuple[Singles, int]:
     """Return the inputs (samples x features) within the declared norm, or all of that norm, and how many it shortened.
 
     ``norm = "clip"`` shortens those that are longer, and ``norm = "unit"`` brings all to it.

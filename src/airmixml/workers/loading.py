@@ -4,9 +4,10 @@ import os.path
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
 from airmixml.data.dataset import DataSet, RawData, known_dataset
 from airmixml.data.npz_file import load_npz
@@ -25,11 +26,8 @@ def load_dataset(
 ) -> DataSet:
     """Return the training pool and the test set that the scenario asks for, inputs scaled to [0, 1] and encoded.
 
-    Args:
-        workers: names the data set, the size of the pool and, for the user's own data, the bounds.
-        streams: its stream "data" splits data sets that have no test set of their own.
-        data_dir: folder with the files of MNIST; None takes the cache, which is filled where needed.
-        progress: hears of downloads.
+    The stream "data" splits data sets that have no test set of their own. ``data_dir`` holds the files of MNIST; None
+    takes the cache, which is filled where needed.
     """
     raw = _load_raw(workers, data_dir, progress)
     lower, upper = declare_bounds(
@@ -41,19 +39,18 @@ def load_dataset(
     else:
         train_inputs, train_labels = _draw_pool(raw, workers.train_samples, rng)
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
-    scaled_train_inputs, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
-    scaled_test_inputs, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
-    shape = raw.image_shape
-    encoded_train_inputs, shortened = encode(workers, scaled_train_inputs, image_shape=shape, streams=streams)
-    encoded_test_inputs, _ = encode(workers, scaled_test_inputs, image_shape=shape, streams=streams)
+    scaled_train, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
+    scaled_test, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
+    encoded_train, shortened = encode(workers, scaled_train, image_shape=raw.image_shape, streams=streams)
+    encoded_test, _ = encode(workers, scaled_test, image_shape=raw.image_shape, streams=streams)
     return DataSet(
         name=raw.name,
-        train_inputs=encoded_train_inputs,
+        train_inputs=encoded_train,
         train_labels=train_labels,
-        test_inputs=encoded_test_inputs,
+        test_inputs=encoded_test,
         test_labels=test_labels,
         class_names=raw.class_names,
-        image_shape=shape if keeps_pixels(workers) else None,
+        image_shape=raw.image_shape if keeps_pixels(workers) else None,
         clipped_values=clipped_in_train + clipped_in_test,
         clipped_samples=shortened,
         held_dim=int(raw.inputs.shape[1]),
@@ -76,9 +73,7 @@ def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Ra
     )
 
 
-def _split(
-    raw: RawData, train_samples: int, rng: np.random.Generator
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[Any], NDArray[np.int64]]:
+def _split(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArray[Any], Integers, NDArray[Any], Integers]:
     """Shuffle and cut: the first samples are the pool, the rest is the test set."""
     samples = raw.inputs.shape[0]
     pool = train_samples or max(1, 2 * samples // 3)
@@ -92,7 +87,7 @@ def _split(
     return raw.inputs[train], raw.labels[train], raw.inputs[test], raw.labels[test]
 
 
-def _draw_pool(raw: RawData, train_samples: int, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _draw_pool(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArray[Any], Integers]:
     """Draw the pool from the training part of a data set that has a test set of its own."""
     samples = raw.inputs.shape[0]
     if train_samples > samples:

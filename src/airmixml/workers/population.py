@@ -3,21 +3,19 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 
 
-def place_coordinates(count: int, side_metres: float, rng: np.random.Generator) -> NDArray[np.float64]:
+def place_coordinates(count: int, side_metres: float, rng: np.random.Generator) -> Doubles:
     """Return where each worker stands, in metres from the server to the east and to the north; workers x 2."""
     return rng.uniform(-side_metres / 2, side_metres / 2, size=(count, 2))
 
 
-def place_workers(
-    count: int, side_metres: float, min_distance_metres: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def place_workers(count: int, side_metres: float, min_distance_metres: float, rng: np.random.Generator) -> Doubles:
     """Return the distance in metres of each worker from the server.
 
     Workers nearer than ``min_distance_metres`` count as being that far: path loss is a law of the far field.
@@ -32,15 +30,10 @@ _HOLDINGS_CHAPTER = 1  # chapter 0 of the stream "data" splits the data set
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Population:
-    """Workers, each with a place and one sample.
+    """Workers, each with a place and one sample."""
 
-    Attributes:
-        distance_metres: distance of each worker from the server.
-        sample_index: row of the training pool that each worker holds.
-    """
-
-    distance_metres: NDArray[np.float64]
-    sample_index: NDArray[np.int64]
+    distance_metres: Doubles  # distance of each worker from the server
+    sample_index: Integers  # row of the training pool that each worker holds
 
     @property
     def count(self) -> int:

@@ -1,14 +1,15 @@
-"""The symbols that a worker sends in a slot: how many there are, and how large they can be together.
+"""The symbols that a worker sends in a slot: how many there are, how large they can be together, and what they cost.
 
 A worker sends its encoded input x (d numbers) beside its one-hot label l, weighted by w: the vector (x, w l). Or it
 sends their products, from which a server that sees only sums can learn: (svec(x x^T), w x l^T). The matrix x x^T is
 symmetric, so every product of two different numbers is sent once, times sqrt(2): then ||svec(x x^T)|| = ||x||^2.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Self
 
 from airmixml.scenario import Radio, Workers
+from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of
 
 # The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols.
 SYMBOLS_PER_SECOND: Final = 794_000.0
@@ -16,21 +17,13 @@ SYMBOLS_PER_SECOND: Final = 794_000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """Layout and bounds of what one worker sends.
+    """Layout and bounds of what one worker sends."""
 
-    Attributes:
-        features: d, numbers in an encoded input.
-        classes: d_Y, numbers in a one-hot label.
-        moments: whether products are sent instead of the sample.
-        label_weight: w.
-        bits: bits per symbol; 0 where symbols are not rounded.
-    """
-
-    features: int
-    classes: int
-    moments: bool = False
-    label_weight: float = 1.0
-    bits: int = 0
+    features: int  # d, numbers in an encoded input
+    classes: int  # d_Y, numbers in a one-hot label
+    moments: bool = False  # whether products are sent instead of the sample
+    label_weight: float = 1.0  # w
+    bits: int = 0  # bits per symbol; 0 where symbols are not rounded
 
     @classmethod
     def of(cls, workers: Workers, features: int, classes: int) -> Self:
@@ -71,11 +64,8 @@ class Signal:
 
         Of samples: ||x - x'||^2 + 2 w^2, the labels being different at worst. Of moments: with s = x . x' the product
         v . v' is s^2, for equal labels s^2 + w^2 s, which is least at s = -w^2 / 2 or as near to it as two inputs can
-        point apart. Rounded symbols keep the norm alone, so two of them may point anywhere.
-
-        Args:
-            squared_norm: bound on ||x||^2.
-            squared_distance: bound on ||x - x'||^2.
+        point apart. Rounded symbols keep the norm alone, so two of them may point anywhere. The arguments are bounds on
+        ||x||^2 and on ||x - x'||^2.
         """
         label = self.label_weight**2
         if self.bits:
@@ -89,3 +79,45 @@ class Signal:
     def slot_seconds(self, radio: Radio) -> float:
         """Return tau, or the time that the symbols need at the paper's rate where that is longer."""
         return max(radio.slot_seconds, self.symbols / SYMBOLS_PER_SECOND)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerCost:
+    """Cost of one sample on the worker, for sizing a microcontroller; counted as ``FeatureCost`` says.
+
+    Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
+    they need no memory of their own.
+    """
+
+    multiply_accumulates: int  # to encode it and to form all symbols once
+    constant_bytes: int  # filters, signs and tables, which can lie in flash memory
+    working_bytes: int  # memory that the encoding needs besides
+    symbols: int  # numbers that are sent per slot
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the cost as plain values for JSON."""
+        return asdict(self)
+
+
+def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
+    """Return what one sample of ``input_dim`` numbers costs a worker that sends the given signal."""
+    encoder = encoder_of(workers)
+    features = encoder.feature_count(workers, input_dim)
+    cost = encoder.cost(workers, input_dim)
+    operations, constant_bytes = cost.multiply_accumulates, cost.constant_bytes
+    if workers.centre in ("public", "private"):
+        constant_bytes += FLOAT_BYTES * features
+    if workers.centre != "none":
+        operations += 2 * features
+    if encoder.bounds_norm:
+        operations += 2 * features + 2 * HARD_OPERATION
+    if signal.moments:
+        operations += signal.input_symbols + signal.features
+    if signal.bits:
+        operations += 3 * signal.symbols
+    return WorkerCost(
+        multiply_accumulates=2 * input_dim + operations,  # two to scale each input
+        constant_bytes=constant_bytes,
+        working_bytes=FLOAT_BYTES * (input_dim + features + cost.working_numbers),
+        symbols=signal.symbols,
+    )

@@ -4,8 +4,9 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 
+from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost, ImageShape
 
@@ -26,9 +27,7 @@ class Convolution(Encoder):
         """Return 512 (of 32 filters) or as many as the scenario says."""
         return workers.features or _DEFAULT_FILTERS * _CELLS
 
-    def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the sums, filter by filter; samples x features."""
         # Here: an account needs the number of features, but no torch.
         from airmixml.workers.encoders.image_features import as_images, convolution_features
@@ -50,7 +49,7 @@ def _filter_count(workers: Workers) -> int:
     return math.ceil(workers.features / _CELLS) if workers.features else _DEFAULT_FILTERS
 
 
-def random_filters(count: int, rng: np.random.Generator) -> NDArray[np.float32]:
+def random_filters(count: int, rng: Generator) -> Singles:
     """Draw filters of 5 x 5 that give nothing on a plain surface; count x 5 x 5."""
     filters = rng.standard_normal((count, _FILTER_SIDE, _FILTER_SIDE))
     return np.asarray(filters - filters.mean(axis=(1, 2), keepdims=True), dtype=np.float32)

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 
+from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost, ImageShape
 
@@ -34,24 +35,20 @@ class Gradients(Encoder):
         """Return 128 or as many as the scenario says."""
         return workers.features or HISTOGRAM_FEATURES
 
-    def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the histograms; samples x 128."""
         # Here: an account needs the number of features, but no torch.
         from airmixml.workers.encoders.image_features import as_images, gradient_histograms
 
         return np.asarray(gradient_histograms(as_images(unit_inputs, image_shape)).numpy())
 
-    def after_centring(
-        self, workers: Workers, rng: np.random.Generator
-    ) -> Callable[[NDArray[np.float32]], NDArray[np.float32]] | None:
+    def after_centring(self, workers: Workers, rng: Generator) -> Callable[[Singles], Singles] | None:
         """Mix only what is centred and of one length: then all directions count alike."""
         if not workers.features:
             return None
         signs = draw_signs(workers.features, HISTOGRAM_FEATURES, rng)
 
-        def mix(histograms: NDArray[np.float32]) -> NDArray[np.float32]:
+        def mix(histograms: Singles) -> Singles:
             lengths = np.linalg.norm(histograms, axis=1, keepdims=True)
             return rectified_mixtures(histograms / np.maximum(lengths, np.float32(1e-12)), signs, workers.features)
 
@@ -73,19 +70,16 @@ class Gradients(Encoder):
         )
 
 
-def draw_signs(features: int, size: int, rng: np.random.Generator) -> NDArray[np.float32]:
+def draw_signs(features: int, size: int, rng: Generator) -> Singles:
     """Draw the signs of as many blocks as the features need; blocks x 2 x size."""
     blocks = math.ceil(features / size)
     return rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=(blocks, 2, size))
 
 
-def rectified_mixtures(vectors: NDArray[np.float32], signs: NDArray[np.float32], features: int) -> NDArray[np.float32]:
-    """Return the positive parts of H S1 H S0 z, block after block; samples x features.
+def rectified_mixtures(vectors: Singles, signs: Singles, features: int) -> Singles:
+    """Return the positive parts of H S1 H S0 z, block after block, the first ``features`` of them; samples x features.
 
-    Args:
-        vectors: z; samples x size, the size a power of 2.
-        signs: S0 and S1 of each block; blocks x 2 x size.
-        features: how many of them are kept.
+    The vectors z are samples x size, the size a power of 2; the signs S0 and S1 of each block are blocks x 2 x size.
     """
     unit_vectors = np.eye(vectors.shape[1], dtype=np.float32)
     # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
@@ -94,7 +88,7 @@ def rectified_mixtures(vectors: NDArray[np.float32], signs: NDArray[np.float32],
     return np.asarray(np.maximum(mixed, np.float32(0.0), out=mixed))
 
 
-def walsh_hadamard(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def walsh_hadamard(vectors: Singles) -> Singles:
     """Return the Walsh-Hadamard transform of each row, scaled to keep its length; same shape."""
     samples, size = vectors.shape
     step = 1

@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 
+from airmixml.arrays import Singles
 from airmixml.workers.encoder import ImageShape
 
 _CELLS_ACROSS: Final = 4
@@ -18,7 +18,7 @@ _IMAGES_AT_ONCE: Final = 256
 _TINY: Final = 1e-6
 
 
-def as_images(unit_inputs: NDArray[np.float32], image_shape: ImageShape) -> torch.Tensor:
+def as_images(unit_inputs: Singles, image_shape: ImageShape) -> torch.Tensor:
     """Return inputs (samples x pixels) as images x height x width."""
     assert image_shape is not None
     return torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *image_shape)
@@ -27,10 +27,8 @@ def as_images(unit_inputs: NDArray[np.float32], image_shape: ImageShape) -> torc
 def gradient_histograms(images: torch.Tensor) -> torch.Tensor:
     """Return how strong the edges in each of 8 directions are around each of 4 x 4 places; images x 128.
 
-    The image is straightened first. The square root at the end keeps a few bold strokes from drowning the fine ones.
-
-    Args:
-        images: values in [0, 1]; images x height x width.
+    The images (images x height x width, in [0, 1]) are straightened first. The square root at the end keeps a few bold
+    strokes from drowning the fine ones.
     """
     parts = [_pool(compass_edges(straighten(some))) for some in torch.split(images, _IMAGES_AT_ONCE)]
     return torch.cat(parts).clamp_(min=0.0).sqrt_()
@@ -76,19 +74,9 @@ def compass_edges(images: torch.Tensor) -> torch.Tensor:
     level = (across.abs() - down.abs()).relu()
     upright = (down.abs() - across.abs()).relu()
     right, below = across > 0, down > 0
-    return torch.stack(
-        [
-            level * right,
-            level * ~right,
-            upright * below,
-            upright * ~below,
-            diagonal * (right & below),
-            diagonal * (right & ~below),
-            diagonal * (~right & below),
-            diagonal * (~right & ~below),
-        ],
-        dim=1,
-    )
+    edges = [level * right, level * ~right, upright * below, upright * ~below]
+    edges += [diagonal * (side & end) for side in (right, ~right) for end in (below, ~below)]
+    return torch.stack(edges, dim=1)
 
 
 def _pool(maps: torch.Tensor) -> torch.Tensor:
@@ -105,12 +93,10 @@ def _cell_weights(size: int) -> torch.Tensor:
     return (1.0 - (pixels - centres[:, None]).abs() / pitch).clamp(min=0.0)
 
 
-def convolution_features(images: torch.Tensor, filters: NDArray[np.float32]) -> torch.Tensor:
+def convolution_features(images: torch.Tensor, filters: Singles) -> torch.Tensor:
     """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
 
-    Args:
-        images: values in [0, 1]; images x height x width.
-        filters: filters x side x side, the side odd.
+    Images in [0, 1] are images x height x width, filters are filters x side x side, the side odd.
     """
     weights = torch.from_numpy(filters)[:, None].to(images)
     parts = [

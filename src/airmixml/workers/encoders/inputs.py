@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from airmixml.workers.encoder import Encoder, FeatureCost, ImageShape
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from numpy.random import Generator
 
+    from airmixml.arrays import Singles
     from airmixml.scenario import Workers
 
 
@@ -27,9 +27,7 @@ class Inputs(Encoder):
         """Return the number of inputs."""
         return input_dim
 
-    def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the inputs."""
         return unit_inputs
 

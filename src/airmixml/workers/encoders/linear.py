@@ -1,10 +1,12 @@
-"""``dct``: the cosine coefficients of lowest frequency."""
+"""``dct`` and ``projection``: sums of the inputs, weighted by cosines of low frequency or by random signs."""
 
+import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 
+from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost, ImageShape
 
@@ -21,9 +23,7 @@ class Cosines(Encoder):
         """Return 64 or as many as the scenario says, but no more than there are inputs."""
         return min(workers.features or _DEFAULT_FEATURES, input_dim)
 
-    def features(
-        self, workers: Workers, unit_inputs: NDArray[np.float32], image_shape: ImageShape, rng: np.random.Generator
-    ) -> NDArray[np.float32]:
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the coefficients in order of frequency, rows first among equals; samples x features."""
         from scipy.fft import dctn
 
@@ -42,4 +42,27 @@ class Cosines(Encoder):
         return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
 
 
+class Projection(Encoder):
+    """Sums of all inputs, each with a random sign, scaled to keep squared norms on average."""
+
+    about = "sums of all inputs with random signs"
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        """Return 64 or as many as the scenario says."""
+        return workers.features or _DEFAULT_FEATURES
+
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+        """Return the sums; samples x features."""
+        inputs = unit_inputs.shape[1]
+        count = self.feature_count(workers, inputs)
+        signs = rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=(inputs, count))
+        return np.asarray(unit_inputs @ signs / np.float32(math.sqrt(count)))
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        """One addition and one stored sign for each feature and input."""
+        additions = self.feature_count(workers, input_dim) * input_dim
+        return FeatureCost(multiply_accumulates=additions, constant_bytes=math.ceil(additions / 8))
+
+
 DCT: Final = Cosines()
+PROJECTION: Final = Projection()
