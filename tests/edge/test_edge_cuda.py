@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from airmixml import Scenario, Speed, simulate, train
-from airmixml.edge.fitting import adam, build_model, initialise
+from airmixml.edge.adam import Adam
+from airmixml.edge.fitting import build_model, initialise
 from airmixml.edge.steps import make_step
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -27,7 +28,7 @@ def test_recorded_and_plain_steps_agree_with_a_short_last_batch() -> None:
         model.to(device)
         on_device = [tuple(part.to(device) for part in batch) for batch in batches]
         loss_sum = torch.zeros((), device=device)
-        step = make_step(model, adam(model, learner), loss_sum, on_device[0])
+        step = make_step(model, Adam(model, learner), loss_sum, on_device[0])
         for inputs, labels in on_device * 3:
             step(inputs, labels)
         ends.append((weights(model), float(loss_sum)))

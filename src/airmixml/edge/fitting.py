@@ -11,6 +11,7 @@ from torch import nn
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.doors import LEARNERS
+from airmixml.edge.adam import Adam
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.steps import make_step
 from airmixml.errors import AirMixError, ScenarioError
@@ -68,7 +69,11 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: t
     with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
         model: nn.Sequential = LEARNERS.load(learner.model)().build(learner, input_dim, label_dim, image_shape)
     _check_size(learner, model)
-    return model.to_empty(device="cpu")
+    # Not ``to_empty``: it imports SymPy, which takes longer than a small training.
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, nn.Parameter(torch.empty(parameter.shape)))
+    return model
 
 
 def _check_size(learner: Learner, model: nn.Module) -> None:
@@ -133,21 +138,24 @@ def fit(
     # cuDNN's repeatable kernels in full float32: two runs of a seed are equal.
     repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     with using_threads(threads), repeatable, _current(device):
-        optimiser = adam(model, learner)
+        optimiser = Adam(model, learner)
 
         def state(epoch: int) -> dict[str, Any]:
             return {
                 "epoch": epoch,
                 "epochs": learner.epochs,
                 "model": model.state_dict(),
-                "moments": [optimiser.state[parameter] for parameter in model.parameters()],
+                "moments": optimiser.moments,
                 "loss": losses,
                 "test_accuracy": accuracies,
             }
 
         saved = checkpoint.load(state(0)) if checkpoint is not None else None
         if saved is not None:
-            _restore(saved, model, optimiser)
+            model.load_state_dict(saved["model"])
+            for moments, kept in zip(optimiser.moments, saved["moments"], strict=True):
+                for name, value in kept.items():
+                    moments[name].copy_(value)
             losses, accuracies = saved["loss"], saved["test_accuracy"]
         loss_sum = torch.zeros(inputs.shape[:-2], device=device)
         full_batch = (inputs[..., : learner.batch_size, :], labels[..., : learner.batch_size, :])
@@ -196,33 +204,6 @@ def class_scores(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
         at_once = max(_FEWEST_SCORED_AT_ONCE, _SCORED_AT_ONCE // model.count)
         inputs = inputs if inputs.dim() == 3 else inputs.unsqueeze(0)
     return torch.cat([model(batch) for batch in torch.split(inputs, at_once, dim=-2)], dim=-2)
-
-
-def adam(model: nn.Module, learner: Learner) -> torch.optim.Adam:
-    """Adam with its state already there, so that it can be restored and recorded in a CUDA graph."""
-    on_gpu = next(model.parameters()).is_cuda
-    optimiser = torch.optim.Adam(
-        model.parameters(),
-        lr=learner.learning_rate,
-        betas=(learner.adam_beta1, learner.adam_beta2),
-        fused=True,
-        capturable=on_gpu,
-    )
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-        optimiser.state[parameter] = {
-            "step": torch.zeros((), device=parameter.device),
-            "exp_avg": torch.zeros_like(parameter),
-            "exp_avg_sq": torch.zeros_like(parameter),
-        }
-    return optimiser
-
-
-def _restore(state: dict[str, Any], model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    model.load_state_dict(state["model"])
-    for parameter, saved in zip(model.parameters(), state["moments"], strict=True):
-        for name, value in saved.items():
-            optimiser.state[parameter][name].copy_(value)
 
 
 def _useful_threads(model: nn.Module, batch_size: int) -> int:

@@ -10,6 +10,8 @@ from typing import Final
 import torch
 from torch import nn
 
+from airmixml.edge.adam import Adam
+
 SMALLEST_PROBABILITY: Final = 1e-7
 
 
@@ -54,7 +56,7 @@ Step = Callable[[torch.Tensor, torch.Tensor], None]
 
 def make_step(
     model: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Adam,
     loss_sum: torch.Tensor,
     full_batch: tuple[torch.Tensor, torch.Tensor],
     loss_name: str = "cross-entropy",
@@ -67,7 +69,7 @@ def make_step(
     loss_of = LOSSES[loss_name]
 
     def plain(inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        optimiser.zero_grad(set_to_none=False)
+        optimiser.zero_grad()
         loss = loss_of(model(inputs), labels)
         torch.autograd.backward(loss.sum())
         optimiser.step()
@@ -87,7 +89,7 @@ def make_step(
 def _capture(
     step: Step,
     model: nn.Module,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Adam,
     loss_sum: torch.Tensor,
     full_batch: tuple[torch.Tensor, torch.Tensor],
 ) -> Step:
@@ -116,6 +118,5 @@ def _capture(
     return replay
 
 
-def _state(model: nn.Module, optimiser: torch.optim.Optimizer, loss_sum: torch.Tensor) -> list[torch.Tensor]:
-    moments = [optimiser.state[parameter] for parameter in model.parameters()]
-    return [*model.parameters(), *(value for entry in moments for value in entry.values()), loss_sum]
+def _state(model: nn.Module, optimiser: Adam, loss_sum: torch.Tensor) -> list[torch.Tensor]:
+    return [*model.parameters(), *(value for entry in optimiser.moments for value in entry.values()), loss_sum]

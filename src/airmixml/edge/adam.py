@@ -1,0 +1,55 @@
+"""Adam by torch's own kernel.
+
+``torch.optim.Adam`` is not used: it imports torch's compiler when it is made, which takes longer than a small training.
+"""
+
+import torch
+from torch import nn
+from torch.optim.adam import adam
+
+from airmixml.scenario import Learner
+
+
+class Adam:
+    """Moves a model by its gradients; its state is there at once, to be restored and recorded in a CUDA graph."""
+
+    def __init__(self, model: nn.Module, learner: Learner) -> None:
+        self.learner = learner
+        self.parameters: list[torch.Tensor] = list(model.parameters())
+        self.gradients = [torch.zeros_like(parameter) for parameter in self.parameters]
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            parameter.grad = gradient
+        self.moments = [
+            {
+                "step": torch.zeros((), device=parameter.device),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+            for parameter in self.parameters
+        ]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of the last batch."""
+        torch._foreach_zero_(self.gradients)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move the parameters once."""
+        steps, means, squares = zip(*(moments.values() for moments in self.moments), strict=True)
+        adam(
+            self.parameters,
+            self.gradients,
+            list(means),
+            list(squares),
+            [],
+            list(steps),
+            fused=True,
+            capturable=self.parameters[0].is_cuda,
+            amsgrad=False,
+            beta1=self.learner.adam_beta1,
+            beta2=self.learner.adam_beta2,
+            lr=self.learner.learning_rate,
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=False,
+        )
