@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from airmixml.attacks.image_quality import fitted_psnr_db, judge_recovery
-from airmixml.attacks.label_inference import infer_labels, infer_shares, tell_populations_apart, total_variation
+from airmixml.attacks.label_inference import (
+    LabelInference,
+    infer_labels,
+    infer_shares,
+    tell_populations_apart,
+    total_variation,
+)
 from airmixml.attacks.linkage import correlations, link_candidates
 from airmixml.attacks.listener_findings import ClassShares, ClearestSlots, Identified, ListenerFindings
 from airmixml.attacks.overheard import Received, align_phase, overhear, strongest_workers
@@ -121,18 +127,14 @@ class ListenerAttack:
         clearest = _first_of_each(looked_at, dominating)[:_EXAMPLES]
         clear, shown = mixtures[clearest], dominating[clearest]
         named = identify(clear, shown)
-        single, truth = align_phase(clear) if clear.is_complex() else clear, inputs_of(shown)
-        if input_range(workers)[0] < 0.0:  # its sum does not tell which way round it is
-            single = single * torch.where((single * truth).sum(dim=1, keepdim=True) < 0.0, -1.0, 1.0)
+        truth = inputs_of(shown)
+        single = _right_way_round(clear, truth, signed=input_range(workers)[0] < 0.0)
         psnr_db = fitted_psnr_db(single, truth).cpu().numpy()
-        beside = slot_labels = shares = None
+        beside = None
         if received.beside is not None:
             nearby = np.flatnonzero(strongest == received.beside)
             beside = identify(mixtures[nearby], dominating[nearby])
-        if received.labels.shape[1]:
-            worker_labels = sent.train_labels[held_index]
-            slot_labels = infer_labels(received.labels, np.where(strongest >= 0, worker_labels[strongest], -1))
-            shares = _shares(received, worker_labels)
+        slot_labels, shares = _labels_and_shares(received, sent.train_labels[held_index])
         findings = ListenerFindings(
             linkage=linkage,
             unmixing=replace(recovery, identified=grouped.identified, p_value=grouped.p_value),
@@ -164,6 +166,23 @@ def _first_of_each(slots: NDArray[np.int64], dominating: NDArray[np.int64]) -> N
     sent = slots[dominating[slots] >= 0]
     _, first = np.unique(dominating[sent], return_index=True)
     return np.asarray(sent[np.sort(first)])
+
+
+def _right_way_round(clear: torch.Tensor, truth: torch.Tensor, *, signed: bool) -> torch.Tensor:
+    """Return received samples without their phase; the sum of a signed one does not tell its sign, the truth does."""
+    single = align_phase(clear) if clear.is_complex() else clear
+    return single * torch.where((single * truth).sum(dim=1, keepdim=True) < 0.0, -1.0, 1.0) if signed else single
+
+
+def _labels_and_shares(
+    received: Received, worker_labels: NDArray[np.int64]
+) -> tuple[LabelInference | None, ClassShares | None]:
+    """Return the labels of the slots and the classes of the population; None where no labels are sent."""
+    if not received.labels.shape[1]:
+        return None, None
+    strongest = received.strongest_worker
+    slot_labels = infer_labels(received.labels, np.where(strongest >= 0, worker_labels[strongest], -1))
+    return slot_labels, _shares(received, worker_labels)
 
 
 def _shares(received: Received, worker_labels: NDArray[np.int64]) -> ClassShares | None:
