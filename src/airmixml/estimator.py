@@ -158,10 +158,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         scenario = self._scenario(len(labels), seed)
         workers = scenario.workers
         dataset = self._dataset(inputs, labels.astype(np.int64), workers, seed)
-        population = Population(
-            distance_metres=placed_distances(scenario),
-            sample_index=np.arange(len(labels)),
-        )
+        population = Population(distance_metres=placed_distances(scenario), sample_index=np.arange(len(labels)))
         speed = Speed(device=self.device)
         mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed)
         trained = train(mixtures, speed=speed)

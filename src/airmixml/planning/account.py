@@ -170,10 +170,7 @@ def account_numbers(
     """
     if (noise_multiplier is None) == (epsilon is None):
         raise ScenarioError("give either a noise multiplier (--noise-multiplier) or a target (--epsilon)")
-    adversaries: dict[str, Adversary] = {
-        "release": Release(colluders=colluders),
-        "server": Server(colluders=colluders),
-    }
+    adversaries: dict[str, Adversary] = {"release": Release(colluders=colluders), "server": Server(colluders=colluders)}
     if adversary not in adversaries:
         raise ScenarioError(f"adversary = {adversary!r}: must be release or server; an eavesdropper needs a scenario")
     unit = Design(

@@ -162,11 +162,5 @@ def _mark(axis: Axes, option: LearningOption, place: float, label: str, marker: 
         return  # no signal at all: it has no place in the picture
     size = 16 if marker == "*" else 9
     axis.plot(
-        [place],
-        [option.learning_noise_db],
-        marker,
-        markersize=size,
-        color=ORANGE,
-        markeredgecolor="black",
-        label=label,
+        [place], [option.learning_noise_db], marker, markersize=size, color=ORANGE, markeredgecolor="black", label=label
     )

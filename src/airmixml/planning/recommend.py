@@ -211,9 +211,7 @@ class _Search:
         ]
         for size, slots in places:
             near = replace(
-                here,
-                scheduled=_rounded(min(max(size, 1), self._workers)),
-                slots=_rounded(min(max(slots, 1), most)),
+                here, scheduled=_rounded(min(max(size, 1), self._workers)), slots=_rounded(min(max(slots, 1), most))
             )
             if near != here:
                 yield near
