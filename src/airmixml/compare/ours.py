@@ -8,12 +8,14 @@ from airmixml.compare.methods import Method
 from airmixml.compare.variants import (
     adjacencies,
     closed_form_learner,
+    encoding_operations,
     exact_accountant,
     paper_scenario,
     slow_on_a_cpu,
     with_slots,
 )
 from airmixml.compare.work import Outcome, Work
+from airmixml.data import DataSet
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement, state_privacy
@@ -46,17 +48,15 @@ class MixupFeatures(Method):
     def run(self, work: Work) -> Outcome:
         """Send the features as samples, mixed in many slots, and learn from the mixtures in closed form."""
         scenario, count = work.scenario, work.scenario.workers.count
-        return run_scenario(
-            work,
-            with_slots(
-                scenario,
-                slots=min(_FEATURE_SLOTS, _FEATURE_SLOTS_PER_WORKER * count),
-                scheduled=min(_FEATURE_SCHEDULED, count),
-                mixing=Mixing(policy="equalmix", power="dp"),
-                workers=replace(scenario.workers, sends="samples"),
-                learner=closed_form_learner(scenario.learner),
-            ),
+        sent = with_slots(
+            scenario,
+            slots=min(_FEATURE_SLOTS, _FEATURE_SLOTS_PER_WORKER * count),
+            scheduled=min(_FEATURE_SCHEDULED, count),
+            mixing=Mixing(policy="equalmix", power="dp"),
+            workers=replace(scenario.workers, sends="samples"),
+            learner=closed_form_learner(scenario.learner),
         )
+        return run_scenario(work, sent)
 
 
 class Paper(Method):
@@ -85,17 +85,15 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
         uplink_symbols=report.slots * report.signal.symbols + centring_symbols,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,
-        worker_multiply_accumulates=_worker_operations(scenario, report, dataset.held_dim or dataset.input_dim),
+        worker_multiply_accumulates=_worker_operations(scenario, report, dataset),
     )
 
 
-def _worker_operations(scenario: Scenario, report: AirReport, held_dim: int) -> int:
+def _worker_operations(scenario: Scenario, report: AirReport, dataset: DataSet) -> int:
     """Encoding once, and forming the symbols anew for every slot of an average worker."""
-    encoding = worker_cost(scenario.workers, held_dim, replace(report.signal, moments=False, bits=0))
-    once = worker_cost(scenario.workers, held_dim, report.signal).multiply_accumulates
-    forming = once - encoding.multiply_accumulates
-    times = max(1.0, report.slots * scenario.sampling_rate)
-    return encoding.multiply_accumulates + round(times * forming)
+    encoding, held_dim = encoding_operations(scenario, dataset), dataset.held_dim or dataset.input_dim
+    forming = worker_cost(scenario.workers, held_dim, report.signal).multiply_accumulates - encoding
+    return encoding + round(max(1.0, report.slots * scenario.sampling_rate) * forming)
 
 
 def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement, ...]:

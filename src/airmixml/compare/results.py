@@ -1,7 +1,7 @@
 """What a comparison found: one row for each method, or for each value of the varied key."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,8 @@ class Comparison:
 
     scenario: Scenario
     rows: tuple[Row, ...]
-    left_out: dict[str, str]
-    varied: str
+    left_out: dict[str, str] = field(default_factory=dict)
+    varied: str = ""
     seeds: list[int]
     kept: int
     out: Path

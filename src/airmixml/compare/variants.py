@@ -1,21 +1,32 @@
 """A scenario as other methods need it: the same data, workers, channel and target, sent or learned in another way."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from airmixml.data import DataSet
+from airmixml.data import DataSet, known_dataset
 from airmixml.doors import ADVERSARIES
-from airmixml.privacy import ADJACENCIES
-from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers
+from airmixml.errors import PrivacyError
+from airmixml.privacy import ADJACENCIES, PrivacyStatement
+from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers, preset_names
 from airmixml.workers import Signal, worker_cost
 
-HARD_OPERATION: Final = 10  # an exponential or a Gaussian number, in multiply-accumulates
-_MOST_WORKERS_ON_A_CPU: Final = 20_000
+_MOST_SAMPLES_ON_A_CPU: Final = 20_000
 
 
 def adjacencies(scenario: Scenario) -> list[str]:
     """Return the scenario's kind of neighbours, then the other one."""
     return sorted(ADJACENCIES, key=lambda name: name != scenario.privacy.adjacency)
+
+
+def state_both(scenario: Scenario, state: Callable[[str], PrivacyStatement]) -> tuple[PrivacyStatement, ...]:
+    """Return what ``state`` says of the scenario's kind of neighbours, then of the other where it can be stated."""
+    own, other = adjacencies(scenario)
+    stated = [state(own)]
+    with suppress(PrivacyError):
+        stated.append(state(other))
+    return tuple(stated)
 
 
 def exact_accountant(adversary: str, *, everybody_sends: bool) -> str:
@@ -38,16 +49,12 @@ def with_slots(
     limited = limited and ADVERSARIES.load(adversary).knows_schedule and not everybody
     limit = -(-slots // (count // scheduled)) if limited else 0
     privacy = changes.pop("privacy", scenario.privacy)
+    radio = replace(
+        scenario.radio, slots=slots, scheduled=scheduled, schedule="fixed", slot_seconds=0.0, max_participations=limit
+    )
     return replace(
         scenario,
-        radio=replace(
-            scenario.radio,
-            slots=slots,
-            scheduled=scheduled,
-            schedule="fixed",
-            slot_seconds=0.0,
-            max_participations=limit,
-        ),
+        radio=radio,
         mixing=mixing,
         privacy=replace(privacy, accountant=exact_accountant(adversary, everybody_sends=everybody)),
         **changes,
@@ -75,31 +82,34 @@ def paper_scenario(scenario: Scenario) -> Scenario:
 
     Only its bound is not kept: a sharper one is kinder to it, and the same for all methods.
     """
-    dataset = scenario.workers.dataset
-    printed = Scenario.preset("paper-mnist" if dataset == "mnist" else "paper-iris")
-    learner = Scenario.preset("digits").learner if dataset == "digits" else printed.learner
-    plain = Workers()
-    raw = {name: getattr(plain, name) for name in ("encoder", "features", "centre", "norm", "clip_norm", "constant")}
-    raw |= {name: getattr(plain, name) for name in ("sends", "label_weight", "bits")}
+    dataset, plain = scenario.workers.dataset, Workers()
+    printed = _first_preset(f"paper-{dataset}", "paper-iris")
+    encoding = ("encoder", "features", "centre", "norm", "clip_norm", "constant", "sends", "label_weight", "bits")
     return with_slots(
         scenario,
         slots=printed.radio.slots,
         scheduled=min(printed.radio.scheduled, scenario.workers.count),
         mixing=replace(printed.mixing, power="dp"),
         limited=False,
-        workers=replace(scenario.workers, **raw),
+        workers=replace(scenario.workers, **{name: getattr(plain, name) for name in encoding}),
         privacy=replace(scenario.privacy, sensitivity="paper"),
-        learner=learner,
+        learner=_first_preset(f"paper-{dataset}", dataset, "paper-iris").learner,
     )
+
+
+def _first_preset(*names: str) -> Scenario:
+    return Scenario.preset(next(name for name in names if name in preset_names()))
 
 
 def slow_on_a_cpu(scenario: Scenario, speed: Speed) -> str:
     """Return why a network is not trained on these data unless asked for; empty where it is."""
-    large = scenario.workers.dataset == "mnist" or scenario.workers.count > _MOST_WORKERS_ON_A_CPU
-    return "takes long on a CPU: name it in --methods or use --device cuda" if large and speed.device == "cpu" else ""
+    known = known_dataset(scenario.workers.dataset)
+    samples = max(scenario.workers.count, 0 if known is None else known.train_samples)
+    slow = samples > _MOST_SAMPLES_ON_A_CPU and speed.device == "cpu"
+    return "takes long on a CPU: name it in --methods or use --device cuda" if slow else ""
 
 
 def encoding_operations(scenario: Scenario, dataset: DataSet) -> int:
-    """Return the multiply-accumulates that a worker spends on encoding its sample."""
-    signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
-    return worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, signal).multiply_accumulates
+    """Return the multiply-accumulates that a worker spends on encoding its sample, before it forms any symbol."""
+    as_it_is = Signal(features=dataset.input_dim, classes=dataset.label_dim)
+    return worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, as_it_is).multiply_accumulates

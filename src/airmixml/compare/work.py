@@ -1,9 +1,6 @@
 """What a method is given, and what it gives back."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +10,7 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.privacy import PrivacyStatement
 from airmixml.scenario import RunContext, Scenario, Workers
+from airmixml.storage.results import to_plain
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset
 
@@ -43,14 +41,9 @@ class Outcome:
         if not 0.0 <= self.accuracy <= 1.0 or not self.privacy:
             raise ValueError("an outcome has an accuracy between 0 and 1 and at least one privacy statement")
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Outcome:
-        """Return what ``to_dict`` made plain; raise TypeError, KeyError or ValueError where it is something else."""
-        return cls(**{**plain, "privacy": tuple(PrivacyStatement(**each) for each in plain["privacy"])})
-
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain values for JSON."""
-        return {**vars(self), "privacy": [statement.to_dict() for statement in self.privacy]}
+        return to_plain(self)
 
 
 @dataclass(kw_only=True)

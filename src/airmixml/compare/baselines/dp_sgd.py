@@ -6,8 +6,8 @@ Poisson batches, per-sample clipping, Gaussian noise.
 
 import math
 import warnings
-from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Final
 
@@ -17,11 +17,10 @@ from torch import nn
 
 from airmixml.compare.baselines.federated import CLIP_NORM, score
 from airmixml.compare.methods import Method
-from airmixml.compare.variants import adjacencies, samples_scenario
+from airmixml.compare.variants import samples_scenario, state_both
 from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
-from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement, Release, Sensitivity, calibrate_power, state_privacy
 from airmixml.scenario import Privacy
 from airmixml.streams import Streams
@@ -44,11 +43,8 @@ class DpSgd(Method):
         dataset, population = work.load(scenario.workers)
         design = calibrate_dp_sgd(scenario.privacy, population.count)
         model = _train(design, dataset, population, work)
-        own, other = adjacencies(scenario)
-        stated = [state_dp_sgd(design, scenario.privacy, own)]
-        with suppress(PrivacyError):
-            stated.append(state_dp_sgd(design, scenario.privacy, other))
-        return Outcome(accuracy=score(model, dataset), privacy=tuple(stated))
+        stated = state_both(scenario, partial(state_dp_sgd, design, scenario.privacy))
+        return Outcome(accuracy=score(model, dataset), privacy=stated)
 
     def missing(self) -> str:
         """Return whether the library is."""
@@ -69,11 +65,10 @@ def calibrate_dp_sgd(privacy: Privacy, workers: int) -> Design:
         noise_watts=2.0,
         sampling="poisson",
     )
-    return unit.scaled(
-        calibrate_power(
-            unit, Release(), "pld", adjacency=privacy.adjacency, epsilon=privacy.epsilon, delta=privacy.delta
-        )
+    factor = calibrate_power(
+        unit, Release(), "pld", adjacency=privacy.adjacency, epsilon=privacy.epsilon, delta=privacy.delta
     )
+    return unit.scaled(factor)
 
 
 def state_dp_sgd(design: Design, privacy: Privacy, adjacency: str) -> PrivacyStatement:
