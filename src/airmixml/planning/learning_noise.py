@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from airmixml.units import ratio_to_db
 from airmixml.workers import Signal
 
 # ||W||^2 of one class, in units of 1 / ||x||^2, is about this over the root of the second moments' noise edge: the less
@@ -42,17 +41,13 @@ class LearningNoise:
     Attributes:
         second_edge: of the second moments (their largest eigenvalue by noise alone), over ||x||^2.
         cross_edge: of the moments with the label (largest singular value), over ||x||.
-        total: of (moments with the label) - (second moments) W, what is wrong with the equation that is solved.
+        total: of (moments with the label) - (second moments) W, what is wrong with the equation that is solved. Edges
+            are products of two amplitudes, so powers.
     """
 
     second_edge: float
     cross_edge: float
     total: float
-
-    @property
-    def total_db(self) -> float:
-        """The total in dB; edges are products of two amplitudes, so powers."""
-        return float(ratio_to_db(self.total))
 
 
 def learning_noise(signal: Signal, squared_norm: float, quality: SlotQuality) -> LearningNoise:

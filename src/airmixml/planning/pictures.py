@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -86,8 +87,7 @@ def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
     for slots, marker in zip(lengths, "v.^", strict=False):
         these = [option for option in plan.options if option.slots == slots]
         dots = axis.scatter(
-            [option.energy_joules for option in these],
-            [option.snr_inputs_db for option in these],
+            *_places(these),
             c=np.log10([option.alpha for option in these]),
             s=22,
             marker=marker,
@@ -96,8 +96,7 @@ def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
             label=f"{slots:,} slots",
         )
     axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
-    best = frontier(plan.options)
-    axis.plot(*_places(best), color=ORANGE, label="frontier")
+    axis.plot(*_places(frontier(plan.options)), color=ORANGE, label="frontier")
     own = [option for option in plan.options if _is_own(option, scenario)]
     axis.plot(*_places(own), "*", markersize=16, color=ORANGE, markeredgecolor="black", label="this scenario")
     axis.set(xscale="log", xlabel="energy of all workers (J)", ylabel="SNR of the inputs per slot (dB)")
@@ -134,33 +133,30 @@ def _is_own(option: Option, scenario: Scenario) -> bool:
 
 def _by_scheduled(axis: Axes, found: Recommendation) -> None:
     """Draw the best that each |N_t| gives, whatever the other choices, for samples and for moments."""
-    for sends, colour in _COLOURS.items():
-        line = [option for option in found.by_scheduled if option.sending.sends == sends]
-        if line:
-            sizes = [option.sending.scheduled for option in line]
-            axis.plot(sizes, [option.learning_noise_db for option in line], ".-", color=colour, label=f"best {sends}")
-    _mark(axis, found.own, found.own.sending.scheduled, "this scenario", "o")
-    _mark(axis, found.best, found.best.sending.scheduled, "recommended", "*")
-    axis.set(xscale="log", xlabel="workers per slot", ylabel="learning noise (dB)")
+    best = found.by_scheduled
+    lines = {f"best {sends}": [each for each in best if each.sending.sends == sends] for sends in _COLOURS}
+    _learning_noise(axis, found, "scheduled", lines)
+    axis.set(xscale="log", xlabel="workers per slot")
     finish_axis(axis, "Noise in the learner's moments, by |N_t|", size=12, legend=8)
 
 
 def _by_weight(axis: Axes, found: Recommendation) -> None:
     """Draw what other label weights would make of the recommended design."""
-    line = found.by_weight
-    weights = [option.sending.label_weight for option in line]
-    colour = _COLOURS[found.best.sending.sends]
-    axis.plot(weights, [option.learning_noise_db for option in line], ".-", color=colour, label="recommended design")
-    _mark(axis, found.own, found.own.sending.label_weight, "this scenario", "o")
-    _mark(axis, found.best, found.best.sending.label_weight, "recommended", "*")
-    axis.set(xlabel="label weight w", ylabel="learning noise (dB)")
+    _learning_noise(axis, found, "label_weight", {"recommended design": found.by_weight})
+    axis.set(xlabel="label weight w")
     finish_axis(axis, "Power for inputs against labels", size=12, legend=8)
 
 
-def _mark(axis: Axes, option: LearningOption, place: float, label: str, marker: str) -> None:
-    if not math.isfinite(option.learning_noise_db):
-        return  # no signal at all: it has no place in the picture
-    size = 16 if marker == "*" else 9
-    axis.plot(
-        [place], [option.learning_noise_db], marker, markersize=size, color=ORANGE, markeredgecolor="black", label=label
-    )
+def _learning_noise(
+    axis: Axes, found: Recommendation, choice: str, lines: Mapping[str, Sequence[LearningOption]]
+) -> None:
+    """Draw learning noise along one choice of the sending plan; mark the scenario and what is recommended."""
+    for label, line in lines.items():
+        if line:
+            places, colour = [getattr(each.sending, choice) for each in line], _COLOURS[line[0].sending.sends]
+            axis.plot(places, [each.learning_noise_db for each in line], ".-", color=colour, label=label)
+    for option, label, marker, size in ((found.own, "this scenario", "o", 9), (found.best, "recommended", "*", 16)):
+        if math.isfinite(option.learning_noise_db):  # else no signal at all: it has no place in the picture
+            place = ([getattr(option.sending, choice)], [option.learning_noise_db])
+            axis.plot(*place, marker, markersize=size, color=ORANGE, markeredgecolor="black", label=label)
+    axis.set(ylabel="learning noise (dB)")

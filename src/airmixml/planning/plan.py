@@ -17,11 +17,8 @@ from airmixml.planning.alternatives import (
     InputMoments,
     Option,
     best_options,
-    contrast_energy,
     energy_joules,
-    input_energy,
-    label_energy,
-    median_db,
+    median_snr_db,
     other_designs,
 )
 from airmixml.planning.design_scorer import DesignScorer
@@ -128,29 +125,34 @@ def make_plan(
     except PrivacyError as problem:
         return Plan(name=scenario.name, feasible=False, verdict=str(problem))
     moments = moments.encoded(scenario.workers, input_dim)
-    distance_metres = placed_distances(scenario)
-    setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
+    distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
+    setting = AirSetting.of(scenario, *dimensions, distance_metres)
     draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
-    joules = energy_joules(scenario, (input_dim, label_dim), draws.power_watts)
+    joules = energy_joules(scenario, dimensions, draws.power_watts)
     sending = draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(NOBODY_SENT)
-    closed_form = scenario.learner.closed_form
     # Signal per slot says little of moments; and coins leave no shares to choose.
     shares_count = scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
-    options = other_designs(scenario, input_dim, label_dim, moments, distance_metres, progress) if shares_count else ()
-    squared_norm = _squared_norm(scenario, input_dim, moments)
-    scorer = DesignScorer(given, input_dim, label_dim, squared_norm, distance_metres)
+    options = other_designs(scenario, dimensions, moments, distance_metres, progress) if shares_count else ()
+    recommended = None
+    if scenario.learner.closed_form:
+        # Of ||x||^2 the bound is assumed, or what differs between scaled samples.
+        bounded = encoder_of(scenario.workers).bounds_norm
+        squared_norm = scenario.workers.clip_norm**2 if bounded else input_dim * moments.deviation**2
+        scorer = DesignScorer(given, *dimensions, squared_norm, distance_metres)
+        recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
-    limited_share = float(draws.limited.mean())
-    signal = 2.0 * draws.power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
+    limited_share, beta = float(draws.limited.mean()), draws.power_scale_watts
+    contrast, squares = moments.contrast(draws.ratios), (draws.ratios**2).sum(axis=1)
+    balanced_labels = (squares + (1.0 - squares) / label_dim) / label_dim
     return Plan(
         name=scenario.name,
         feasible=True,
         verdict=_verdict(scenario, received_watts, limited_share),
         noise_multiplier=design.noise_multiplier(scenario.privacy.adjacency),
         received_watts=received_watts,
-        power_scale_watts=float(np.median(draws.power_scale_watts)),
+        power_scale_watts=float(np.median(beta)),
         power_dbm=PowerLevels(
             median=float(watts_to_dbm(np.median(sending))),
             largest=float(watts_to_dbm(sending.max())),
@@ -159,20 +161,13 @@ def make_plan(
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=limited_share,
-        snr_inputs_db=median_db(signal * input_energy(draws.ratios, moments)),
-        contrast_db=median_db(signal * contrast_energy(draws.ratios, moments)),
-        snr_labels_db=median_db(signal * label_energy(draws.ratios, label_dim)),
+        snr_inputs_db=median_snr_db(scenario, beta, moments.mean**2 + contrast),
+        contrast_db=median_snr_db(scenario, beta, contrast),
+        snr_labels_db=median_snr_db(scenario, beta, balanced_labels),
         options=options,
         best=best_options(options),
-        recommended=recommend(scorer, max_air_seconds=max_air_seconds, progress=progress) if closed_form else None,
+        recommended=recommended,
     )
-
-
-def _squared_norm(scenario: Scenario, input_dim: int, moments: InputMoments) -> float:
-    """Return what is assumed of ||x||^2 of an encoded input: the bound, or what differs between scaled samples."""
-    if not encoder_of(scenario.workers).bounds_norm:
-        return input_dim * moments.deviation**2
-    return scenario.workers.clip_norm**2
 
 
 def _verdict(scenario: Scenario, received_watts: float, limited_share: float) -> str:
