@@ -9,8 +9,7 @@ from airmixml.doors import METHODS
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.compare.comparison import compare_methods, vary_key
-    from airmixml.compare.results import Comparison, Row
+    from airmixml.compare.comparison import Comparison, Row, compare_methods, vary_key
     from airmixml.compare.work import Outcome, Work
 
 __all__ = [
@@ -29,8 +28,7 @@ __all__ = [
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.compare.comparison": ("compare_methods", "vary_key"),
-        "airmixml.compare.results": ("Comparison", "Row"),
+        "airmixml.compare.comparison": ("Comparison", "Row", "compare_methods", "vary_key"),
         "airmixml.compare.work": ("Outcome", "Work"),
     },
 )

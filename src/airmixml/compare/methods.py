@@ -6,14 +6,17 @@ from another package, in an entry point of the group ``airmixml.methods``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from airmixml.data import known_dataset
 from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario, Speed
 
 if TYPE_CHECKING:
     from airmixml.compare.work import Outcome, Work
+
+_MOST_SAMPLES_ON_A_CPU: Final = 20_000
 
 
 class Method(Protocol):
@@ -33,6 +36,14 @@ class Method(Protocol):
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
         """Return why it is run only if asked for by name; empty where it is run anyway."""
         return ""
+
+
+def slow_on_a_cpu(scenario: Scenario, speed: Speed) -> str:
+    """Return why a network is not trained on these data unless asked for; empty where it is."""
+    known = known_dataset(scenario.workers.dataset)
+    samples = max(scenario.workers.count, 0 if known is None else known.train_samples)
+    slow = samples > _MOST_SAMPLES_ON_A_CPU and speed.device == "cpu"
+    return "takes long on a CPU: name it in --methods or use --device cuda" if slow else ""
 
 
 def load_methods(*names: str) -> dict[str, Method]:

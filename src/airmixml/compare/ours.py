@@ -1,19 +1,11 @@
 """Methods that are scenarios of this package: the scenario itself, samples instead of moments, the paper's own way."""
 
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from functools import partial
 
-from airmixml.compare.methods import Method
-from airmixml.compare.variants import (
-    adjacencies,
-    closed_form_learner,
-    encoding_operations,
-    exact_accountant,
-    paper_scenario,
-    slow_on_a_cpu,
-    with_slots,
-)
+from airmixml.compare.methods import Method, slow_on_a_cpu
+from airmixml.compare.variants import encoding_cost, exact_accountant, features_scenario, paper_scenario, state_both
 from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge import learn
@@ -22,55 +14,35 @@ from airmixml.privacy import PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.privacy_target import adversary_named, slots_target
 from airmixml.radio.report import AirReport
-from airmixml.scenario import Mixing, Scenario, Speed
+from airmixml.scenario import Scenario, Speed
 from airmixml.workers import worker_cost
 
-_FEATURE_SLOTS: Final = 100_000
-_FEATURE_SLOTS_PER_WORKER: Final = 20
-_FEATURE_SCHEDULED: Final = 64
 
+class OwnScenario(Method):
+    """A scenario of this package, made of the one that is compared; ``network``: it trains one."""
 
-class AirMix(Method):
-    """The scenario itself."""
-
-    about = "the scenario itself"
+    def __init__(self, about: str, made_of: Callable[[Scenario], Scenario], *, network: bool = False) -> None:
+        self.about, self._made_of, self._network = about, made_of, network
 
     def run(self, work: Work) -> Outcome:
-        """Run it with air time and energy by the symbols sent, which is how all methods are compared."""
-        return run_scenario(work, replace(work.scenario, radio=replace(work.scenario.radio, slot_seconds=0.0)))
-
-
-class MixupFeatures(Method):
-    """The scenario's features sent as samples."""
-
-    about = "its features as samples, mixed over the air in many slots, learned in closed form"
-
-    def run(self, work: Work) -> Outcome:
-        """Send the features as samples, mixed in many slots, and learn from the mixtures in closed form."""
-        scenario, count = work.scenario, work.scenario.workers.count
-        sent = with_slots(
-            scenario,
-            slots=min(_FEATURE_SLOTS, _FEATURE_SLOTS_PER_WORKER * count),
-            scheduled=min(_FEATURE_SCHEDULED, count),
-            mixing=Mixing(policy="equalmix", power="dp"),
-            workers=replace(scenario.workers, sends="samples"),
-            learner=closed_form_learner(scenario.learner),
-        )
-        return run_scenario(work, sent)
-
-
-class Paper(Method):
-    """The paper's way."""
-
-    about = "the paper's way: raw samples mixed over the air, its network"
-
-    def run(self, work: Work) -> Outcome:
-        """Run the paper's way on the scenario's data, workers, channel and target."""
-        return run_scenario(work, paper_scenario(work.scenario))
+        """Run it on the data, workers, channel and target of the comparison."""
+        return run_scenario(work, self._made_of(work.scenario))
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
-        """Return why its network is not trained unless asked for."""
-        return slow_on_a_cpu(scenario, speed)
+        """Return why a network is not trained unless asked for."""
+        return slow_on_a_cpu(scenario, speed) if self._network else ""
+
+
+def _as_long_as_its_symbols(scenario: Scenario) -> Scenario:
+    """Return the scenario with air time and energy by the symbols sent, which is how all methods are compared."""
+    return replace(scenario, radio=replace(scenario.radio, slot_seconds=0.0))
+
+
+AIRMIX = OwnScenario("the scenario itself", _as_long_as_its_symbols)
+MIXUP_FEATURES = OwnScenario(
+    "its features as samples, mixed over the air in many slots, learned in closed form", features_scenario
+)
+PAPER = OwnScenario("the paper's way: raw samples mixed over the air, its network", paper_scenario, network=True)
 
 
 def run_scenario(work: Work, scenario: Scenario) -> Outcome:
@@ -91,33 +63,27 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
 
 def _worker_operations(scenario: Scenario, report: AirReport, dataset: DataSet) -> int:
     """Encoding once, and forming the symbols anew for every slot of an average worker."""
-    encoding, held_dim = encoding_operations(scenario, dataset), dataset.held_dim or dataset.input_dim
+    encoding, held_dim = encoding_cost(scenario, dataset), dataset.held_dim or dataset.input_dim
     forming = worker_cost(scenario.workers, held_dim, report.signal).multiply_accumulates - encoding
     return encoding + round(max(1.0, report.slots * scenario.sampling_rate) * forming)
 
 
 def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement, ...]:
     """Return the sharpest guarantee against the scenario's adversary, for both kinds of neighbours."""
-    privacy, design = scenario.privacy, report.design
-    sharpest = exact_accountant(privacy.adversary, everybody_sends=design.everybody_sends)
-    stated = []
-    for adjacency in adjacencies(scenario):
-        for accountant in dict.fromkeys((sharpest, privacy.accountant)):
-            with suppress(PrivacyError):
-                own = scenario.mixing.power == "dp" and adjacency == privacy.adjacency
-                statement = state_privacy(
-                    design,
-                    adversary_named(privacy.adversary, scenario),
-                    accountant,
-                    adjacency=adjacency,
-                    delta=slots_target(scenario)[1],
-                    target_epsilon=privacy.epsilon if own else None,
-                )
-                stated.append(with_centring(statement, report.centring))
-                break
-    if not stated or stated[0].adjacency != privacy.adjacency:
+    privacy, delta = scenario.privacy, slots_target(scenario)[1]
+    adversary = adversary_named(privacy.adversary, scenario)
+    sharpest = exact_accountant(privacy.adversary, everybody_sends=report.design.everybody_sends)
+
+    def state(adjacency: str) -> PrivacyStatement:
+        target = privacy.epsilon if scenario.mixing.power == "dp" and adjacency == privacy.adjacency else None
+        by = partial(state_privacy, report.design, adversary, adjacency=adjacency, delta=delta, target_epsilon=target)
+        try:
+            statement = by(sharpest)
+        except PrivacyError:
+            statement = by(privacy.accountant)
+        return with_centring(statement, report.centring)
+
+    try:
+        return state_both(scenario, state)
+    except PrivacyError:
         return (report.privacy,)  # which says why nothing can be stated
-    return tuple(stated)
-
-
-AIRMIX, MIXUP_FEATURES, PAPER = AirMix(), MixupFeatures(), Paper()

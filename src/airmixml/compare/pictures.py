@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.compare.results import Comparison, Row
-from airmixml.output.figures import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    as_plain_text,
-    finish_axis,
-    new_figure,
-    save_png_and_svg,
-)
+from airmixml.compare.comparison import Comparison, Row
+from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.numbers import epsilon_text, joules, plural
 
 if TYPE_CHECKING:
@@ -43,7 +33,7 @@ def _methods(comparison: Comparison) -> Figure:
     figure = new_figure(
         13,
         1.9 + 0.52 * max(len(comparison.rows), 5),
-        f"{as_plain_text(scenario.name)}: {scenario.workers.count:,} workers, target ε = {privacy.epsilon:g}, "
+        f"{scenario.name}: {scenario.workers.count:,} workers, target ε = {privacy.epsilon:g}, "
         f"δ = {privacy.delta:g} against the {privacy.adversary} ({privacy.adjacency}), "
         f"{plural(len(comparison.seeds), 'seed')}",
     )
@@ -157,7 +147,7 @@ def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> flo
 
 def _values(comparison: Comparison) -> Figure:
     rows, key = comparison.rows, comparison.varied
-    title = f"{as_plain_text(comparison.scenario.name)} along {key} ({plural(len(comparison.seeds), 'seed')})"
+    title = f"{comparison.scenario.name} along {key} ({plural(len(comparison.seeds), 'seed')})"
     figure = new_figure(8.5, 8.2, title)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1.0, 1.0))
     places = np.arange(len(rows))

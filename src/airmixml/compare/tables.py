@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.pictures import draw_comparison
-from airmixml.compare.results import Comparison, Row
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
 from airmixml.output.tables import TextTable, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to

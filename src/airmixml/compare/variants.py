@@ -5,24 +5,21 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from airmixml.data import DataSet, known_dataset
+from airmixml.data import DataSet
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, PrivacyStatement
-from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers, preset_names
+from airmixml.scenario import Learner, Mixing, Scenario, Workers, preset_names
 from airmixml.workers import Signal, worker_cost
 
-_MOST_SAMPLES_ON_A_CPU: Final = 20_000
-
-
-def adjacencies(scenario: Scenario) -> list[str]:
-    """Return the scenario's kind of neighbours, then the other one."""
-    return sorted(ADJACENCIES, key=lambda name: name != scenario.privacy.adjacency)
+_FEATURE_SLOTS: Final = 100_000
+_FEATURE_SLOTS_PER_WORKER: Final = 20
+_FEATURE_SCHEDULED: Final = 64
 
 
 def state_both(scenario: Scenario, state: Callable[[str], PrivacyStatement]) -> tuple[PrivacyStatement, ...]:
     """Return what ``state`` says of the scenario's kind of neighbours, then of the other where it can be stated."""
-    own, other = adjacencies(scenario)
+    own, other = sorted(ADJACENCIES, key=lambda name: name != scenario.privacy.adjacency)
     stated = [state(own)]
     with suppress(PrivacyError):
         stated.append(state(other))
@@ -61,7 +58,7 @@ def with_slots(
     )
 
 
-def closed_form_learner(learner: Learner) -> Learner:
+def _closed_form(learner: Learner) -> Learner:
     """Return the learner, or ridge with its shrinkage where it is a network."""
     return learner if learner.closed_form else Learner(model="ridge", shrinkage=learner.shrinkage)
 
@@ -74,7 +71,20 @@ def samples_scenario(scenario: Scenario) -> Scenario:
     workers = replace(scenario.workers, sends="samples", bits=0)
     if workers.centre == "private":
         workers = replace(workers, centre="own")
-    return replace(scenario, workers=workers, learner=closed_form_learner(scenario.learner))
+    return replace(scenario, workers=workers, learner=_closed_form(scenario.learner))
+
+
+def features_scenario(scenario: Scenario) -> Scenario:
+    """Return the scenario with its features sent as samples, mixed in many slots, and a learner in closed form."""
+    count = scenario.workers.count
+    return with_slots(
+        scenario,
+        slots=min(_FEATURE_SLOTS, _FEATURE_SLOTS_PER_WORKER * count),
+        scheduled=min(_FEATURE_SCHEDULED, count),
+        mixing=Mixing(policy="equalmix", power="dp"),
+        workers=replace(scenario.workers, sends="samples"),
+        learner=_closed_form(scenario.learner),
+    )
 
 
 def paper_scenario(scenario: Scenario) -> Scenario:
@@ -101,15 +111,7 @@ def _first_preset(*names: str) -> Scenario:
     return Scenario.preset(next(name for name in names if name in preset_names()))
 
 
-def slow_on_a_cpu(scenario: Scenario, speed: Speed) -> str:
-    """Return why a network is not trained on these data unless asked for; empty where it is."""
-    known = known_dataset(scenario.workers.dataset)
-    samples = max(scenario.workers.count, 0 if known is None else known.train_samples)
-    slow = samples > _MOST_SAMPLES_ON_A_CPU and speed.device == "cpu"
-    return "takes long on a CPU: name it in --methods or use --device cuda" if slow else ""
-
-
-def encoding_operations(scenario: Scenario, dataset: DataSet) -> int:
+def encoding_cost(scenario: Scenario, dataset: DataSet) -> int:
     """Return the multiply-accumulates that a worker spends on encoding its sample, before it forms any symbol."""
     as_it_is = Signal(features=dataset.input_dim, classes=dataset.label_dim)
     return worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, as_it_is).multiply_accumulates

@@ -111,9 +111,9 @@ def other_designs(
                     alpha=alpha,
                     scheduled=size,
                     slots=other.radio.slots,
-                    snr_inputs_db=median_snr_db(other, power.power_scale_watts, moments.mean**2 + contrast),
-                    contrast_db=median_snr_db(other, power.power_scale_watts, contrast),
-                    energy_joules=energy_joules(other, dimensions, power.power_watts),
+                    snr_inputs_db=snr_db(other, power.power_scale_watts, moments.mean**2 + contrast),
+                    contrast_db=snr_db(other, power.power_scale_watts, contrast),
+                    energy_joules=energy_joules(other, dimensions, power.power_watts.sum(axis=1)),
                 )
                 found.append(option)
     progress("options", len(sizes), len(sizes))
@@ -148,17 +148,17 @@ def draw_sample_slots(
     return assign_ratios(mixing.assignment, ratios, magnitude, streams.generator("assignment")), magnitude
 
 
-def median_snr_db(scenario: Scenario, power_scale_watts: NDArray[np.float64], energy: NDArray[np.float64]) -> float:
+def snr_db(scenario: Scenario, power_scale_watts: NDArray[np.float64], energy: NDArray[np.float64]) -> float:
     """Return the SNR in the median slot, for beta and the expected square of a mixture's symbol; both slots."""
     signal = 2.0 * power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
     return float(ratio_to_db(np.median(signal * energy)))
 
 
-def energy_joules(scenario: Scenario, dimensions: tuple[int, int], power_watts: NDArray[np.float64]) -> float:
-    """Return what all workers spend in T slots, from the powers of some; slots x scheduled."""
+def energy_joules(scenario: Scenario, dimensions: tuple[int, int], slot_watts: NDArray[np.float64]) -> float:
+    """Return what all workers spend in T slots, from the power of all that send in some; shape slots."""
     signal, sensitivity = Signal.of(scenario.workers, *dimensions), sensitivity_of(scenario, *dimensions)
     per_watt = joules_per_watt(scenario, signal, sensitivity)
-    return per_watt * scenario.radio.slots * float(power_watts.sum(axis=1).mean())
+    return per_watt * scenario.radio.slots * float(slot_watts.mean())
 
 
 def best_options(options: tuple[Option, ...]) -> dict[str, Option]:

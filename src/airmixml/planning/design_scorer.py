@@ -16,16 +16,11 @@ from numpy.typing import NDArray
 
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.planning.alternatives import draw_sample_slots
+from airmixml.planning.alternatives import draw_sample_slots, energy_joules
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.privacy import Sensitivity
 from airmixml.radio.channel import path_gain
-from airmixml.radio.privacy_target import (
-    guessed_received_watts,
-    joules_per_watt,
-    private_received_watts,
-    sensitivity_of,
-)
+from airmixml.radio.privacy_target import guessed_received_watts, private_received_watts, sensitivity_of
 from airmixml.radio.ratios import varying_share
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
@@ -185,10 +180,8 @@ class DesignScorer:
         if watts is None:
             return math.nan
         slots = self._slots(sending)
-        sent = self._sent(sending.sends, sending.label_weight)
-        per_watt = joules_per_watt(sending.applied_to(self.scenario), *sent)
-        beta = self._power_scale_watts(slots, watts)
-        return per_watt * sending.slots * float((beta * slots.all_power).mean())
+        slot_watts = self._power_scale_watts(slots, watts) * slots.all_power
+        return energy_joules(sending.applied_to(self.scenario), self._dims, slot_watts)
 
     def _noise_of(self, sending: SendingPlan, quality: SlotQuality) -> LearningNoise:
         signal, _ = self._sent(sending.sends, sending.label_weight)

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.output.figures import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    accountant_colour,
-    as_plain_text,
-    finish_axis,
-    new_figure,
-    save_figure,
-)
+from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, save_figure
 from airmixml.planning.account import Account
 from airmixml.planning.alternatives import Option
 from airmixml.planning.plan import Plan
@@ -34,7 +25,7 @@ _COLOURS: Final = {"samples": BLUE, "moments": GREEN}
 
 def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path) -> None:
     """Draw epsilon against the number of slots for every accountant and adversary."""
-    design = account.design
+    design, name = account.design, account.name.replace("$", r"\$")  # not the beginning of a formula
     figure = new_figure(9, 5.4)
     axis = figure.subplots()
     for (adversary, accountant), epsilons in curves.items():
@@ -49,7 +40,7 @@ def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str
     axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
     finish_axis(
         axis,
-        f"{as_plain_text(account.name)}: {design.scheduled:,} of {design.workers:,} workers per slot, "
+        f"{name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
         f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}",
         legend=8,
         loc="center left",
@@ -71,7 +62,7 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
     """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
     rows, privacy = bool(plan.options) + (plan.recommended is not None), scenario.privacy
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
-    figure = new_figure(13.5, 5 * rows, f"{as_plain_text(plan.name)}: designs with {target}")
+    figure = new_figure(13.5, 5 * rows, f"{plan.name}: designs with {target}")
     axes = figure.subplots(rows, 2, squeeze=False)
     if plan.options:
         _energy(axes[0, 0], plan, scenario)

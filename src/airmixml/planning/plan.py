@@ -13,29 +13,17 @@ import numpy as np
 
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.planning.alternatives import (
-    InputMoments,
-    Option,
-    best_options,
-    energy_joules,
-    median_snr_db,
-    other_designs,
-)
+from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.recommend import Recommendation, recommend
+from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
-from airmixml.radio.privacy_target import (
-    planned_design,
-    power_may_tell_schedule,
-    private_received_watts,
-    sensitivity_of,
-    weakest_gain,
-)
+from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts, watts_to_dbm
+from airmixml.units import watts_to_dbm
 from airmixml.workers import encoder_of
 
 _REHEARSED_CHAPTERS: Final = 16
@@ -128,7 +116,7 @@ def make_plan(
     distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
     setting = AirSetting.of(scenario, *dimensions, distance_metres)
     draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
-    joules = energy_joules(scenario, dimensions, draws.power_watts)
+    joules = energy_joules(scenario, dimensions, draws.power_watts.sum(axis=1))
     sending = draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(NOBODY_SENT)
@@ -149,7 +137,7 @@ def make_plan(
     return Plan(
         name=scenario.name,
         feasible=True,
-        verdict=_verdict(scenario, received_watts, limited_share),
+        verdict=_verdict(scenario, design, limited_share),
         noise_multiplier=design.noise_multiplier(scenario.privacy.adjacency),
         received_watts=received_watts,
         power_scale_watts=float(np.median(beta)),
@@ -161,29 +149,26 @@ def make_plan(
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=limited_share,
-        snr_inputs_db=median_snr_db(scenario, beta, moments.mean**2 + contrast),
-        contrast_db=median_snr_db(scenario, beta, contrast),
-        snr_labels_db=median_snr_db(scenario, beta, balanced_labels),
+        snr_inputs_db=snr_db(scenario, beta, moments.mean**2 + contrast),
+        contrast_db=snr_db(scenario, beta, contrast),
+        snr_labels_db=snr_db(scenario, beta, balanced_labels),
         options=options,
         best=best_options(options),
         recommended=recommended,
     )
 
 
-def _verdict(scenario: Scenario, received_watts: float, limited_share: float) -> str:
+def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     """Return how the target is met, in words."""
-    privacy, floor = scenario.privacy, weakest_gain(scenario)
+    privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
-    if floor > 0.0 and not power_may_tell_schedule(scenario, received_watts, floor):
-        margin_db = 10.0 * math.log10(dbm_to_watts(scenario.radio.max_power_dbm) * floor / received_watts)
+    if design.weakest_gain > 0.0 and not design.power_tells_schedule:
+        margin_db = 10.0 * math.log10(design.max_power_watts * design.weakest_gain / design.received_watts[0])
         if margin_db < 1e-6:
             return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"
         return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"
-    lowered = (
-        f"lowers the power in {limited_share:.1%} of the slots" if limited_share else "may lower the power of a slot"
-    )
+    lowered = f"lowers the power in {limited_share:.1%} of the slots"
+    limit = f"the power limit {lowered if limited_share else 'may lower the power of a slot'}, which"
     if ADVERSARIES.load(privacy.adversary).knows_schedule:
-        return f"{target} is met; the power limit {lowered}, which only adds privacy"
-    return (
-        f"{target} is met, but without credit for sampling: the power limit {lowered}, which reveals who was scheduled"
-    )
+        return f"{target} is met; {limit} only adds privacy"
+    return f"{target} is met, but without credit for sampling: {limit} reveals who was scheduled"

@@ -16,8 +16,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from airmixml.compare.baselines.rounds import Rounds, plan_rounds
-from airmixml.compare.methods import Method
-from airmixml.compare.variants import encoding_operations, paper_scenario, samples_scenario, slow_on_a_cpu
+from airmixml.compare.methods import Method, slow_on_a_cpu
+from airmixml.compare.variants import encoding_cost, paper_scenario, samples_scenario
 from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
@@ -63,7 +63,7 @@ class Federated(Method):
         model = linear_model(parameters[:-1].cpu(), parameters[-1].cpu())
         # Scores, softmax, the gradient, and its norm from those of its two factors.
         a_round = 2 * symbols + (HARD_OPERATION + 2) * dataset.label_dim
-        return rounds.outcome(score(model, dataset), encoding_operations(scenario, dataset) + len(rounds) * a_round)
+        return rounds.outcome(score(model, dataset), encoding_cost(scenario, dataset) + len(rounds) * a_round)
 
 
 class FederatedNetwork(Method):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from airmixml.compare.baselines.federated import pool_tensors, score
 from airmixml.compare.baselines.rounds import power_gains
 from airmixml.compare.methods import Method
-from airmixml.compare.variants import encoding_operations, samples_scenario, state_both
+from airmixml.compare.variants import encoding_cost, samples_scenario, state_both
 from airmixml.compare.work import Outcome, Work
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
@@ -62,7 +62,7 @@ class SeparateSamples(Method):
             uplink_symbols=uplink,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(slots.worker_energy_joules.sum()),
-            worker_multiply_accumulates=encoding_operations(scenario, dataset) + noise_operations,
+            worker_multiply_accumulates=encoding_cost(scenario, dataset) + noise_operations,
         )
 
 
