@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.compare.methods import Method, choose_methods, load_methods
+from airmixml.compare.methods import Method, Outcome, Work, choose_methods, load_methods
 from airmixml.doors import METHODS
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.compare.comparison import Comparison, Row, compare_methods, vary_key
-    from airmixml.compare.work import Outcome, Work
 
 __all__ = [
     "METHODS",
@@ -26,9 +25,5 @@ __all__ = [
 ]
 
 __getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.compare.comparison": ("Comparison", "Row", "compare_methods", "vary_key"),
-        "airmixml.compare.work": ("Outcome", "Work"),
-    },
+    __name__, {"airmixml.compare.comparison": ("Comparison", "Row", "compare_methods", "vary_key")}
 )

@@ -9,9 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.compare.methods import Method
+from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import run_scenario
-from airmixml.compare.work import Outcome, Work
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, PluginError, RunFolderError, ScenarioError
 from airmixml.privacy import PrivacyStatement

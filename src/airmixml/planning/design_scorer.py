@@ -148,11 +148,7 @@ class DesignScorer:
         """Return the learning noise at the privacy target; None where the target cannot be kept.
 
         The accountant is asked once for |N_t|, T and schedule; for other weights and for what is sent the power is
-        scaled by what a worker can move. ``exact_noise`` asks again.
-
-        Args:
-            sending: what to score.
-            guess: whether a guess at the accountant's answer will do.
+        scaled by what a worker can move. ``exact_noise`` asks again. With ``guess`` a guess at the answer will do.
         """
         policy = "equalmix" if sending.policy == "dirmix" else sending.policy
         reference = replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
+_BESIDE: Final[dict[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
 _COLOURS: Final = {"samples": BLUE, "moments": GREEN}
 
 
@@ -29,23 +30,13 @@ def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str
     figure = new_figure(9, 5.4)
     axis = figure.subplots()
     for (adversary, accountant), epsilons in curves.items():
-        axis.plot(
-            slots,
-            np.maximum(epsilons, 1e-6),
-            _ADVERSARY_LINES.get(adversary, "-."),
-            color=accountant_colour(accountant),
-            marker="." if adversary == "release" else "",
-            label=f"{adversary}: {accountant}",
-        )
+        line, marker = _ADVERSARY_LINES.get(adversary, "-."), "." if adversary == "release" else ""
+        label, colour = f"{adversary}: {accountant}", accountant_colour(accountant)
+        axis.plot(slots, np.maximum(epsilons, 1e-6), line, color=colour, marker=marker, label=label)
     axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
-    finish_axis(
-        axis,
-        f"{name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
-        f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}",
-        legend=8,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-    )
+    title = f"{name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
+    title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
+    finish_axis(axis, title, legend=8, **_BESIDE)
     save_figure(figure, path)
 
 
@@ -77,15 +68,8 @@ def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
     lengths = sorted({option.slots for option in plan.options})
     for slots, marker in zip(lengths, "v.^", strict=False):
         these = [option for option in plan.options if option.slots == slots]
-        dots = axis.scatter(
-            *_places(these),
-            c=np.log10([option.alpha for option in these]),
-            s=22,
-            marker=marker,
-            cmap="viridis",
-            alpha=0.8,
-            label=f"{slots:,} slots",
-        )
+        alphas, label = np.log10([option.alpha for option in these]), f"{slots:,} slots"
+        dots = axis.scatter(*_places(these), c=alphas, s=22, marker=marker, cmap="viridis", alpha=0.8, label=label)
     axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
     axis.plot(*_places(frontier(plan.options)), color=ORANGE, label="frontier")
     own = [option for option in plan.options if _is_own(option, scenario)]
@@ -112,7 +96,7 @@ def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
         axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
     axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot, inputs")
     title = f"SNR (solid), contrast (dotted), {scenario.radio.slots:,} slots"
-    finish_axis(axis, title, size=12, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    finish_axis(axis, title, size=12, legend=8, **_BESIDE)
 
 
 def _is_own(option: Option, scenario: Scenario) -> bool:

@@ -89,12 +89,8 @@ def recommend(
 ) -> Recommendation | None:
     """Return what workers should send to leave a closed-form learner with the least noise.
 
-    A coarse grid of |N_t| and T first, then steps to better neighbours. None where nothing fits into the time.
-
-    Args:
-        scorer: scores at the scenario's privacy target.
-        max_air_seconds: the most time on the air; None takes an hour, or what the scenario takes if that is more.
-        progress: told how many designs were tried.
+    A coarse grid of |N_t| and T first, then steps to better neighbours. None where nothing fits into the time on the
+    air: ``max_air_seconds``, by default an hour, or what the scenario takes if that is more.
     """
     own, own_seconds = scorer.own, scorer.air_seconds(scorer.own)
     limit = max(own_seconds, DEFAULT_AIR_SECONDS) if max_air_seconds is None else max_air_seconds

@@ -16,9 +16,8 @@ import torch
 from torch import nn
 
 from airmixml.compare.baselines.federated import CLIP_NORM, score
-from airmixml.compare.methods import Method
-from airmixml.compare.variants import samples_scenario, state_both
-from airmixml.compare.work import Outcome, Work
+from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.compare.ours import samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import Design, PrivacyStatement, Release, Sensitivity, calibrate_power, state_privacy

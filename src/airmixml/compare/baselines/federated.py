@@ -16,9 +16,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from airmixml.compare.baselines.rounds import Rounds, plan_rounds
-from airmixml.compare.methods import Method, slow_on_a_cpu
-from airmixml.compare.variants import encoding_cost, paper_scenario, samples_scenario
-from airmixml.compare.work import Outcome, Work
+from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
+from airmixml.compare.ours import encoding_cost, paper_scenario, samples_scenario
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
 from airmixml.edge.fitting import class_scores, start_network

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.compare.variants import state_both, with_slots
-from airmixml.compare.work import Outcome
+from airmixml.compare.methods import Outcome
+from airmixml.compare.ours import state_both, with_slots
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.radio.channel import draw_fading, path_gain
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, weakest_gain
@@ -54,13 +54,10 @@ class Rounds:
     def state(self, adjacency: str) -> PrivacyStatement:
         """Return what holds against the scenario's adversary, for the powers really used."""
         privacy = self.scenario.privacy
+        adversary = adversary_named(privacy.adversary, self.scenario)
+        target = privacy.epsilon if adjacency == privacy.adjacency else None
         return state_privacy(
-            self.design,
-            adversary_named(privacy.adversary, self.scenario),
-            privacy.accountant,
-            adjacency=adjacency,
-            delta=privacy.delta,
-            target_epsilon=privacy.epsilon if adjacency == privacy.adjacency else None,
+            self.design, adversary, privacy.accountant, adjacency=adjacency, delta=privacy.delta, target_epsilon=target
         )
 
     def outcome(self, accuracy: float, operations: int) -> Outcome:
@@ -79,17 +76,10 @@ class Rounds:
 def plan_rounds(
     scenario: Scenario, population: Population, *, rounds: int, scheduled: int, symbols: int, norm: float
 ) -> Rounds:
-    """Return rounds that keep the scenario's target for vectors of at most that norm.
+    """Return rounds with so many scheduled workers, each of which sends a vector of ``symbols`` numbers.
 
-    Two vectors of norm C differ by at most 2 C, so a replacement moves a sum by 4 C^2, a removal by C^2.
-
-    Args:
-        scenario: channel, noise, power limit and privacy target.
-        population: where the workers stand.
-        rounds: how many there are.
-        scheduled: workers that send in a round.
-        symbols: numbers in a vector.
-        norm: C, the largest Euclidean norm of a vector.
+    They keep the scenario's channel, noise, power limit and privacy target, for vectors of a Euclidean norm of at most
+    C = ``norm``. Two of them differ by at most 2 C, so a replacement moves a sum by 4 C^2, a removal by C^2.
     """
     workers, distance_metres = scenario.workers, population.distance_metres
     planned = with_slots(

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from airmixml.compare.baselines.federated import pool_tensors, score
 from airmixml.compare.baselines.rounds import power_gains
-from airmixml.compare.methods import Method
-from airmixml.compare.variants import encoding_cost, samples_scenario, state_both
-from airmixml.compare.work import Outcome, Work
+from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
@@ -88,17 +87,11 @@ class OrthogonalSlots:
 def plan_orthogonal(
     scenario: Scenario, population: Population, signal: Signal, *, squared_norm: float, local_variance: float = 0.0
 ) -> OrthogonalSlots:
-    """Return slots in which every worker sends its own vector once.
+    """Return slots in which every worker sends its own vector v once, with ||v||^2 <= ``squared_norm``.
 
     Without local noise a symbol of amplitude 1 is sent with the power limit, as mixtures are. With it symbols have no
-    largest amplitude: they are scaled so that their mean power is the limit.
-
-    Args:
-        scenario: channel, noise and power limit.
-        population: where the workers stand.
-        signal: what is sent.
-        squared_norm: bound on ||v||^2 of a worker's vector.
-        local_variance: variance of the noise that the worker itself adds to each symbol.
+    largest amplitude: they are scaled so that their mean power is the limit. ``local_variance`` is that of the noise
+    which the worker itself adds to each symbol.
     """
     gains = power_gains(replace(scenario.radio, slots=1), scenario.seed, population.distance_metres)[0]
     limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
@@ -175,11 +168,11 @@ def received_moments(
     variance of (v^2 + 2 v m) / N: a symmetric matrix of such entries has eigenvalues up to 2 sqrt(d (v^2 + 2 v m) / N).
 
     Args:
-        work: where to compute, and whom to tell how many workers have been heard.
+        work: where to compute, and what is told how many workers have been heard.
         scenario: w, and seed of the noise.
         dataset: what the workers hold.
         population: who holds which sample.
-        noise_variance: variance of the noise on each symbol of each worker; shape workers.
+        noise_variance: v of each worker; shape workers.
     """
     device, weight = work.device, scenario.workers.label_weight
     inputs, labels = pool_tensors(dataset, device)
