@@ -26,10 +26,15 @@ _FEATURE_SLOTS_PER_WORKER: Final = 20
 _FEATURE_SCHEDULED: Final = 64
 
 
-def state_both(scenario: Scenario, state: Callable[[str], PrivacyStatement]) -> tuple[PrivacyStatement, ...]:
-    """Return what ``state`` says of the scenario's kind of neighbours, then of the other where it can be stated."""
+def state_both(
+    scenario: Scenario, state: Callable[[str], PrivacyStatement], *, targeted: bool = True
+) -> tuple[PrivacyStatement, ...]:
+    """Return what ``state`` says of the scenario's kind of neighbours, then of the other where it can be stated.
+
+    ``targeted``: the first has the scenario's epsilon as its target.
+    """
     own, other = sorted(ADJACENCIES, key=lambda name: name != scenario.privacy.adjacency)
-    stated = [state(own)]
+    stated = [replace(state(own), target_epsilon=scenario.privacy.epsilon if targeted else None)]
     with suppress(PrivacyError):
         stated.append(state(other))
     return tuple(stated)
@@ -159,21 +164,18 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     learned = learn(scenario, dataset=dataset, population=population, context=work.context)
     report = learned.transmission.report
     centring_symbols = 0 if report.centring is None else dataset.input_dim
+    # Encoding once, and forming the symbols anew for every slot of an average worker.
+    encoding, held_dim = encoding_cost(scenario, dataset), dataset.held_dim or dataset.input_dim
+    forming = worker_cost(scenario.workers, held_dim, report.signal).multiply_accumulates - encoding
+    times = max(1.0, report.slots * scenario.sampling_rate)
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
         privacy=_statements(scenario, report),
         uplink_symbols=report.slots * report.signal.symbols + centring_symbols,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,
-        worker_multiply_accumulates=_worker_operations(scenario, report, dataset),
+        worker_multiply_accumulates=encoding + round(times * forming),
     )
-
-
-def _worker_operations(scenario: Scenario, report: AirReport, dataset: DataSet) -> int:
-    """Encoding once, and forming the symbols anew for every slot of an average worker."""
-    encoding, held_dim = encoding_cost(scenario, dataset), dataset.held_dim or dataset.input_dim
-    forming = worker_cost(scenario.workers, held_dim, report.signal).multiply_accumulates - encoding
-    return encoding + round(max(1.0, report.slots * scenario.sampling_rate) * forming)
 
 
 def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement, ...]:
@@ -183,8 +185,7 @@ def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement
     sharpest = exact_accountant(privacy.adversary, everybody_sends=report.design.everybody_sends)
 
     def state(adjacency: str) -> PrivacyStatement:
-        target = privacy.epsilon if scenario.mixing.power == "dp" and adjacency == privacy.adjacency else None
-        by = partial(state_privacy, report.design, adversary, adjacency=adjacency, delta=delta, target_epsilon=target)
+        by = partial(state_privacy, report.design, adversary, adjacency=adjacency, delta=delta)
         try:
             statement = by(sharpest)
         except PrivacyError:
@@ -192,6 +193,6 @@ def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement
         return with_centring(statement, report.centring)
 
     try:
-        return state_both(scenario, state)
+        return state_both(scenario, state, targeted=scenario.mixing.power == "dp")
     except PrivacyError:
         return (report.privacy,)  # which says why nothing can be stated

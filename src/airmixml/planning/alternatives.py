@@ -74,11 +74,6 @@ class Option:
     contrast_db: float
     energy_joules: float
 
-    @property
-    def total_contrast_db(self) -> float:
-        """Contrast of all slots together."""
-        return self.contrast_db + 10.0 * math.log10(self.slots)
-
 
 def other_designs(
     scenario: Scenario,
@@ -166,8 +161,8 @@ def best_options(options: tuple[Option, ...]) -> dict[str, Option]:
     if not options:
         return {}
     return {
-        "best SNR per slot": max(options, key=lambda option: option.snr_inputs_db),
-        "best contrast per slot": max(options, key=lambda option: option.contrast_db),
-        "best contrast over all slots": max(options, key=lambda option: option.total_contrast_db),
-        "least energy": min(options, key=lambda option: option.energy_joules),
+        "best SNR per slot": max(options, key=lambda each: each.snr_inputs_db),
+        "best contrast per slot": max(options, key=lambda each: each.contrast_db),
+        "best contrast over all slots": max(options, key=lambda each: each.contrast_db + 10.0 * math.log10(each.slots)),
+        "least energy": min(options, key=lambda each: each.energy_joules),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -157,18 +157,12 @@ class DesignScorer:
         watts = self._watts(reference, guess=guess)
         if watts is None:
             return None
-        scaled_watts = watts * self._squared_move(reference) / self._squared_move(sending)
-        return self._noise_of(sending, self._quality_at(sending, scaled_watts))
+        return self._noise_at(sending, watts * self._squared_move(reference) / self._squared_move(sending))
 
     def exact_noise(self, sending: SendingPlan) -> LearningNoise | None:
         """Return the learning noise with the power that the accountant allows for exactly this; None for none."""
-        quality = self.exact_quality(sending)
-        return None if quality is None else self._noise_of(sending, quality)
-
-    def exact_quality(self, sending: SendingPlan) -> SlotQuality | None:
-        """Return what the slots are like with the power that the accountant allows for this; None for none."""
         watts = self._watts(sending)
-        return None if watts is None else self._quality_at(sending, watts)
+        return None if watts is None else self._noise_at(sending, watts)
 
     def energy_joules(self, sending: SendingPlan) -> float:
         """Return the expected energy of all workers together; nan where the target cannot be kept."""
@@ -179,18 +173,16 @@ class DesignScorer:
         slot_watts = self._power_scale_watts(slots, watts) * slots.all_power
         return energy_joules(sending.applied_to(self.scenario), self._dims, slot_watts)
 
-    def _noise_of(self, sending: SendingPlan, quality: SlotQuality) -> LearningNoise:
-        signal, _ = self._sent(sending.sends, sending.label_weight)
-        return learning_noise(signal, self._squared_norm, quality)
-
-    def _quality_at(self, sending: SendingPlan, watts: float) -> SlotQuality:
+    def _noise_at(self, sending: SendingPlan, watts: float) -> LearningNoise:
         slots, workers = self._slots(sending), self.scenario.workers.count
         noise_watts, poisson = dbm_to_watts(self.scenario.radio.noise_dbm), sending.schedule == "poisson"
-        return SlotQuality(
+        quality = SlotQuality(
             slots=sending.slots,
             noise_variance=float((noise_watts / 2.0 / self._power_scale_watts(slots, watts)).mean()),
             varying_share=varying_share(slots.square_share, sending.scheduled, workers, poisson=poisson),
         )
+        signal, _ = self._sent(sending.sends, sending.label_weight)
+        return learning_noise(signal, self._squared_norm, quality)
 
     def _power_scale_watts(self, slots: _SampleSlots, watts: float) -> NDArray[np.float64]:
         """Return beta of the sampled slots: what privacy allows, within the power limit; shape slots."""
@@ -216,12 +208,8 @@ class DesignScorer:
         if key not in self._known_watts:
             try:
                 changed = sending.applied_to(self.scenario)
-                sensitivity = sensitivity_of(changed, *self._dims)
-                self._known_watts[key] = (
-                    guessed_received_watts(changed, sensitivity)
-                    if guess
-                    else private_received_watts(changed, sensitivity, quickly=True)
-                )
+                ask = guessed_received_watts if guess else partial(private_received_watts, quickly=True)
+                self._known_watts[key] = ask(changed, sensitivity_of(changed, *self._dims))
             except AirMixError:
                 self._known_watts[key] = None
         return self._known_watts[key]

@@ -73,13 +73,8 @@ def calibrate_dp_sgd(privacy: Privacy, workers: int) -> Design:
 def state_dp_sgd(design: Design, privacy: Privacy, adjacency: str) -> PrivacyStatement:
     """Return what holds against an adversary who sees the model after every step, but not the batches."""
     stated = state_privacy(design, Release(), "pld", adjacency=adjacency, delta=privacy.delta)
-    return replace(
-        stated,
-        adversary="model",
-        knows="the model after every step; the curator, who is trusted, sees all samples",
-        noise_watts_per_symbol=0.0,
-        target_epsilon=privacy.epsilon if adjacency == privacy.adjacency else None,
-    )
+    knows = "the model after every step; the curator, who is trusted, sees all samples"
+    return replace(stated, adversary="model", knows=knows, noise_watts_per_symbol=0.0)
 
 
 def _train(design: Design, dataset: DataSet, population: Population, work: Work) -> nn.Module:

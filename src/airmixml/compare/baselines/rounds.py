@@ -55,10 +55,7 @@ class Rounds:
         """Return what holds against the scenario's adversary, for the powers really used."""
         privacy = self.scenario.privacy
         adversary = adversary_named(privacy.adversary, self.scenario)
-        target = privacy.epsilon if adjacency == privacy.adjacency else None
-        return state_privacy(
-            self.design, adversary, privacy.accountant, adjacency=adjacency, delta=privacy.delta, target_epsilon=target
-        )
+        return state_privacy(self.design, adversary, privacy.accountant, adjacency=adjacency, delta=privacy.delta)
 
     def outcome(self, accuracy: float, operations: int) -> Outcome:
         """Return what such rounds gave and cost; ``operations`` are one average worker's, of all rounds."""

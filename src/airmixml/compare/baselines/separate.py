@@ -57,7 +57,7 @@ class SeparateSamples(Method):
         noise_operations = HARD_OPERATION * signal.symbols if self._private else 0
         return Outcome(
             accuracy=score(model, dataset),
-            privacy=state_both(scenario, state),
+            privacy=state_both(scenario, state, targeted=self._private),
             uplink_symbols=uplink,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(slots.worker_energy_joules.sum()),
@@ -155,7 +155,6 @@ def _state_local(scenario: Scenario, sensitivity: Sensitivity, deviation: float,
         given="any schedule",
         knows="every message, without receiver noise",
         why="each worker adds noise of its own before it sends",
-        target_epsilon=privacy.epsilon if adjacency == privacy.adjacency else None,
     )
 
 
