@@ -95,7 +95,7 @@ class Account:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values for JSON."""
-        design, unitless = self.design, () if self.in_watts else ("noise_watts_per_symbol",)
+        design, left_out = self.design, () if self.in_watts else ("noise_watts_per_symbol",)
         return {
             "name": self.name,
             **{name: getattr(design, name) for name in ("workers", "scheduled", "slots", "max_participations")},
@@ -103,7 +103,7 @@ class Account:
             "noise_multiplier": design.noise_multiplier(self.adjacency),
             "typical_worker": {"slots": self.typical_slots, "epsilon_against_server": self.typical_epsilon},
             "statements": [
-                {name: value for name, value in statement.to_dict().items() if name not in unitless}
+                {name: value for name, value in statement.to_dict().items() if name not in left_out}
                 for statement in self.statements
             ],
             "refusals": [

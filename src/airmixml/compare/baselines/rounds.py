@@ -76,16 +76,11 @@ def plan_rounds(
     """Return rounds with so many scheduled workers, each of which sends a vector of ``symbols`` numbers.
 
     They keep the scenario's channel, noise, power limit and privacy target, for vectors of a Euclidean norm of at most
-    C = ``norm``. Two of them differ by at most 2 C, so a replacement moves a sum by 4 C^2, a removal by C^2.
+    C = ``norm``. Two of them differ by at most 2 C, so a replacement moves a sum by 4 C^2, a removal by C^2. The whole
+    target is for them: nothing of it is for a mean estimated over the air.
     """
-    workers, distance_metres = scenario.workers, population.distance_metres
-    planned = with_slots(
-        scenario,
-        slots=rounds,
-        scheduled=scheduled,
-        mixing=Mixing(policy="equalmix", power="dp"),
-        workers=replace(workers, centre="own" if workers.centre == "private" else workers.centre),
-    )
+    distance_metres, mixing = population.distance_metres, Mixing(policy="equalmix", power="dp")
+    planned = with_slots(scenario, slots=rounds, scheduled=scheduled, mixing=mixing)
     sensitivity = Sensitivity(removal=norm**2, replacement=4.0 * norm**2)
     asked_watts = private_received_watts(planned, sensitivity, distance_metres)
     schedule = None if scheduled == population.count else _draw_schedule(planned)
