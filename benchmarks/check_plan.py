@@ -25,9 +25,8 @@ from scipy.stats import spearmanr
 from airmixml import Scenario, __version__
 from airmixml.data import DataSet
 from airmixml.edge import learn
-from airmixml.planning.design_scorer import DesignScorer
+from airmixml.planning.design_scorer import DesignScorer, SendingPlan
 from airmixml.planning.recommend import recommend
-from airmixml.planning.sending_plan import SendingPlan
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -166,17 +165,17 @@ def check(case: Case) -> dict[str, Any]:
         recommended = min(rivals, key=lambda each: each.learning_noise_db).sending
     rows = []
     for sending in dict.fromkeys((recommended, *grid(case, scorer))):
-        noise, quality = scorer.exact_noise(sending), scorer.exact_quality(sending)
-        if noise is None or quality is None:
+        noise = scorer.exact_noise(sending)
+        if noise is None:
             continue
         errors = errors_of(sending, scenario, datasets)
         rows.append(
             {
                 **vars(sending),
                 "recommended": sending == recommended,
-                "noise_variance": quality.noise_variance,
-                "varying_share": quality.varying_share,
-                "noise_db": round(noise.total_db, 2),
+                "noise_variance": noise.quality.noise_variance,
+                "varying_share": noise.quality.varying_share,
+                "noise_db": round(10 * float(np.log10(noise.total)), 2),
                 "second_db": round(10 * float(np.log10(noise.second_edge)), 2),
                 "cross_db": round(10 * float(np.log10(noise.cross_edge)), 2),
                 "error_percent": round(float(np.mean(errors)), 2),

@@ -204,7 +204,7 @@ METHODS: Final = Registry(
         "mixup-features": "airmixml.compare.ours:MIXUP_FEATURES",
         "paper": "airmixml.compare.ours:PAPER",
         "federated": "airmixml.compare.baselines.federated:FEDERATED",
-        "federated-network": "airmixml.compare.baselines.federated_network:FEDERATED_NETWORK",
+        "federated-network": "airmixml.compare.baselines.federated:FEDERATED_NETWORK",
         "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
         "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
         "raw": "airmixml.compare.baselines.separate:RAW",

@@ -158,10 +158,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         scenario = self._scenario(len(labels), seed)
         workers = scenario.workers
         dataset = self._dataset(inputs, labels.astype(np.int64), workers, seed)
-        population = Population(
-            distance_metres=placed_distances(scenario),
-            sample_index=np.arange(len(labels)),
-        )
+        population = Population(distance_metres=placed_distances(scenario), sample_index=np.arange(len(labels)))
         speed = Speed(device=self.device)
         mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed)
         trained = train(mixtures, speed=speed)
@@ -195,25 +192,18 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[most_likely])
 
     def _scenario(self, samples: int, seed: int) -> Scenario:
-        workers = self._table(
-            Workers,
-            dataset="X",
-            count=samples,
-            train_samples=samples,
-            encoder=self.encoder or ("scale" if self.clip_norm is None else "clip"),
-            clip_norm=1.0 if self.clip_norm is None else self.clip_norm,
-        )
+        encoder, clip_norm = ("scale", 1.0) if self.clip_norm is None else ("clip", self.clip_norm)
+        encoding = {"encoder": self.encoder or encoder, "clip_norm": clip_norm}
+        workers = self._table(Workers, dataset="X", count=samples, train_samples=samples, **encoding)
+        epsilon = 1.0 if self.epsilon is None else self.epsilon
+        sensitivity = self.sensitivity or ("paper" if sends_inputs_unchanged(workers) else "encoder")
         return Scenario(
             name="AirMixClassifier",
             seed=seed,
             workers=workers,
             radio=self._table(Radio, scheduled=min(self.scheduled, samples)),
             mixing=self._table(Mixing, power="max" if self.epsilon is None else "dp"),
-            privacy=self._table(
-                Privacy,
-                epsilon=1.0 if self.epsilon is None else self.epsilon,
-                sensitivity=self.sensitivity or ("paper" if sends_inputs_unchanged(workers) else "encoder"),
-            ),
+            privacy=self._table(Privacy, epsilon=epsilon, sensitivity=sensitivity),
             learner=self._table(Learner, hidden_units=_plain(self.hidden_units), filters=_plain(self.filters)),
         )
 
@@ -223,11 +213,10 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         return table(**{key: getattr(self, key) for key in keys} | given)
 
     def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64], workers: Workers, seed: int) -> DataSet:
-        if self.image_shape is not None and math.prod(self.image_shape) != inputs.shape[1]:
-            raise ScenarioError(
-                f"image_shape = {shown(self.image_shape)}: must hold the {inputs.shape[1]} features of X"
-            )
-        scaled, clipped = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
+        features = inputs.shape[1]
+        if self.image_shape is not None and math.prod(self.image_shape) != features:
+            raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
+        scaled, clipped = scale_to_unit(inputs, *self._bounds(features))
         unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
         return DataSet(
             name="X",
@@ -246,16 +235,10 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         try:
             lower, upper = (np.atleast_1d(np.asarray(bound, dtype=np.float64)) for bound in self.input_bounds)
         except (TypeError, ValueError):
-            raise ScenarioError(
-                f"input_bounds = {shown(self.input_bounds)}: must be a pair (lower, upper) of numbers"
-            ) from None
-        return declare_bounds(
-            lower.tolist(),
-            upper.tolist(),
-            features=features,
-            lower_name="input_bounds[0]",
-            upper_name="input_bounds[1]",
-        )
+            given = shown(self.input_bounds)
+            raise ScenarioError(f"input_bounds = {given}: must be a pair (lower, upper) of numbers") from None
+        names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
+        return declare_bounds(lower.tolist(), upper.tolist(), features=features, **names)
 
 
 def _plain(sizes: Any) -> Any:

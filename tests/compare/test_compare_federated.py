@@ -11,8 +11,12 @@ from scipy.stats import norm
 
 from airmixml import Scenario
 from airmixml.compare import Work, load_methods
-from airmixml.compare.baselines.federated import clipped_gradient_sum, round_noise
-from airmixml.compare.baselines.federated_network import clipped_network_gradient_sum, network_multiply_accumulates
+from airmixml.compare.baselines.federated import (
+    clipped_gradient_sum,
+    clipped_network_gradient_sum,
+    network_multiply_accumulates,
+    round_noise,
+)
 from airmixml.compare.baselines.rounds import plan_rounds
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
@@ -127,7 +131,7 @@ class TestRounds:
     def test_the_noise_has_the_planned_deviation(self) -> None:
         scenario = Scenario.preset("private-iris")
         rounds = plan_rounds(scenario, population_of(scenario), rounds=3, scheduled=2000, symbols=15, norm=NORM)
-        drawn = torch.stack(list(round_noise(rounds, 20_000, torch.device("cpu"))))
+        drawn = torch.stack(list(round_noise(rounds, 20_000, Work(scenario=scenario), "noise")))
         ratio = drawn.std(dim=1).numpy() / rounds.noise_deviation
         assert np.all((ratio > 0.95) & (ratio < 1.05))
         assert abs(float(np.corrcoef(drawn.numpy())[0, 1])) < 0.05  # another draw every round

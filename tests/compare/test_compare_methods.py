@@ -16,7 +16,7 @@ from airmixml import Scenario
 from airmixml.compare import METHODS, Outcome, Work, choose_methods, load_methods
 from airmixml.compare.baselines import dp_sgd
 from airmixml.compare.baselines.separate import local_noise_deviation, plan_orthogonal
-from airmixml.compare.variants import samples_scenario
+from airmixml.compare.ours import samples_scenario
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.scenario import Speed

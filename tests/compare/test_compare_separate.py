@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from airmixml import Scenario
+from airmixml.compare import Work
 from airmixml.compare.baselines.separate import received_moments
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
@@ -18,7 +18,7 @@ def test_moments_are_those_of_the_samples(variance: float) -> None:
     dataset = load_dataset(scenario.workers, Streams(0))
     people = deploy(scenario.workers, dataset.train_samples, Streams(0))
     noise = np.full(people.count, variance)
-    moments = received_moments(scenario, dataset, people, noise, device=torch.device("cpu"))
+    moments = received_moments(Work(scenario=scenario), scenario, dataset, people, noise)
     inputs = dataset.train_inputs[people.sample_index].astype(np.float64)
     labels = np.eye(3)[dataset.train_labels[people.sample_index]]
     both = np.hstack([inputs, labels])

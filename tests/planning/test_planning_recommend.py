@@ -10,11 +10,10 @@ import pytest
 from airmixml import Scenario
 from airmixml.data.embedded import DIGITS
 from airmixml.edge import learn
-from airmixml.planning.design_scorer import DesignScorer
+from airmixml.planning.design_scorer import DesignScorer, SendingPlan
 from airmixml.planning.pictures import draw_plan
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.planning.recommend import Recommendation, recommend
-from airmixml.planning.sending_plan import SendingPlan
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

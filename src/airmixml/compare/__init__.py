@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.compare.methods import Method, choose_methods, load_methods
+from airmixml.compare.methods import Method, Outcome, Work, choose_methods, load_methods
 from airmixml.doors import METHODS
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.compare.comparison import compare_methods, vary_key
-    from airmixml.compare.results import Comparison, Row
-    from airmixml.compare.work import Outcome, Work
+    from airmixml.compare.comparison import Comparison, Row, compare_methods, vary_key
 
 __all__ = [
     "METHODS",
@@ -27,10 +25,5 @@ __all__ = [
 ]
 
 __getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.compare.comparison": ("compare_methods", "vary_key"),
-        "airmixml.compare.results": ("Comparison", "Row"),
-        "airmixml.compare.work": ("Outcome", "Work"),
-    },
+    __name__, {"airmixml.compare.comparison": ("Comparison", "Row", "compare_methods", "vary_key")}
 )

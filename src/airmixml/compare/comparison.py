@@ -1,26 +1,143 @@
-"""Run methods, or values of a key, with several seeds; keep what is finished; give one row each."""
+"""Run methods, or values of a key, with several seeds; keep what is finished; give one row for each of them."""
 
+import re
+import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from airmixml.compare.folder import ComparisonFolder, enter_folder
-from airmixml.compare.methods import Method
+from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import run_scenario
-from airmixml.compare.results import Comparison, Row
-from airmixml.compare.work import Outcome, Work
 from airmixml.devices import find_device, using_threads
-from airmixml.errors import AirMixError, PluginError, ScenarioError
+from airmixml.errors import AirMixError, PluginError, RunFolderError, ScenarioError
+from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario
 from airmixml.scenario.varied import shown_value
 from airmixml.storage.files import writing_to
-from airmixml.storage.run_folder import identity_of
+from airmixml.storage.results import ResultStore, from_plain
+from airmixml.storage.run_folder import PARTIAL, hold_folder, identity_of
 from airmixml.wording import shown
 
-Job = tuple[Scenario, Callable[[Work], Outcome]]
+_RESULTS: Final = "results"
+_OWN: Final = frozenset({_RESULTS, *(f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg"))})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One method, or one value of the varied key, over all seeds.
+
+    Attributes:
+        name: of the method, or the value as it was given.
+        label: what tables and pictures call it.
+        about: what the method is; None for a value.
+        outcomes: one for each seed.
+    """
+
+    name: str
+    label: str
+    about: str | None = None
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def accuracies(self) -> list[float]:
+        """Accuracy of each seed."""
+        return [outcome.accuracy for outcome in self.outcomes]
+
+    @property
+    def accuracy(self) -> float:
+        """Mean accuracy over the seeds."""
+        return statistics.fmean(self.accuracies)
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation of the accuracy over the seeds; None for one seed."""
+        return statistics.stdev(self.accuracies) if len(self.outcomes) > 1 else None
+
+    @cached_property
+    def privacy(self) -> tuple[PrivacyStatement, ...]:
+        """The worst seed's guarantee for the scenario's neighbours, then for the other kind."""
+        by_kind = zip(*(outcome.privacy for outcome in self.outcomes), strict=False)
+        return tuple(max(kind, key=lambda stated: stated.epsilon) for kind in by_kind)
+
+    @property
+    def first(self) -> Outcome:
+        """The first seed's outcome: symbols, air time and operations are the same for all of them."""
+        return self.outcomes[0]
+
+    @property
+    def energy_joules(self) -> float | None:
+        """Mean energy over the seeds."""
+        spent = [outcome.energy_joules for outcome in self.outcomes if outcome.energy_joules is not None]
+        return statistics.fmean(spent) if spent else None
+
+    @property
+    def seconds(self) -> float:
+        """Mean wall time over the seeds."""
+        return statistics.fmean(outcome.seconds for outcome in self.outcomes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain values for JSON."""
+        value = {"value": self.name, "shown": self.label}
+        return {
+            **(value if self.about is None else {"method": self.name, "about": self.about}),
+            "accuracy": {"mean": self.accuracy, "deviation": self.deviation, "by_seed": self.accuracies},
+            "privacy": [statement.to_dict() for statement in self.privacy],
+            "uplink_symbols": self.first.uplink_symbols,
+            "air_seconds": self.first.air_seconds,
+            "energy_joules": self.energy_joules,
+            "worker_multiply_accumulates": self.first.worker_multiply_accumulates,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One row per method, or per value of the varied key.
+
+    Attributes:
+        scenario: what is compared at.
+        rows: what each of them gave.
+        left_out: methods that were not run, and why.
+        varied: the key whose values the rows are; empty where rows are methods.
+        seeds: seeds of each row.
+        kept: results that were there already.
+        out: folder with everything.
+    """
+
+    scenario: Scenario
+    rows: tuple[Row, ...]
+    left_out: dict[str, str] = field(default_factory=dict)
+    varied: str = ""
+    seeds: list[int]
+    kept: int
+    out: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values for JSON."""
+        privacy = self.scenario.privacy
+        return {
+            "name": self.scenario.name,
+            "target": {name: getattr(privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")},
+            "varied": self.varied or None,
+            "seeds": self.seeds,
+            "rows": [row.to_dict() for row in self.rows],
+            "left_out": self.left_out,
+            "scenario": self.scenario.to_dict(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """What one row runs with every seed, and what the row is called."""
+
+    scenario: Scenario
+    run: Callable[[Work], Outcome]
+    label: str
+    about: str | None = None
 
 
 def compare_methods(
@@ -42,27 +159,18 @@ def compare_methods(
         left_out: why other methods are not run.
         may_fail: whether a method that cannot keep the target is left out rather than an error.
         seeds: how many, beginning with the scenario's.
-        out: folder that keeps every finished result.
+        out: folder that keeps every finished result, so that the same command resumes where it stopped.
         force: remove the results of another comparison from it.
         context: device, threads, where MNIST is, and what is told of the progress.
     """
+    jobs = {
+        name: _Job(scenario=scenario, run=method.run, label=name, about=method.about)
+        for name, method in methods.items()
+    }
     identity = {**identity_of(scenario.with_seed(0)), "compared": "methods"}
-    jobs = {name: (scenario, method.run) for name, method in methods.items()}
     failed: dict[str, str] | None = {} if may_fail else None
-    numbers = _seeds(scenario, seeds)
-    results, kept = _run_all(jobs, numbers, failed, identity, out, force, context or RunContext())
-    return Comparison(
-        scenario=scenario,
-        rows=tuple(
-            Row(name=name, label=name, about=methods[name].about, outcomes=tuple(found))
-            for name, found in results.items()
-        ),
-        left_out={**(left_out or {}), **(failed or {})},
-        varied="",
-        seeds=numbers,
-        kept=kept,
-        out=out,
-    )
+    found = _run_all(scenario, jobs, identity, failed, seeds, out, force, context or RunContext())
+    return replace(found, left_out={**(left_out or {}), **(failed or {})})
 
 
 def vary_key(
@@ -76,80 +184,73 @@ def vary_key(
     context: RunContext | None = None,
 ) -> Comparison:
     """Run the scenario at each value of the key and return one row each; arguments as of ``compare_methods``."""
-    first = next(iter(scenarios.values()))
-    identity = {**identity_of(first.with_seed(0)), "compared": key}
+    jobs = {
+        value: _Job(scenario=each, run=lambda work: run_scenario(work, work.scenario), label=shown_value(key, value))
+        for value, each in scenarios.items()
+    }
+    identity = {**identity_of(next(iter(scenarios.values())).with_seed(0)), "compared": key}
     table, _, entry = key.rpartition(".")
     identity["scenario"] = {**identity["scenario"], table: {**identity["scenario"][table], entry: None}}
-    jobs: dict[str, Job] = {
-        value: (each, lambda work: run_scenario(work, work.scenario)) for value, each in scenarios.items()
-    }
-    numbers = _seeds(scenario, seeds)
-    results, kept = _run_all(jobs, numbers, None, identity, out, force, context or RunContext())
-    rows = tuple(
-        Row(name=value, label=shown_value(key, value), outcomes=tuple(found)) for value, found in results.items()
-    )
-    return Comparison(scenario=scenario, rows=rows, left_out={}, varied=key, seeds=numbers, kept=kept, out=out)
-
-
-def _seeds(scenario: Scenario, seeds: int) -> list[int]:
-    if seeds < 1:
-        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
-    return [scenario.seed + number for number in range(seeds)]
+    found = _run_all(scenario, jobs, identity, None, seeds, out, force, context or RunContext())
+    return replace(found, varied=key)
 
 
 def _run_all(
-    jobs: Mapping[str, Job],
-    seeds: list[int],
-    failed: dict[str, str] | None,
+    scenario: Scenario,
+    jobs: Mapping[str, _Job],
     identity: dict[str, Any],
+    failed: dict[str, str] | None,
+    seeds: int,
     out: Path,
     force: bool,
     context: RunContext,
-) -> tuple[dict[str, list[Outcome]], int]:
-    """Run every job with every seed, seed by seed so that data are loaded once; return results and how many were kept.
+) -> Comparison:
+    """Run every job with every seed, seed by seed so that data are loaded once.
 
     ``failed`` takes the jobs that the package refuses, with its line; without it the refusal is raised.
     """
-    for scenario in dict.fromkeys(scenario for scenario, _ in jobs.values()):
-        check_privacy_target(scenario)
+    if seeds < 1:
+        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
+    numbers = [scenario.seed + number for number in range(seeds)]
+    for each in dict.fromkeys(job.scenario for job in jobs.values()):
+        check_privacy_target(each)
     find_device(context.speed.device)
+    if out.name.endswith(PARTIAL):
+        raise RunFolderError(f"{out}: belongs to an interrupted run; choose an --out that does not end in {PARTIAL}")
+    store = ResultStore(out / _RESULTS)
     results: dict[str, list[Outcome]] = {name: [] for name in jobs}
     kept = done = 0
-    with writing_to(out), enter_folder(out, identity, force=force) as folder:
-        for seed in seeds:
+    with writing_to(out), hold_folder(out, identity, holds="a comparison", force=force, own=_OWN):
+        for seed in numbers:
             loaded: dict[Any, Any] = {}
-            for name, (scenario, run) in jobs.items():
-                context.progress("results", done, len(jobs) * len(seeds))
+            for name, job in jobs.items():
+                context.progress("results", done, len(jobs) * seeds)
                 done += 1
-                outcome = _known(folder, name, seed)
+                file = f"{re.sub(r'[^A-Za-z0-9.+-]', '_', name)}-seed{seed}.json"
+                outcome = store.load(file, lambda plain, _: from_plain(Outcome, plain))
                 if outcome is not None:
                     kept += 1
                 elif failed and name in failed:
                     continue
                 else:
+                    work = Work(scenario=job.scenario.with_seed(seed), context=context, _loaded=loaded)
                     try:
-                        outcome = _timed(
-                            name, run, Work(scenario=scenario.with_seed(seed), context=context, _loaded=loaded)
-                        )
+                        outcome = _timed(name, job.run, work)
                     except AirMixError as problem:
                         if failed is None:
                             raise
                         failed[name] = str(problem)
                         continue
-                    folder.save(name, seed, outcome.to_dict())
+                    store.save(file, outcome.to_dict())
                 results[name].append(outcome)
-        context.progress("results", done, len(jobs) * len(seeds))
-    return {name: found for name, found in results.items() if found}, kept
-
-
-def _known(folder: ComparisonFolder, name: str, seed: int) -> Outcome | None:
-    """Return a finished result; None where there is none, or none that can be read."""
-    plain = folder.load(name, seed)
-    try:
-        return None if plain is None else Outcome.from_dict(plain)
-    except (KeyError, TypeError, ValueError):
-        return None
+        context.progress("results", done, len(jobs) * seeds)
+    rows = tuple(
+        Row(name=name, label=jobs[name].label, about=jobs[name].about, outcomes=tuple(found))
+        for name, found in results.items()
+        if found
+    )
+    return Comparison(scenario=scenario, rows=rows, seeds=numbers, kept=kept, out=out)
 
 
 def _timed(name: str, run: Callable[[Work], Outcome], work: Work) -> Outcome:

@@ -1,4 +1,4 @@
-"""What a method of a comparison is, and which methods are run.
+"""What a method of a comparison is, what it is given and gives back, and which methods are run.
 
 To add one, write a file with an object that has what ``Method`` lists, and name it in ``airmixml.doors.METHODS`` or,
 from another package, in an entry point of the group ``airmixml.methods``.
@@ -6,14 +6,93 @@ from another package, in an entry point of the group ``airmixml.methods``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from airmixml.data import DataSet, known_dataset
+from airmixml.devices import find_device
 from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
-from airmixml.scenario import Scenario, Speed
+from airmixml.privacy import PrivacyStatement
+from airmixml.scenario import RunContext, Scenario, Speed, Workers
+from airmixml.storage.results import to_plain
+from airmixml.streams import Streams
+from airmixml.workers import Population, deploy, load_dataset
 
 if TYPE_CHECKING:
-    from airmixml.compare.work import Outcome, Work
+    import torch
+
+_MOST_SAMPLES_ON_A_CPU: Final = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one method gave with one seed.
+
+    Attributes:
+        accuracy: on the clean test set, of the model after the last step.
+        privacy: the guarantee for the scenario's neighbours, then for the other kind where there is one.
+        uplink_symbols: channel uses of the whole run, all workers together; None where no radio is used.
+        air_seconds: how long they take.
+        energy_joules: what all workers radiate.
+        worker_multiply_accumulates: what an average worker computes over the whole run.
+        seconds: wall time, without loading the data.
+    """
+
+    accuracy: float
+    privacy: tuple[PrivacyStatement, ...]
+    uplink_symbols: int | None = None
+    air_seconds: float | None = None
+    energy_joules: float | None = None
+    worker_multiply_accumulates: int = 0
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.accuracy <= 1.0 or not self.privacy:
+            raise ValueError("an outcome has an accuracy between 0 and 1 and at least one privacy statement")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain values for JSON."""
+        return to_plain(self)
+
+
+@dataclass(kw_only=True)
+class Work:
+    """The same work for all methods: one seed of a scenario, its data and its workers.
+
+    Attributes:
+        scenario: what is compared at, with the seed of this run.
+        context: device, threads, where MNIST is, and what is told of the progress.
+        loading_seconds: time spent on loading data so far.
+    """
+
+    scenario: Scenario
+    context: RunContext = field(default_factory=RunContext)
+    loading_seconds: float = 0.0
+    _loaded: dict[Workers, DataSet] = field(default_factory=dict)
+
+    @property
+    def device(self) -> torch.device:
+        """Where to compute."""
+        return find_device(self.context.speed.device)
+
+    def load(self, workers: Workers) -> tuple[DataSet, Population]:
+        """Return the data as such workers encode them, and who holds which sample where: the same for all methods.
+
+        Data are loaded once for all methods that encode alike.
+        """
+        plain, seed = Workers(), self.scenario.seed
+        unread = ("sends", "label_weight", "bits", "bits_range", "centre_share")  # what loading does not depend on
+        key = replace(workers, **{name: getattr(plain, name) for name in unread})
+        if key not in self._loaded:
+            started = time.perf_counter()
+            self._loaded[key] = load_dataset(
+                workers, Streams(seed), data_dir=self.context.data_dir, progress=self.context.progress
+            )
+            self.loading_seconds += time.perf_counter() - started
+        dataset = self._loaded[key]
+        return dataset, deploy(self.scenario.workers, dataset.train_samples, Streams(seed))
 
 
 class Method(Protocol):
@@ -35,6 +114,14 @@ class Method(Protocol):
         return ""
 
 
+def slow_on_a_cpu(scenario: Scenario, speed: Speed) -> str:
+    """Return why a network is not trained on these data unless asked for; empty where it is."""
+    known = known_dataset(scenario.workers.dataset)
+    samples = max(scenario.workers.count, 0 if known is None else known.train_samples)
+    slow = samples > _MOST_SAMPLES_ON_A_CPU and speed.device == "cpu"
+    return "takes long on a CPU: name it in --methods or use --device cuda" if slow else ""
+
+
 def load_methods(*names: str) -> dict[str, Method]:
     """Return methods by name; a wrong name is refused before anything is imported."""
     for name in names:
@@ -46,10 +133,7 @@ def load_methods(*names: str) -> dict[str, Method]:
 def choose_methods(asked: str | None, scenario: Scenario, speed: Speed) -> tuple[dict[str, Method], dict[str, str]]:
     """Return the methods to run by name, and why the others are left out.
 
-    Args:
-        asked: names with commas between them; None for all that can run.
-        scenario: what is compared at.
-        speed: where it runs.
+    ``asked`` holds names with commas between them; None is for all that can run this scenario at this speed.
     """
     if scenario.mixing.power != "dp":
         raise ScenarioError(

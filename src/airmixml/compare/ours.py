@@ -1,76 +1,161 @@
-"""Methods that are scenarios of this package: the scenario itself, samples instead of moments, the paper's own way."""
+"""Scenarios of this package: as methods of a comparison, and as its baselines need them.
 
+All keep the data, workers, channel and target of the scenario that is compared; what is sent or learned is another.
+"""
+
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from airmixml.compare.methods import Method
-from airmixml.compare.variants import (
-    adjacencies,
-    closed_form_learner,
-    exact_accountant,
-    paper_scenario,
-    slow_on_a_cpu,
-    with_slots,
-)
-from airmixml.compare.work import Outcome, Work
+from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
+from airmixml.data import DataSet
+from airmixml.doors import ADVERSARIES
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError
-from airmixml.privacy import PrivacyStatement, state_privacy
+from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.privacy_target import adversary_named, slots_target
 from airmixml.radio.transmission import AirReport
-from airmixml.scenario import Mixing, Scenario, Speed
-from airmixml.workers import worker_cost
+from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers, preset_names
+from airmixml.workers import Signal, worker_cost
 
 _FEATURE_SLOTS: Final = 100_000
 _FEATURE_SLOTS_PER_WORKER: Final = 20
 _FEATURE_SCHEDULED: Final = 64
 
 
-class AirMix(Method):
-    """The scenario itself."""
+def state_both(
+    scenario: Scenario, state: Callable[[str], PrivacyStatement], *, targeted: bool = True
+) -> tuple[PrivacyStatement, ...]:
+    """Return what ``state`` says of the scenario's kind of neighbours, then of the other where it can be stated.
 
-    about = "the scenario itself"
+    ``targeted``: the first has the scenario's epsilon as its target.
+    """
+    own, other = sorted(ADJACENCIES, key=lambda name: name != scenario.privacy.adjacency)
+    stated = [replace(state(own), target_epsilon=scenario.privacy.epsilon if targeted else None)]
+    with suppress(PrivacyError):
+        stated.append(state(other))
+    return tuple(stated)
+
+
+def exact_accountant(adversary: str, *, everybody_sends: bool) -> str:
+    """Return the sharpest accountant: exact where it is known who sent when, else by privacy-loss distributions."""
+    return "gdp" if everybody_sends or ADVERSARIES.load(adversary).knows_schedule else "pld"
+
+
+def with_slots(
+    scenario: Scenario, *, slots: int, scheduled: int, mixing: Mixing, limited: bool = True, **changes: Any
+) -> Scenario:
+    """Return the scenario with so many slots (or rounds) of so many workers, under the sharpest accountant.
+
+    Against the server nothing hides who sent when, so every worker sends about equally often unless ``limited`` is
+    false; else the schedule is hidden, and a limit on participations would only spoil that. ``changes`` are those of
+    other tables.
+    """
+    count, adversary = scenario.workers.count, scenario.privacy.adversary
+    everybody = scheduled == count
+    # The smallest limit that such a schedule can keep.
+    limited = limited and ADVERSARIES.load(adversary).knows_schedule and not everybody
+    limit = -(-slots // (count // scheduled)) if limited else 0
+    privacy = changes.pop("privacy", scenario.privacy)
+    radio = replace(
+        scenario.radio, slots=slots, scheduled=scheduled, schedule="fixed", slot_seconds=0.0, max_participations=limit
+    )
+    return replace(
+        scenario,
+        radio=radio,
+        mixing=mixing,
+        privacy=replace(privacy, accountant=exact_accountant(adversary, everybody_sends=everybody)),
+        **changes,
+    )
+
+
+def _closed_form(learner: Learner) -> Learner:
+    """Return the learner, or ridge with its shrinkage where it is a network."""
+    return learner if learner.closed_form else Learner(model="ridge", shrinkage=learner.shrinkage)
+
+
+def samples_scenario(scenario: Scenario) -> Scenario:
+    """Return the scenario with the same features sent as samples, unrounded, and a learner in closed form.
+
+    A mean estimated over the air belongs to the mixtures; the other methods centre without it.
+    """
+    workers = replace(scenario.workers, sends="samples", bits=0)
+    if workers.centre == "private":
+        workers = replace(workers, centre="own")
+    return replace(scenario, workers=workers, learner=_closed_form(scenario.learner))
+
+
+def features_scenario(scenario: Scenario) -> Scenario:
+    """Return the scenario with its features sent as samples, mixed in many slots, and a learner in closed form."""
+    count = scenario.workers.count
+    return with_slots(
+        scenario,
+        slots=min(_FEATURE_SLOTS, _FEATURE_SLOTS_PER_WORKER * count),
+        scheduled=min(_FEATURE_SCHEDULED, count),
+        mixing=Mixing(policy="equalmix", power="dp"),
+        workers=replace(scenario.workers, sends="samples"),
+        learner=_closed_form(scenario.learner),
+    )
+
+
+def paper_scenario(scenario: Scenario) -> Scenario:
+    """Return the paper's way: scaled raw samples, its slots, ratios and network, and what it says a worker can move.
+
+    Only its bound is not kept: a sharper one is kinder to it, and the same for all methods.
+    """
+    dataset, plain = scenario.workers.dataset, Workers()
+    printed = _first_preset(f"paper-{dataset}", "paper-iris")
+    encoding = ("encoder", "features", "centre", "norm", "clip_norm", "constant", "sends", "label_weight", "bits")
+    return with_slots(
+        scenario,
+        slots=printed.radio.slots,
+        scheduled=min(printed.radio.scheduled, scenario.workers.count),
+        mixing=replace(printed.mixing, power="dp"),
+        limited=False,
+        workers=replace(scenario.workers, **{name: getattr(plain, name) for name in encoding}),
+        privacy=replace(scenario.privacy, sensitivity="paper"),
+        learner=_first_preset(f"paper-{dataset}", dataset, "paper-iris").learner,
+    )
+
+
+def _first_preset(*names: str) -> Scenario:
+    return Scenario.preset(next(name for name in names if name in preset_names()))
+
+
+def encoding_cost(scenario: Scenario, dataset: DataSet) -> int:
+    """Return the multiply-accumulates that a worker spends on encoding its sample, before it forms any symbol."""
+    as_it_is = Signal(features=dataset.input_dim, classes=dataset.label_dim)
+    return worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, as_it_is).multiply_accumulates
+
+
+class OwnScenario(Method):
+    """A scenario of this package, made of the one that is compared; ``network``: it trains one."""
+
+    def __init__(self, about: str, made_of: Callable[[Scenario], Scenario], *, network: bool = False) -> None:
+        self.about, self._made_of, self._network = about, made_of, network
 
     def run(self, work: Work) -> Outcome:
-        """Run it with air time and energy by the symbols sent, which is how all methods are compared."""
-        return run_scenario(work, replace(work.scenario, radio=replace(work.scenario.radio, slot_seconds=0.0)))
-
-
-class MixupFeatures(Method):
-    """The scenario's features sent as samples."""
-
-    about = "its features as samples, mixed over the air in many slots, learned in closed form"
-
-    def run(self, work: Work) -> Outcome:
-        """Send the features as samples, mixed in many slots, and learn from the mixtures in closed form."""
-        scenario, count = work.scenario, work.scenario.workers.count
-        return run_scenario(
-            work,
-            with_slots(
-                scenario,
-                slots=min(_FEATURE_SLOTS, _FEATURE_SLOTS_PER_WORKER * count),
-                scheduled=min(_FEATURE_SCHEDULED, count),
-                mixing=Mixing(policy="equalmix", power="dp"),
-                workers=replace(scenario.workers, sends="samples"),
-                learner=closed_form_learner(scenario.learner),
-            ),
-        )
-
-
-class Paper(Method):
-    """The paper's way."""
-
-    about = "the paper's way: raw samples mixed over the air, its network"
-
-    def run(self, work: Work) -> Outcome:
-        """Run the paper's way on the scenario's data, workers, channel and target."""
-        return run_scenario(work, paper_scenario(work.scenario))
+        """Run it on the data, workers, channel and target of the comparison."""
+        return run_scenario(work, self._made_of(work.scenario))
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
-        """Return why its network is not trained unless asked for."""
-        return slow_on_a_cpu(scenario, speed)
+        """Return why a network is not trained unless asked for."""
+        return slow_on_a_cpu(scenario, speed) if self._network else ""
+
+
+def _as_long_as_its_symbols(scenario: Scenario) -> Scenario:
+    """Return the scenario with air time and energy by the symbols sent, which is how all methods are compared."""
+    return replace(scenario, radio=replace(scenario.radio, slot_seconds=0.0))
+
+
+AIRMIX = OwnScenario("the scenario itself", _as_long_as_its_symbols)
+MIXUP_FEATURES = OwnScenario(
+    "its features as samples, mixed over the air in many slots, learned in closed form", features_scenario
+)
+PAPER = OwnScenario("the paper's way: raw samples mixed over the air, its network", paper_scenario, network=True)
 
 
 def run_scenario(work: Work, scenario: Scenario) -> Outcome:
@@ -79,47 +164,35 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     learned = learn(scenario, dataset=dataset, population=population, context=work.context)
     report = learned.transmission.report
     centring_symbols = 0 if report.centring is None else dataset.input_dim
+    # Encoding once, and forming the symbols anew for every slot of an average worker.
+    encoding, held_dim = encoding_cost(scenario, dataset), dataset.held_dim or dataset.input_dim
+    forming = worker_cost(scenario.workers, held_dim, report.signal).multiply_accumulates - encoding
+    times = max(1.0, report.slots * scenario.sampling_rate)
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
         privacy=_statements(scenario, report),
         uplink_symbols=report.slots * report.signal.symbols + centring_symbols,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,
-        worker_multiply_accumulates=_worker_operations(scenario, report, dataset.held_dim or dataset.input_dim),
+        worker_multiply_accumulates=encoding + round(times * forming),
     )
-
-
-def _worker_operations(scenario: Scenario, report: AirReport, held_dim: int) -> int:
-    """Encoding once, and forming the symbols anew for every slot of an average worker."""
-    encoding = worker_cost(scenario.workers, held_dim, replace(report.signal, moments=False, bits=0))
-    once = worker_cost(scenario.workers, held_dim, report.signal).multiply_accumulates
-    forming = once - encoding.multiply_accumulates
-    times = max(1.0, report.slots * scenario.sampling_rate)
-    return encoding.multiply_accumulates + round(times * forming)
 
 
 def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement, ...]:
     """Return the sharpest guarantee against the scenario's adversary, for both kinds of neighbours."""
-    privacy, design = scenario.privacy, report.design
-    sharpest = exact_accountant(privacy.adversary, everybody_sends=design.everybody_sends)
-    stated = []
-    for adjacency in adjacencies(scenario):
-        for accountant in dict.fromkeys((sharpest, privacy.accountant)):
-            with suppress(PrivacyError):
-                own = scenario.mixing.power == "dp" and adjacency == privacy.adjacency
-                statement = state_privacy(
-                    design,
-                    adversary_named(privacy.adversary, scenario),
-                    accountant,
-                    adjacency=adjacency,
-                    delta=slots_target(scenario)[1],
-                    target_epsilon=privacy.epsilon if own else None,
-                )
-                stated.append(with_centring(statement, report.centring))
-                break
-    if not stated or stated[0].adjacency != privacy.adjacency:
+    privacy, delta = scenario.privacy, slots_target(scenario)[1]
+    adversary = adversary_named(privacy.adversary, scenario)
+    sharpest = exact_accountant(privacy.adversary, everybody_sends=report.design.everybody_sends)
+
+    def state(adjacency: str) -> PrivacyStatement:
+        by = partial(state_privacy, report.design, adversary, adjacency=adjacency, delta=delta)
+        try:
+            statement = by(sharpest)
+        except PrivacyError:
+            statement = by(privacy.accountant)
+        return with_centring(statement, report.centring)
+
+    try:
+        return state_both(scenario, state, targeted=scenario.mixing.power == "dp")
+    except PrivacyError:
         return (report.privacy,)  # which says why nothing can be stated
-    return tuple(stated)
-
-
-AIRMIX, MIXUP_FEATURES, PAPER = AirMix(), MixupFeatures(), Paper()

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.compare.results import Comparison, Row
-from airmixml.output.figures import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    as_plain_text,
-    finish_axis,
-    new_figure,
-    save_png_and_svg,
-)
+from airmixml.compare.comparison import Comparison, Row
+from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.numbers import epsilon_text, joules, plural
 
 if TYPE_CHECKING:
@@ -40,13 +30,10 @@ def draw_comparison(comparison: Comparison, stem: Path) -> list[Path]:
 
 def _methods(comparison: Comparison) -> Figure:
     scenario, privacy = comparison.scenario, comparison.scenario.privacy
-    figure = new_figure(
-        13,
-        1.9 + 0.52 * max(len(comparison.rows), 5),
-        f"{as_plain_text(scenario.name)}: {scenario.workers.count:,} workers, target ε = {privacy.epsilon:g}, "
-        f"δ = {privacy.delta:g} against the {privacy.adversary} ({privacy.adjacency}), "
-        f"{plural(len(comparison.seeds), 'seed')}",
-    )
+    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} against the {privacy.adversary} ({privacy.adjacency})"
+    seeds = plural(len(comparison.seeds), "seed")
+    title = f"{scenario.name}: {scenario.workers.count:,} workers, target {target}, {seeds}"
+    figure = new_figure(13, 1.9 + 0.52 * max(len(comparison.rows), 5), title)
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     _bars(left, comparison.rows)
     _costs(right, comparison.rows)
@@ -64,29 +51,20 @@ def _uses(row: Row) -> float:
     return float(row.first.uplink_symbols or 0)
 
 
+def _percent(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
+    """Return mean and deviation of each row's accuracy, in per cent."""
+    return [100.0 * row.accuracy for row in rows], [100.0 * (row.deviation or 0.0) for row in rows]
+
+
 def _bars(axis: Axes, rows: Sequence[Row]) -> None:
-    places = np.arange(len(rows))[::-1]
-    means = [100.0 * row.accuracy for row in rows]
-    axis.barh(
-        places,
-        means,
-        xerr=[100.0 * (row.deviation or 0.0) for row in rows],
-        color=[_colour(row) for row in rows],
-        height=0.66,
-        error_kw={"ecolor": "0.15", "capsize": 3, "linewidth": 1.2},
-    )
-    for place, mean, row in zip(places, means, rows, strict=True):
+    places, (means, spread) = np.arange(len(rows))[::-1], _percent(rows)
+    colours, ends = [_colour(row) for row in rows], {"ecolor": "0.15", "capsize": 3, "linewidth": 1.2}
+    axis.barh(places, means, xerr=spread, color=colours, height=0.66, error_kw=ends)
+    for place, mean, above, row in zip(places, means, spread, rows, strict=True):
         privacy = row.privacy[0]
         text = f"{mean:.2f} %    ε = {epsilon_text(privacy.epsilon)} vs. {privacy.adversary}"
-        inside = mean > 55.0
-        axis.text(
-            1.5 if inside else mean + 100.0 * (row.deviation or 0.0) + 2.5,
-            place,
-            text,
-            va="center",
-            fontsize=9,
-            color="white" if inside else "0.15",
-        )
+        where, colour = (1.5, "white") if mean > 55.0 else (mean + above + 2.5, "0.15")
+        axis.text(where, place, text, va="center", fontsize=9, color=colour)
     axis.set_yticks(places, [row.name for row in rows])
     axis.set(xlim=(0.0, 102.0), xlabel="accuracy on the clean test set [%]")
     finish_axis(axis, "Accuracy, and how much an adversary may learn about a worker")
@@ -157,12 +135,10 @@ def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> flo
 
 def _values(comparison: Comparison) -> Figure:
     rows, key = comparison.rows, comparison.varied
-    title = f"{as_plain_text(comparison.scenario.name)} along {key} ({plural(len(comparison.seeds), 'seed')})"
+    title = f"{comparison.scenario.name} along {key} ({plural(len(comparison.seeds), 'seed')})"
     figure = new_figure(8.5, 8.2, title)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1.0, 1.0))
-    places = np.arange(len(rows))
-    means = [100.0 * row.accuracy for row in rows]
-    spread = [100.0 * (row.deviation or 0.0) for row in rows]
+    places, (means, spread) = np.arange(len(rows)), _percent(rows)
     top.errorbar(places, means, yerr=spread, fmt="o-", color=ORANGE, capsize=3, linewidth=1.6)
     for place, mean, above in zip(places, means, spread, strict=True):
         top.annotate(
@@ -180,8 +156,7 @@ def _values(comparison: Comparison) -> Figure:
             middle.plot([place for place, _ in known], values, style, color=PURPLE, label=label, linewidth=1.4)
     middle.set(ylabel="ε achieved", yscale="log")
     middle.legend(fontsize=8.5)
-    energies = [row.energy_joules or 0.0 for row in rows]
-    bottom.plot(places, energies, "^-", color=GREEN, linewidth=1.4)
+    bottom.plot(places, [row.energy_joules or 0.0 for row in rows], "^-", color=GREEN, linewidth=1.4)
     bottom.set(ylabel="energy, all workers", yscale="log", xlabel=key)
     bottom.set_xticks(places, [row.label for row in rows])
     _plain_ticks(middle, lambda value: f"{value:g}")
@@ -199,7 +174,6 @@ def _plain_ticks(axis: Axes, text: Callable[[float], str]) -> None:
     low, high = float(drawn.min()), float(drawn.max())
     room = 1.4 * max(1.0, math.sqrt(5.0 * low / high))
     axis.set_ylim(low / room, high * room)
-    many = high / low > 1e3
-    axis.yaxis.set_major_locator(LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 1e3 else (1.0, 2.0, 5.0)))
     axis.yaxis.set_major_formatter(lambda value, _place: text(value))
     axis.yaxis.set_minor_formatter(NullFormatter())

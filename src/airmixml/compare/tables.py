@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.pictures import draw_comparison
-from airmixml.compare.results import Comparison, Row
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
 from airmixml.output.tables import TextTable, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
@@ -38,12 +38,8 @@ def comparison_table(comparison: Comparison) -> TextTable:
     name, title = comparison.scenario.name, comparison.varied or "method"
     varied = f"{name} at several values of {title}" if comparison.varied else f"{name} and its alternatives"
     cells = [_cells(row, brief=False) for row in comparison.rows]
-    return TextTable(
-        title=varied,
-        note=_note(comparison),
-        columns=(title, *cells[0]),
-        rows=tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True)),
-    )
+    rows = tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True))
+    return TextTable(title=varied, note=_note(comparison), columns=(title, *cells[0]), rows=rows)
 
 
 def brief_table(comparison: Comparison, *, wide: bool) -> Table:
@@ -51,7 +47,6 @@ def brief_table(comparison: Comparison, *, wide: bool) -> Table:
     from rich.box import SIMPLE
     from rich.markup import escape
 
-    scenario, privacy = comparison.scenario, comparison.scenario.privacy
     rows = [
         {name: text for name, text in _cells(row, brief=True).items() if wide or name not in ONLY_IF_WIDE}
         for row in comparison.rows
@@ -59,8 +54,7 @@ def brief_table(comparison: Comparison, *, wide: bool) -> Table:
     return terminal_table(
         [comparison.varied or "method", *map(escape, rows[0])],
         [[escape(row.label), *texts.values()] for row, texts in zip(comparison.rows, rows, strict=True)],
-        title=f"{escape(scenario.name)}: target epsilon {privacy.epsilon:g}, delta {privacy.delta:g} against the "
-        f"{privacy.adversary}, {privacy.adjacency}; {plural(len(comparison.seeds), 'seed')}",
+        title=f"{escape(comparison.scenario.name)}: {_target(comparison)}; {plural(len(comparison.seeds), 'seed')}",
         box=SIMPLE,  # ten columns: every bar saved helps
         padding=(0, 1, 0, 0),
     )
@@ -100,15 +94,19 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
     }
 
 
+def _target(comparison: Comparison) -> str:
+    privacy = comparison.scenario.privacy
+    target = f"target epsilon {privacy.epsilon:g}, delta {privacy.delta:g}"
+    return f"{target} against the {privacy.adversary}, {privacy.adjacency}"
+
+
 def _note(comparison: Comparison) -> str:
-    scenario, seeds = comparison.scenario, len(comparison.seeds)
-    privacy, workers = scenario.privacy, scenario.workers
+    workers, seeds = comparison.scenario.workers, len(comparison.seeds)
     varied = f"{comparison.varied} varied; " if comparison.varied else ""
     items = [f"- **{row.name}**: {row.about}" for row in comparison.rows if row.about is not None]
     items += [f"- left out: {name} ({why})" for name, why in comparison.left_out.items()]
     lines = [
-        f"{workers.dataset}, {workers.count:,} workers; {varied}target epsilon {privacy.epsilon:g}, delta "
-        f"{privacy.delta:g} against the {privacy.adversary}, {privacy.adjacency}; "
+        f"{workers.dataset}, {workers.count:,} workers; {varied}{_target(comparison)}; "
         f"{'mean ± standard deviation over ' if seeds > 1 else ''}{plural(seeds, 'seed')}.",
         "",
         "Epsilon is the worst seed's, by the sharpest accountant. Uplink symbols are the channel uses of the whole "
@@ -121,7 +119,7 @@ def _note(comparison: Comparison) -> str:
 def _flat(row: Row) -> dict[str, Any]:
     """Return all numbers of a row, for other programs."""
     own, other = row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
-    plain = row.to_dict()
+    plain, costs = row.to_dict(), ("uplink_symbols", "air_seconds", "energy_joules", "worker_multiply_accumulates")
     return {
         "value" if row.about is None else "method": row.name,
         "accuracy": row.accuracy,
@@ -130,8 +128,5 @@ def _flat(row: Row) -> dict[str, Any]:
         **{name: getattr(own, name) for name in ("epsilon", "delta", "adversary", "adjacency", "accountant")},
         "other_epsilon": None if other is None else other.epsilon,
         "other_adjacency": None if other is None else other.adjacency,
-        **{
-            name: plain[name]
-            for name in ("uplink_symbols", "air_seconds", "energy_joules", "worker_multiply_accumulates", "seconds")
-        },
+        **{name: plain[name] for name in (*costs, "seconds")},
     }

@@ -30,7 +30,7 @@ def new_figure(width: float, height: float, title: str = "", size: float = 12.0)
 
     figure = Figure(figsize=(width, height), layout="constrained")
     if title:
-        figure.suptitle(title, fontsize=size)
+        figure.suptitle(title, fontsize=size, parse_math=False)  # a dollar sign in a user's name is just that
     return figure
 
 
@@ -41,11 +41,6 @@ def finish_axis(axis: Axes, title: str = "", *, size: float = 11.0, legend: floa
     axis.grid(alpha=0.25)
     if legend and axis.get_legend_handles_labels()[0]:
         axis.legend(fontsize=legend, **legend_options)
-
-
-def as_plain_text(name: str) -> str:
-    """Return a user's name so that a dollar sign in it does not begin a formula."""
-    return name.replace("$", r"\$")
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -39,35 +39,24 @@ class TextTable:
 
     def to_csv(self) -> str:
         """Return the columns and rows."""
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
-        return text.getvalue()
+        return _csv([self.columns, *self.rows])
 
     def to_latex(self) -> str:
         """Return a ``tabular`` for use with the package booktabs."""
         body = [" & ".join(map(_latex, row)) + r" \\" for row in self.rows]
         head = " & ".join(rf"\textbf{{{_latex(name)}}}" for name in self.columns) + r" \\"
-        return "\n".join(
-            [
-                rf"% {self.title}; needs \usepackage{{booktabs}}",
-                rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}",
-                r"\toprule",
-                head,
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-                "",
-            ]
-        )
+        begin = rf"% {self.title}; needs \usepackage{{booktabs}}", rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}"
+        return "\n".join([*begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def rows_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows with the same keys as CSV, for other programs."""
+    return _csv([rows[0], *(row.values() for row in rows)])
+
+
+def _csv(lines: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
 
 

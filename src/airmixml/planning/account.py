@@ -1,7 +1,7 @@
 """What every accountant certifies for one design against every adversary, before anything is sent."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
@@ -9,21 +9,12 @@ import numpy as np
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.privacy import (
-    Adversary,
-    Design,
-    PrivacyStatement,
-    Release,
-    Sensitivity,
-    Server,
-    calibrate_power,
-    gaussian_epsilon,
-    state_privacy,
-)
+from airmixml.privacy import Adversary, Design, Release, Sensitivity, Server, calibrate_power, gaussian_epsilon
 from airmixml.privacy.accountants import accountant_named
 from airmixml.privacy.evaluation import least_epsilon, refusal
+from airmixml.privacy.statement import PrivacyStatement, state_privacy
 from airmixml.progress import Progress, silent
-from airmixml.radio.centring import with_centring
+from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.privacy_target import (
     adversary_named,
     planned_design,
@@ -49,12 +40,12 @@ class Account:
         adversaries: against whom it is stated.
         adjacency: which neighbours.
         delta: of all statements.
-        statements: what can be certified.
-        refusals: (adversary, accountant) to why that accountant cannot treat it.
         power: how the power was set, in words.
         slots_delta: what the slots may spend of delta; the rest is that of a mean estimated before them.
         tally: the rehearsed schedule, if there was one.
         in_watts: whether powers are watts; plain numbers have no unit.
+        statements: what can be certified.
+        refusals: (adversary, accountant) to why that accountant cannot treat it.
     """
 
     name: str
@@ -62,17 +53,32 @@ class Account:
     adversaries: tuple[Adversary, ...]
     adjacency: str
     delta: float
-    statements: list[PrivacyStatement]
-    refusals: dict[tuple[str, str], str]
     power: str
     slots_delta: float
     tally: Tally | None = None
     in_watts: bool = True
+    statements: list[PrivacyStatement] = field(init=False, default_factory=list)
+    refusals: dict[tuple[str, str], str] = field(init=False, default_factory=dict)
 
-    def epsilon_of_the_mean(self, adversary: Adversary) -> float:
-        """Return what a mean estimated over the air costs beside the slots."""
-        slot = None if self.tally is None else self.tally.centring
-        return 0.0 if slot is None else slot.epsilon(adversary.name, self.adjacency)
+    def __post_init__(self) -> None:
+        """Ask every accountant about every adversary."""
+        for adversary, name in product(self.adversaries, ACCOUNTANTS.names):
+            try:
+                why = refusal(self.design, adversary, name, self.adjacency)
+                if not why:
+                    stated = state_privacy(
+                        self.design, adversary, name, adjacency=self.adjacency, delta=self.slots_delta
+                    )
+                    self.statements.append(with_centring(stated, self.centring))
+            except PrivacyError as problem:
+                why = str(problem)
+            if why:
+                self.refusals[adversary.name, name] = why
+
+    @property
+    def centring(self) -> CentringSlot | None:
+        """The slot that estimated a mean over the air, if there was one; it costs epsilon beside the others."""
+        return None if self.tally is None else self.tally.centring
 
     @property
     def typical_slots(self) -> float:
@@ -87,25 +93,19 @@ class Account:
         multiplier = self.design.noise_multiplier(self.adjacency)
         return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
 
-    def _plain(self, statement: PrivacyStatement) -> dict[str, Any]:
-        values = statement.to_dict()
-        if not self.in_watts:
-            del values["noise_watts_per_symbol"]
-        return values
-
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values for JSON."""
-        design = self.design
+        design, left_out = self.design, () if self.in_watts else ("noise_watts_per_symbol",)
         return {
             "name": self.name,
-            "workers": design.workers,
-            "scheduled": design.scheduled,
-            "slots": design.slots,
-            "max_participations": design.max_participations,
+            **{name: getattr(design, name) for name in ("workers", "scheduled", "slots", "max_participations")},
             "power": self.power,
             "noise_multiplier": design.noise_multiplier(self.adjacency),
             "typical_worker": {"slots": self.typical_slots, "epsilon_against_server": self.typical_epsilon},
-            "statements": [self._plain(statement) for statement in self.statements],
+            "statements": [
+                {name: value for name, value in statement.to_dict().items() if name not in left_out}
+                for statement in self.statements
+            ],
             "refusals": [
                 {"adversary": adversary, "accountant": accountant, "why": why}
                 for (adversary, accountant), why in self.refusals.items()
@@ -136,7 +136,7 @@ def account_scenario(
         "fixed": f"beta = {scenario.mixing.power_scale_watts:g} W",
         "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
     }
-    return _account(
+    return Account(
         name=scenario.name,
         design=design,
         adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES.names),
@@ -170,10 +170,7 @@ def account_numbers(
     """
     if (noise_multiplier is None) == (epsilon is None):
         raise ScenarioError("give either a noise multiplier (--noise-multiplier) or a target (--epsilon)")
-    adversaries: dict[str, Adversary] = {
-        "release": Release(colluders=colluders),
-        "server": Server(colluders=colluders),
-    }
+    adversaries: dict[str, Adversary] = {"release": Release(colluders=colluders), "server": Server(colluders=colluders)}
     if adversary not in adversaries:
         raise ScenarioError(f"adversary = {adversary!r}: must be release or server; an eavesdropper needs a scenario")
     unit = Design(
@@ -197,7 +194,7 @@ def account_numbers(
             unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
-    return _account(
+    return Account(
         name="numbers",
         design=unit.scaled(factor),
         adversaries=tuple(adversaries.values()),
@@ -209,34 +206,6 @@ def account_numbers(
     )
 
 
-def _account(
-    *, design: Design, adversaries: tuple[Adversary, ...], adjacency: str, slots_delta: float, **others: Any
-) -> Account:
-    """Ask every accountant about every adversary; ``others`` are further attributes of the account."""
-    statements: list[PrivacyStatement] = []
-    refusals: dict[tuple[str, str], str] = {}
-    tally: Tally | None = others.get("tally")
-    for adversary, name in product(adversaries, ACCOUNTANTS.names):
-        try:
-            why = refusal(design, adversary, name, adjacency)
-            if not why:
-                stated = state_privacy(design, adversary, name, adjacency=adjacency, delta=slots_delta)
-                statements.append(with_centring(stated, None if tally is None else tally.centring))
-        except PrivacyError as problem:
-            why = str(problem)
-        if why:
-            refusals[adversary.name, name] = why
-    return Account(
-        design=design,
-        adversaries=adversaries,
-        adjacency=adjacency,
-        slots_delta=slots_delta,
-        statements=statements,
-        refusals=refusals,
-        **others,
-    )
-
-
 def epsilon_curves(
     account: Account, *, progress: Progress = silent
 ) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
@@ -244,24 +213,21 @@ def epsilon_curves(
 
     Every slot has the power of the design's strongest one.
     """
-    design = account.design
-    longest = max(design.slots, 2)
+    longest = max(account.design.slots, 2)
     slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
     curves: dict[tuple[str, str], list[float]] = {}
     for done, count in enumerate(slots.tolist()):
         progress("epsilon against slots", done, len(slots))
+        shorter = account.design.with_slots(count)
         for adversary, accountant in _drawn_pairs(account):
             try:
                 value, _ = least_epsilon(
-                    design.with_slots(count),
-                    adversary,
-                    accountant,
-                    adjacency=account.adjacency,
-                    delta=account.slots_delta,
+                    shorter, adversary, accountant, adjacency=account.adjacency, delta=account.slots_delta
                 )
-                value += account.epsilon_of_the_mean(adversary)
             except PrivacyError:
-                value = float("nan")
+                value = math.nan
+            if account.centring is not None:
+                value += account.centring.epsilon(adversary.name, account.adjacency)
             curves.setdefault((adversary.name, accountant), []).append(value)
     progress("epsilon against slots", len(slots), len(slots))
     return slots.tolist(), curves
@@ -269,11 +235,10 @@ def epsilon_curves(
 
 def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:
     """Return every accountant against the release, and the tightest one against the others."""
-    stated = {(statement.adversary, statement.accountant): statement.epsilon for statement in account.statements}
     pairs: list[tuple[Adversary, str]] = []
     for adversary in account.adversaries:
-        names = [name for name in ACCOUNTANTS.names if (adversary.name, name) in stated]
+        stated = [each for each in account.statements if each.adversary == adversary.name]
         if adversary.name != "release":
-            names = [name for _, name in sorted((stated[adversary.name, name], name) for name in names)[:1]]
-        pairs += [(adversary, name) for name in names]
+            stated = sorted(stated, key=lambda each: (each.epsilon, each.accountant))[:1]
+        pairs += [(adversary, each.accountant) for each in stated]
     return pairs

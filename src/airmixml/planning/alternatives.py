@@ -44,14 +44,14 @@ class InputMoments:
         if not encoder.bounds_norm:
             return self
         if encoder.keeps_inputs and workers.centre == "none" and workers.norm == "clip":
-            return self.clipped(workers.clip_norm, input_dim)
+            length = math.sqrt(input_dim * (self.mean**2 + self.deviation**2))  # all are taken as equally long
+            share = min(1.0, workers.clip_norm / length)
+            return InputMoments(mean=share * self.mean, deviation=share * self.deviation)
         return InputMoments(mean=0.0, deviation=workers.clip_norm / math.sqrt(input_dim))
 
-    def clipped(self, norm: float, input_dim: int) -> InputMoments:
-        """Return about what is left of them when inputs are shortened to ``norm``: all are taken as equally long."""
-        length = math.sqrt(input_dim * (self.mean**2 + self.deviation**2))
-        share = min(1.0, norm / length)
-        return InputMoments(mean=share * self.mean, deviation=share * self.deviation)
+    def contrast(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the expected squared distance of a mixture's input symbol from the mean of all samples; slots."""
+        return np.asarray(self.deviation**2 * (ratios**2).sum(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +74,10 @@ class Option:
     contrast_db: float
     energy_joules: float
 
-    @property
-    def total_contrast_db(self) -> float:
-        """Contrast of all slots together."""
-        return self.contrast_db + 10.0 * math.log10(self.slots)
-
 
 def other_designs(
     scenario: Scenario,
-    input_dim: int,
-    label_dim: int,
+    dimensions: tuple[int, int],
     moments: InputMoments,
     distance_metres: NDArray[np.float64],
     progress: Progress,
@@ -101,18 +95,28 @@ def other_designs(
     for done, size in enumerate(sizes):
         progress("options", done, len(sizes))
         count = min(_SAMPLE_SLOTS, max(_FEWEST_SAMPLE_SLOTS, _SAMPLED_SEATS // size))
-        private = {slots: _at_same_privacy(scenario, input_dim, label_dim, size, slots) for slots in lengths}
+        private = [_at_same_privacy(scenario, dimensions, size, slots) for slots in lengths]
         for alpha in sorted({*_ALPHAS, scenario.mixing.alpha}):
             mixing = replace(scenario.mixing, policy="dirmix", alpha=alpha, prior=())
             ratios, magnitude = draw_sample_slots(scenario, mixing, size, count, gain)
-            for other, received_watts in filter(None, private.values()):
-                found.append(_option(other, alpha, received_watts, ratios, magnitude, moments, (input_dim, label_dim)))
+            contrast = moments.contrast(ratios)
+            for other, received_watts in filter(None, private):
+                power = control_power(other, received_watts, ratios, magnitude)
+                option = Option(
+                    alpha=alpha,
+                    scheduled=size,
+                    slots=other.radio.slots,
+                    snr_inputs_db=snr_db(other, power.power_scale_watts, moments.mean**2 + contrast),
+                    contrast_db=snr_db(other, power.power_scale_watts, contrast),
+                    energy_joules=energy_joules(other, dimensions, power.power_watts.sum(axis=1)),
+                )
+                found.append(option)
     progress("options", len(sizes), len(sizes))
     return tuple(found)
 
 
 def _at_same_privacy(
-    scenario: Scenario, input_dim: int, label_dim: int, size: int, slots: int
+    scenario: Scenario, dimensions: tuple[int, int], size: int, slots: int
 ) -> tuple[Scenario, float] | None:
     """Return the scenario with other |N_t| and T, and its beta max q^2; None where the target cannot be kept."""
     radio = scenario.radio
@@ -121,13 +125,11 @@ def _at_same_privacy(
         rounds = -(-slots // max(1, scenario.workers.count // size))
         limit = max(rounds, round(limit * slots * size / (radio.slots * radio.scheduled)))
     try:
-        other = scenario.with_overrides(
-            f"radio.scheduled={size}", f"radio.slots={slots}", f"radio.max_participations={limit}", "mixing.prior="
-        )
-        watts = private_received_watts(other, sensitivity_of(other, input_dim, label_dim), quickly=True)
+        aired = replace(radio, scheduled=size, slots=slots, max_participations=limit)
+        other = replace(scenario, radio=aired, mixing=replace(scenario.mixing, prior=()))
+        return other, private_received_watts(other, sensitivity_of(other, *dimensions), quickly=True)
     except AirMixError:
         return None
-    return other, watts
 
 
 def draw_sample_slots(
@@ -141,32 +143,17 @@ def draw_sample_slots(
     return assign_ratios(mixing.assignment, ratios, magnitude, streams.generator("assignment")), magnitude
 
 
-def _option(
-    scenario: Scenario,
-    alpha: float,
-    received_watts: float,
-    ratios: NDArray[np.float64],
-    magnitude: NDArray[np.float64],
-    moments: InputMoments,
-    dimensions: tuple[int, int],
-) -> Option:
-    power = control_power(scenario, received_watts, ratios, magnitude)
-    signal = 2.0 * power.power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
-    return Option(
-        alpha=alpha,
-        scheduled=scenario.radio.scheduled,
-        slots=scenario.radio.slots,
-        snr_inputs_db=median_db(signal * input_energy(ratios, moments)),
-        contrast_db=median_db(signal * contrast_energy(ratios, moments)),
-        energy_joules=energy_joules(scenario, dimensions, power.power_watts),
-    )
+def snr_db(scenario: Scenario, power_scale_watts: NDArray[np.float64], energy: NDArray[np.float64]) -> float:
+    """Return the SNR in the median slot, for beta and the expected square of a mixture's symbol; both slots."""
+    signal = 2.0 * power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
+    return float(ratio_to_db(np.median(signal * energy)))
 
 
-def energy_joules(scenario: Scenario, dimensions: tuple[int, int], power_watts: NDArray[np.float64]) -> float:
-    """Return what all workers spend in T slots, from the powers of some; slots x scheduled."""
+def energy_joules(scenario: Scenario, dimensions: tuple[int, int], slot_watts: NDArray[np.float64]) -> float:
+    """Return what all workers spend in T slots, from the power of all that send in some; shape slots."""
     signal, sensitivity = Signal.of(scenario.workers, *dimensions), sensitivity_of(scenario, *dimensions)
     per_watt = joules_per_watt(scenario, signal, sensitivity)
-    return per_watt * scenario.radio.slots * float(power_watts.sum(axis=1).mean())
+    return per_watt * scenario.radio.slots * float(slot_watts.mean())
 
 
 def best_options(options: tuple[Option, ...]) -> dict[str, Option]:
@@ -174,29 +161,8 @@ def best_options(options: tuple[Option, ...]) -> dict[str, Option]:
     if not options:
         return {}
     return {
-        "best SNR per slot": max(options, key=lambda option: option.snr_inputs_db),
-        "best contrast per slot": max(options, key=lambda option: option.contrast_db),
-        "best contrast over all slots": max(options, key=lambda option: option.total_contrast_db),
-        "least energy": min(options, key=lambda option: option.energy_joules),
+        "best SNR per slot": max(options, key=lambda each: each.snr_inputs_db),
+        "best contrast per slot": max(options, key=lambda each: each.contrast_db),
+        "best contrast over all slots": max(options, key=lambda each: each.contrast_db + 10.0 * math.log10(each.slots)),
+        "least energy": min(options, key=lambda each: each.energy_joules),
     }
-
-
-def input_energy(ratios: NDArray[np.float64], moments: InputMoments) -> NDArray[np.float64]:
-    """Expected square of an input symbol of a mixture; slots."""
-    return np.asarray(moments.mean**2 + contrast_energy(ratios, moments))
-
-
-def contrast_energy(ratios: NDArray[np.float64], moments: InputMoments) -> NDArray[np.float64]:
-    """Expected squared distance of an input symbol of a mixture from the mean of all samples; slots."""
-    return np.asarray(moments.deviation**2 * (ratios**2).sum(axis=1))
-
-
-def label_energy(ratios: NDArray[np.float64], label_dim: int) -> NDArray[np.float64]:
-    """Expected square of a label symbol of a mixture, balanced classes; slots."""
-    squares = (ratios**2).sum(axis=1)
-    return np.asarray((squares + (1.0 - squares) / label_dim) / label_dim)
-
-
-def median_db(values: NDArray[np.float64]) -> float:
-    """Return the median of ratios, in dB."""
-    return float(ratio_to_db(np.median(values)))

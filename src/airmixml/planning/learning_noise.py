@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from airmixml.units import ratio_to_db
 from airmixml.workers import Signal
 
 # ||W||^2 of one class, in units of 1 / ||x||^2, is about this over the root of the second moments' noise edge: the less
@@ -40,19 +39,17 @@ class LearningNoise:
     """Edges of the noise, over what the same moments of one sample are.
 
     Attributes:
+        quality: of the slots.
         second_edge: of the second moments (their largest eigenvalue by noise alone), over ||x||^2.
         cross_edge: of the moments with the label (largest singular value), over ||x||.
-        total: of (moments with the label) - (second moments) W, what is wrong with the equation that is solved.
+        total: of (moments with the label) - (second moments) W, what is wrong with the equation that is solved. Edges
+            are products of two amplitudes, so powers.
     """
 
+    quality: SlotQuality
     second_edge: float
     cross_edge: float
     total: float
-
-    @property
-    def total_db(self) -> float:
-        """The total in dB; edges are products of two amplitudes, so powers."""
-        return float(ratio_to_db(self.total))
 
 
 def learning_noise(signal: Signal, squared_norm: float, quality: SlotQuality) -> LearningNoise:
@@ -77,7 +74,7 @@ def learning_noise(signal: Signal, squared_norm: float, quality: SlotQuality) ->
         quality: of the slots.
     """
     if not signal.moments and quality.varying_share == 0.0:
-        return LearningNoise(second_edge=math.inf, cross_edge=math.inf, total=math.inf)
+        return LearningNoise(quality=quality, second_edge=math.inf, cross_edge=math.inf, total=math.inf)
     features, classes, slots, share = signal.features, signal.classes, quality.slots, quality.varying_share
     rectangle = math.sqrt(features) + math.sqrt(classes)
     noise, label_noise = quality.noise_variance, quality.noise_variance / signal.label_weight**2
@@ -98,6 +95,7 @@ def learning_noise(signal: Signal, squared_norm: float, quality: SlotQuality) ->
         weighted_input_noise = per_slot * few_slots**2 * noise
     squared_weights = _WEIGHT_FACTOR / math.sqrt(second / squared_norm) / squared_norm
     return LearningNoise(
+        quality=quality,
         second_edge=second / squared_norm,
         cross_edge=rectangle * math.sqrt(cross_variance / squared_norm),
         total=rectangle * math.sqrt((left_over + squared_weights * weighted_input_noise) / squared_norm),

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.output.figures import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    accountant_colour,
-    as_plain_text,
-    finish_axis,
-    new_figure,
-    save_figure,
-)
+from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, save_figure
 from airmixml.planning.account import Account
 from airmixml.planning.alternatives import Option
 from airmixml.planning.plan import Plan
@@ -28,32 +20,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
+_BESIDE: Final[dict[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
 _COLOURS: Final = {"samples": BLUE, "moments": GREEN}
 
 
 def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path) -> None:
     """Draw epsilon against the number of slots for every accountant and adversary."""
-    design = account.design
+    design, name = account.design, account.name.replace("$", r"\$")  # not the beginning of a formula
     figure = new_figure(9, 5.4)
     axis = figure.subplots()
     for (adversary, accountant), epsilons in curves.items():
-        axis.plot(
-            slots,
-            np.maximum(epsilons, 1e-6),
-            _ADVERSARY_LINES.get(adversary, "-."),
-            color=accountant_colour(accountant),
-            marker="." if adversary == "release" else "",
-            label=f"{adversary}: {accountant}",
-        )
+        line, marker = _ADVERSARY_LINES.get(adversary, "-."), "." if adversary == "release" else ""
+        label, colour = f"{adversary}: {accountant}", accountant_colour(accountant)
+        axis.plot(slots, np.maximum(epsilons, 1e-6), line, color=colour, marker=marker, label=label)
     axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
-    finish_axis(
-        axis,
-        f"{as_plain_text(account.name)}: {design.scheduled:,} of {design.workers:,} workers per slot, "
-        f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}",
-        legend=8,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-    )
+    title = f"{name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
+    title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
+    finish_axis(axis, title, legend=8, **_BESIDE)
     save_figure(figure, path)
 
 
@@ -70,7 +53,7 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
     """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
     rows, privacy = bool(plan.options) + (plan.recommended is not None), scenario.privacy
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
-    figure = new_figure(13.5, 5 * rows, f"{as_plain_text(plan.name)}: designs with {target}")
+    figure = new_figure(13.5, 5 * rows, f"{plan.name}: designs with {target}")
     axes = figure.subplots(rows, 2, squeeze=False)
     if plan.options:
         _energy(axes[0, 0], plan, scenario)
@@ -85,19 +68,10 @@ def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
     lengths = sorted({option.slots for option in plan.options})
     for slots, marker in zip(lengths, "v.^", strict=False):
         these = [option for option in plan.options if option.slots == slots]
-        dots = axis.scatter(
-            [option.energy_joules for option in these],
-            [option.snr_inputs_db for option in these],
-            c=np.log10([option.alpha for option in these]),
-            s=22,
-            marker=marker,
-            cmap="viridis",
-            alpha=0.8,
-            label=f"{slots:,} slots",
-        )
+        alphas, label = np.log10([option.alpha for option in these]), f"{slots:,} slots"
+        dots = axis.scatter(*_places(these), c=alphas, s=22, marker=marker, cmap="viridis", alpha=0.8, label=label)
     axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
-    best = frontier(plan.options)
-    axis.plot(*_places(best), color=ORANGE, label="frontier")
+    axis.plot(*_places(frontier(plan.options)), color=ORANGE, label="frontier")
     own = [option for option in plan.options if _is_own(option, scenario)]
     axis.plot(*_places(own), "*", markersize=16, color=ORANGE, markeredgecolor="black", label="this scenario")
     axis.set(xscale="log", xlabel="energy of all workers (J)", ylabel="SNR of the inputs per slot (dB)")
@@ -122,7 +96,7 @@ def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
         axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
     axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot, inputs")
     title = f"SNR (solid), contrast (dotted), {scenario.radio.slots:,} slots"
-    finish_axis(axis, title, size=12, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    finish_axis(axis, title, size=12, legend=8, **_BESIDE)
 
 
 def _is_own(option: Option, scenario: Scenario) -> bool:
@@ -134,39 +108,30 @@ def _is_own(option: Option, scenario: Scenario) -> bool:
 
 def _by_scheduled(axis: Axes, found: Recommendation) -> None:
     """Draw the best that each |N_t| gives, whatever the other choices, for samples and for moments."""
-    for sends, colour in _COLOURS.items():
-        line = [option for option in found.by_scheduled if option.sending.sends == sends]
-        if line:
-            sizes = [option.sending.scheduled for option in line]
-            axis.plot(sizes, [option.learning_noise_db for option in line], ".-", color=colour, label=f"best {sends}")
-    _mark(axis, found.own, found.own.sending.scheduled, "this scenario", "o")
-    _mark(axis, found.best, found.best.sending.scheduled, "recommended", "*")
-    axis.set(xscale="log", xlabel="workers per slot", ylabel="learning noise (dB)")
+    best = found.by_scheduled
+    lines = {f"best {sends}": [each for each in best if each.sending.sends == sends] for sends in _COLOURS}
+    _learning_noise(axis, found, "scheduled", lines)
+    axis.set(xscale="log", xlabel="workers per slot")
     finish_axis(axis, "Noise in the learner's moments, by |N_t|", size=12, legend=8)
 
 
 def _by_weight(axis: Axes, found: Recommendation) -> None:
     """Draw what other label weights would make of the recommended design."""
-    line = found.by_weight
-    weights = [option.sending.label_weight for option in line]
-    colour = _COLOURS[found.best.sending.sends]
-    axis.plot(weights, [option.learning_noise_db for option in line], ".-", color=colour, label="recommended design")
-    _mark(axis, found.own, found.own.sending.label_weight, "this scenario", "o")
-    _mark(axis, found.best, found.best.sending.label_weight, "recommended", "*")
-    axis.set(xlabel="label weight w", ylabel="learning noise (dB)")
+    _learning_noise(axis, found, "label_weight", {"recommended design": found.by_weight})
+    axis.set(xlabel="label weight w")
     finish_axis(axis, "Power for inputs against labels", size=12, legend=8)
 
 
-def _mark(axis: Axes, option: LearningOption, place: float, label: str, marker: str) -> None:
-    if not math.isfinite(option.learning_noise_db):
-        return  # no signal at all: it has no place in the picture
-    size = 16 if marker == "*" else 9
-    axis.plot(
-        [place],
-        [option.learning_noise_db],
-        marker,
-        markersize=size,
-        color=ORANGE,
-        markeredgecolor="black",
-        label=label,
-    )
+def _learning_noise(
+    axis: Axes, found: Recommendation, choice: str, lines: Mapping[str, Sequence[LearningOption]]
+) -> None:
+    """Draw learning noise along one choice of the sending plan; mark the scenario and what is recommended."""
+    for label, line in lines.items():
+        if line:
+            places, colour = [getattr(each.sending, choice) for each in line], _COLOURS[line[0].sending.sends]
+            axis.plot(places, [each.learning_noise_db for each in line], ".-", color=colour, label=label)
+    for option, label, marker, size in ((found.own, "this scenario", "o", 9), (found.best, "recommended", "*", 16)):
+        if math.isfinite(option.learning_noise_db):  # else no signal at all: it has no place in the picture
+            place = ([getattr(option.sending, choice)], [option.learning_noise_db])
+            axis.plot(*place, marker, markersize=size, color=ORANGE, markeredgecolor="black", label=label)
+    axis.set(ylabel="learning noise (dB)")

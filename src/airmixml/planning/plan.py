@@ -13,32 +13,17 @@ import numpy as np
 
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.planning.alternatives import (
-    InputMoments,
-    Option,
-    best_options,
-    contrast_energy,
-    energy_joules,
-    input_energy,
-    label_energy,
-    median_db,
-    other_designs,
-)
+from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.recommend import Recommendation, recommend
+from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
-from airmixml.radio.privacy_target import (
-    planned_design,
-    power_may_tell_schedule,
-    private_received_watts,
-    sensitivity_of,
-    weakest_gain,
-)
+from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts, watts_to_dbm
+from airmixml.units import watts_to_dbm
 from airmixml.workers import encoder_of
 
 _REHEARSED_CHAPTERS: Final = 16
@@ -128,29 +113,34 @@ def make_plan(
     except PrivacyError as problem:
         return Plan(name=scenario.name, feasible=False, verdict=str(problem))
     moments = moments.encoded(scenario.workers, input_dim)
-    distance_metres = placed_distances(scenario)
-    setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
+    distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
+    setting = AirSetting.of(scenario, *dimensions, distance_metres)
     draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
-    joules = energy_joules(scenario, (input_dim, label_dim), draws.power_watts)
+    joules = energy_joules(scenario, dimensions, draws.power_watts.sum(axis=1))
     sending = draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(NOBODY_SENT)
-    closed_form = scenario.learner.closed_form
     # Signal per slot says little of moments; and coins leave no shares to choose.
     shares_count = scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
-    options = other_designs(scenario, input_dim, label_dim, moments, distance_metres, progress) if shares_count else ()
-    squared_norm = _squared_norm(scenario, input_dim, moments)
-    scorer = DesignScorer(given, input_dim, label_dim, squared_norm, distance_metres)
+    options = other_designs(scenario, dimensions, moments, distance_metres, progress) if shares_count else ()
+    recommended = None
+    if scenario.learner.closed_form:
+        # Of ||x||^2 the bound is assumed, or what differs between scaled samples.
+        bounded = encoder_of(scenario.workers).bounds_norm
+        squared_norm = scenario.workers.clip_norm**2 if bounded else input_dim * moments.deviation**2
+        scorer = DesignScorer(given, *dimensions, squared_norm, distance_metres)
+        recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
-    limited_share = float(draws.limited.mean())
-    signal = 2.0 * draws.power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
+    limited_share, beta = float(draws.limited.mean()), draws.power_scale_watts
+    contrast, squares = moments.contrast(draws.ratios), (draws.ratios**2).sum(axis=1)
+    balanced_labels = (squares + (1.0 - squares) / label_dim) / label_dim
     return Plan(
         name=scenario.name,
         feasible=True,
-        verdict=_verdict(scenario, received_watts, limited_share),
+        verdict=_verdict(scenario, design, limited_share),
         noise_multiplier=design.noise_multiplier(scenario.privacy.adjacency),
         received_watts=received_watts,
-        power_scale_watts=float(np.median(draws.power_scale_watts)),
+        power_scale_watts=float(np.median(beta)),
         power_dbm=PowerLevels(
             median=float(watts_to_dbm(np.median(sending))),
             largest=float(watts_to_dbm(sending.max())),
@@ -159,36 +149,26 @@ def make_plan(
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=limited_share,
-        snr_inputs_db=median_db(signal * input_energy(draws.ratios, moments)),
-        contrast_db=median_db(signal * contrast_energy(draws.ratios, moments)),
-        snr_labels_db=median_db(signal * label_energy(draws.ratios, label_dim)),
+        snr_inputs_db=snr_db(scenario, beta, moments.mean**2 + contrast),
+        contrast_db=snr_db(scenario, beta, contrast),
+        snr_labels_db=snr_db(scenario, beta, balanced_labels),
         options=options,
         best=best_options(options),
-        recommended=recommend(scorer, max_air_seconds=max_air_seconds, progress=progress) if closed_form else None,
+        recommended=recommended,
     )
 
 
-def _squared_norm(scenario: Scenario, input_dim: int, moments: InputMoments) -> float:
-    """Return what is assumed of ||x||^2 of an encoded input: the bound, or what differs between scaled samples."""
-    if not encoder_of(scenario.workers).bounds_norm:
-        return input_dim * moments.deviation**2
-    return scenario.workers.clip_norm**2
-
-
-def _verdict(scenario: Scenario, received_watts: float, limited_share: float) -> str:
+def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     """Return how the target is met, in words."""
-    privacy, floor = scenario.privacy, weakest_gain(scenario)
+    privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
-    if floor > 0.0 and not power_may_tell_schedule(scenario, received_watts, floor):
-        margin_db = 10.0 * math.log10(dbm_to_watts(scenario.radio.max_power_dbm) * floor / received_watts)
+    if design.weakest_gain > 0.0 and not design.power_tells_schedule:
+        margin_db = 10.0 * math.log10(design.max_power_watts * design.weakest_gain / design.received_watts[0])
         if margin_db < 1e-6:
             return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"
         return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"
-    lowered = (
-        f"lowers the power in {limited_share:.1%} of the slots" if limited_share else "may lower the power of a slot"
-    )
+    lowered = f"lowers the power in {limited_share:.1%} of the slots"
+    limit = f"the power limit {lowered if limited_share else 'may lower the power of a slot'}, which"
     if ADVERSARIES.load(privacy.adversary).knows_schedule:
-        return f"{target} is met; the power limit {lowered}, which only adds privacy"
-    return (
-        f"{target} is met, but without credit for sampling: the power limit {lowered}, which reveals who was scheduled"
-    )
+        return f"{target} is met; {limit} only adds privacy"
+    return f"{target} is met, but without credit for sampling: {limit} reveals who was scheduled"

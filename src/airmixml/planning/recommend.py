@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Final
 
 from airmixml.doors import ACCOUNTANTS
-from airmixml.planning.design_scorer import DesignScorer
-from airmixml.planning.sending_plan import SendingPlan, changed_keys
+from airmixml.planning.design_scorer import DesignScorer, SendingPlan
 from airmixml.progress import Progress, silent
+from airmixml.scenario import Scenario
 
 DEFAULT_AIR_SECONDS: Final = 3600.0
 _COARSE: Final = 4.0
@@ -88,40 +89,48 @@ def recommend(
 ) -> Recommendation | None:
     """Return what workers should send to leave a closed-form learner with the least noise.
 
-    A coarse grid of |N_t| and T first, then steps to better neighbours. None where nothing fits into the time.
-
-    Args:
-        scorer: scores at the scenario's privacy target.
-        max_air_seconds: the most time on the air; None takes an hour, or what the scenario takes if that is more.
-        progress: told how many designs were tried.
+    A coarse grid of |N_t| and T first, then steps to better neighbours. None where nothing fits into the time on the
+    air: ``max_air_seconds``, by default an hour, or what the scenario takes if that is more.
     """
-    own_seconds = scorer.air_seconds(scorer.own)
+    own, own_seconds = scorer.own, scorer.air_seconds(scorer.own)
     limit = max(own_seconds, DEFAULT_AIR_SECONDS) if max_air_seconds is None else max_air_seconds
-    found = _Search(scorer, limit).run(progress)
+    search = _Search(scorer, limit)
+    found = search.run(progress)
     if not found:
         return None
     # The accountant's own word on what was scaled or guessed so far, the most promising first.
-    ranked = sorted(found, key=lambda sending: _cost(scorer, sending, found[sending]))
-    scored = {sending: scorer.exact_noise(sending) for sending in ranked[:4]}
-    exact = {sending: noise.total for sending, noise in scored.items() if noise is not None}
-    own_noise = scorer.exact_noise(scorer.own)
-    if own_noise is not None and own_seconds <= limit and math.isfinite(own_noise.total):
-        exact[scorer.own] = own_noise.total
+    ranked = sorted(found, key=lambda sending: search.cost(sending, found[sending]))
+    exact = {sending: noise.total for sending in ranked[:4] if (noise := scorer.exact_noise(sending)) is not None}
+    own_noise = scorer.exact_noise(own)
+    own_total = math.inf if own_noise is None else own_noise.total
+    if own_seconds <= limit and math.isfinite(own_total):
+        exact[own] = own_total
     if not exact:
         return None
-    best = min(exact, key=lambda sending: _cost(scorer, sending, exact[sending]))
-    if exact.get(scorer.own, math.inf) <= _AS_GOOD * exact[best]:
-        best = scorer.own  # what is there already needs no change
-    own_total = math.inf if own_noise is None else own_noise.total
+    best = min(exact, key=lambda sending: search.cost(sending, exact[sending]))
+    if exact.get(own, math.inf) <= _AS_GOOD * exact[best]:
+        best = own  # what is there already needs no change
+    weighted = [replace(best, label_weight=weight) for weight in _WEIGHTS]
     return Recommendation(
-        own=_option(scorer, scorer.own, own_total),
-        best=_option(scorer, best, exact[best]),
+        own=search.option(own, own_total),
+        best=search.option(best, exact[best]),
         gain_db=10.0 * math.log10(own_total / exact[best]),
-        overrides=changed_keys(scorer.given, best),
+        overrides=_changed_keys(scorer.given, best),
         max_air_seconds=limit,
         note=f"moments were not considered: {scorer.moments_refused}" if scorer.moments_refused else "",
-        by_scheduled=_best_of_each(scorer, found, "scheduled"),
-        by_weight=_options(scorer, [replace(best, label_weight=weight) for weight in _WEIGHTS]),
+        by_scheduled=search.best_by_scheduled(found),
+        by_weight=tuple(search.option(each, noise.total) for each in weighted if (noise := scorer.noise(each))),
+    )
+
+
+def _changed_keys(scenario: Scenario, sending: SendingPlan) -> tuple[str, ...]:
+    """Return what must be set so that a scenario sends this, as ``airmix run --set`` takes it."""
+    before, after = scenario.to_dict(), sending.applied_to(scenario).to_dict()
+    return tuple(
+        f"{table}.{name}={'' if value == [] else value}"
+        for table in ("workers", "radio", "mixing")
+        for name, value in after[table].items()
+        if value != before[table][name]
     )
 
 
@@ -133,66 +142,81 @@ class _Search:
         self._workers = scorer.scenario.workers.count
         privacy = scorer.scenario.privacy
         self._guess_first = not ACCOUNTANTS.load(privacy.accountant).closed_form
-        self._sends = ("samples",) if scorer.moments_refused else ("moments", "samples")
+        sends = ("samples",) if scorer.moments_refused else ("moments", "samples")
         # A hidden coin helps against adversaries who do not know the schedule.
         may_toss = privacy.adversary == "release" or scorer.own.schedule == "poisson"
-        self._schedules = ("fixed", "poisson") if may_toss else ("fixed",)
+        self._kinds = list(product(sends, ("fixed", "poisson") if may_toss else ("fixed",)))
+
+    def cost(self, sending: SendingPlan, noise: float) -> float:
+        """Return what is minimised: the noise, and a little the time on the air."""
+        return noise * math.pow(self._scorer.air_seconds(sending), _AIR_EXPONENT)
+
+    def option(self, sending: SendingPlan, noise: float) -> LearningOption:
+        """Return it with what it gives and costs."""
+        return LearningOption(
+            sending=sending,
+            learning_noise_db=10.0 * math.log10(noise),
+            air_seconds=self._scorer.air_seconds(sending),
+            energy_joules=self._scorer.energy_joules(sending),
+        )
+
+    def best_by_scheduled(self, found: dict[SendingPlan, float]) -> tuple[LearningOption, ...]:
+        """Return the best of those with the same |N_t| and the same kind of signal."""
+        best: dict[tuple[str, int], SendingPlan] = {}
+        for sending, noise in found.items():
+            key = (sending.sends, sending.scheduled)
+            if key not in best or noise < found[best[key]]:
+                best[key] = sending
+        return tuple(self.option(best[key], found[best[key]]) for key in sorted(best))
 
     def run(self, progress: Progress) -> dict[SendingPlan, float]:
         """Return what was tried, with its learning noise."""
         found: dict[SendingPlan, float] = {}
-        grids = [(sends, schedule) for sends in self._sends for schedule in self._schedules]
         starts: list[tuple[SendingPlan, float]] = []
-        for done, (sends, schedule) in enumerate(grids):
-            progress("designs", done, len(grids) + 1)
+        steps = len(self._kinds) + 1
+        for done, (sends, schedule) in enumerate(self._kinds):
+            progress("designs", done, steps)
             scored = self._scored(self._grid(sends, schedule), guess=self._guess_first)
             if not self._guess_first:
                 found.update(scored)
             if scored:
-                starts.append(min(scored.items(), key=lambda item: _cost(self._scorer, *item)))
-        progress("designs", len(grids), len(grids) + 1)
+                starts.append(min(scored.items(), key=lambda item: self.cost(*item)))
+        progress("designs", steps - 1, steps)
         starts.sort(key=lambda item: item[1])
         questions = _MOST_QUESTIONS if self._guess_first else math.inf
         for start, _ in starts[:2]:
             questions -= self._climb(start, found, questions)
-        progress("designs", len(grids) + 1, len(grids) + 1)
+        progress("designs", steps, steps)
         return found
 
     def _climb(self, start: SendingPlan, found: dict[SendingPlan, float], questions: float) -> int:
         """Go to better neighbours until there is none; return how many |N_t| and T were asked for."""
-        best = self._scored([start], guess=False)
+        scored = self._scored([start], guess=False)
         asked, step = 1, 2.0
-        found.update(best)
-        while best and step > _FINEST_STEP and asked < questions:
-            ((here, least),) = best.items()
-            least_cost = _cost(self._scorer, here, least)
+        found.update(scored)
+        if not scored:
+            return asked
+        ((here, least),) = scored.items()
+        while step > _FINEST_STEP and asked < questions:
             around = [each for each in self._neighbours(here, step) if each not in found]
-            better: dict[SendingPlan, float] = {}
-            for each in around[: max(0, int(min(questions - asked, 99)))]:
-                asked += 1
-                scored = self._scored([each], guess=False)
-                found.update(scored)
-                better.update(
-                    {key: noise for key, noise in scored.items() if _cost(self._scorer, key, noise) < least_cost}
-                )
+            around = around[: int(min(questions - asked, len(around)))]
+            asked += len(around)
+            scored = self._scored(around, guess=False)
+            found.update(scored)
+            least_cost = self.cost(here, least)
+            better = [item for item in scored.items() if self.cost(*item) < least_cost]
             if better:
-                chosen = min(better, key=lambda key: _cost(self._scorer, key, better[key]))
-                best = {chosen: better[chosen]}
+                here, least = min(better, key=lambda item: self.cost(*item))
             else:
                 step = math.sqrt(step)
         return asked
 
     def _grid(self, sends: str, schedule: str) -> Iterator[SendingPlan]:
         """Yield designs with equal shares whose |N_t| and T are some powers apart, as far as time allows."""
-        base = self._equal(sends, schedule)
+        base = replace(self._scorer.own, sends=sends, schedule=schedule, policy="equalmix", alpha=None)
         sizes = _powers(_COARSE, 1 if sends == "moments" else 2, self._workers)
-        lengths = _powers(_COARSE, 1, self._most_slots(base))
-        for size in sizes:
-            for slots in lengths:
-                yield replace(base, scheduled=size, slots=slots)
-
-    def _equal(self, sends: str, schedule: str) -> SendingPlan:
-        return replace(self._scorer.own, sends=sends, schedule=schedule, policy="equalmix", alpha=None)
+        for size, slots in product(sizes, _powers(_COARSE, 1, self._most_slots(base))):
+            yield replace(base, scheduled=size, slots=slots)
 
     def _most_slots(self, sending: SendingPlan) -> int:
         """Return how many slots fit into the time; 0 where not even one does."""
@@ -211,9 +235,7 @@ class _Search:
         ]
         for size, slots in places:
             near = replace(
-                here,
-                scheduled=_rounded(min(max(size, 1), self._workers)),
-                slots=_rounded(min(max(slots, 1), most)),
+                here, scheduled=_rounded(min(max(size, 1), self._workers)), slots=_rounded(min(max(slots, 1), most))
             )
             if near != here:
                 yield near
@@ -248,11 +270,6 @@ class _Search:
                 yield replace(design, policy=policy, alpha=alpha, label_weight=weight)
 
 
-def _cost(scorer: DesignScorer, sending: SendingPlan, noise: float) -> float:
-    """Return what is minimised: the noise, and a little the time on the air."""
-    return noise * math.pow(scorer.air_seconds(sending), _AIR_EXPONENT)
-
-
 def _powers(step: float, low: int, high: int) -> list[int]:
     """Return low, low step, ... and high itself; empty if high is below low."""
     if high < low:
@@ -265,28 +282,3 @@ def _rounded(value: float) -> int:
     """Return a whole number; large ones to two digits, which is as exact as the score is."""
     digits = max(0, int(math.log10(value)) - 1)
     return max(1, int(round(value, -digits))) if value < 10**15 else int(value)
-
-
-def _option(scorer: DesignScorer, sending: SendingPlan, noise: float) -> LearningOption:
-    return LearningOption(
-        sending=sending,
-        learning_noise_db=10.0 * math.log10(noise),
-        air_seconds=scorer.air_seconds(sending),
-        energy_joules=scorer.energy_joules(sending),
-    )
-
-
-def _options(scorer: DesignScorer, sendings: Iterable[SendingPlan]) -> tuple[LearningOption, ...]:
-    scored = [(sending, scorer.noise(sending)) for sending in sendings]
-    return tuple(_option(scorer, each, noise.total) for each, noise in scored if noise is not None)
-
-
-def _best_of_each(scorer: DesignScorer, found: dict[SendingPlan, float], name: str) -> tuple[LearningOption, ...]:
-    """Return the best of those with the same value of an attribute and the same kind of signal."""
-    best: dict[tuple[object, str], SendingPlan] = {}
-    for sending, noise in found.items():
-        key = (getattr(sending, name), sending.sends)
-        if key not in best or noise < found[best[key]]:
-            best[key] = sending
-    ordered = sorted(best.values(), key=lambda each: (each.sends, getattr(each, name)))
-    return tuple(_option(scorer, each, found[each]) for each in ordered)

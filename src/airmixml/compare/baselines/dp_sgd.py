@@ -6,8 +6,8 @@ Poisson batches, per-sample clipping, Gaussian noise.
 
 import math
 import warnings
-from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Final
 
@@ -16,12 +16,10 @@ import torch
 from torch import nn
 
 from airmixml.compare.baselines.federated import CLIP_NORM, score
-from airmixml.compare.methods import Method
-from airmixml.compare.variants import adjacencies, samples_scenario
-from airmixml.compare.work import Outcome, Work
+from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.compare.ours import samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
-from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement, Release, Sensitivity, calibrate_power, state_privacy
 from airmixml.scenario import Privacy
 from airmixml.streams import Streams
@@ -44,11 +42,8 @@ class DpSgd(Method):
         dataset, population = work.load(scenario.workers)
         design = calibrate_dp_sgd(scenario.privacy, population.count)
         model = _train(design, dataset, population, work)
-        own, other = adjacencies(scenario)
-        stated = [state_dp_sgd(design, scenario.privacy, own)]
-        with suppress(PrivacyError):
-            stated.append(state_dp_sgd(design, scenario.privacy, other))
-        return Outcome(accuracy=score(model, dataset), privacy=tuple(stated))
+        stated = state_both(scenario, partial(state_dp_sgd, design, scenario.privacy))
+        return Outcome(accuracy=score(model, dataset), privacy=stated)
 
     def missing(self) -> str:
         """Return whether the library is."""
@@ -69,23 +64,17 @@ def calibrate_dp_sgd(privacy: Privacy, workers: int) -> Design:
         noise_watts=2.0,
         sampling="poisson",
     )
-    return unit.scaled(
-        calibrate_power(
-            unit, Release(), "pld", adjacency=privacy.adjacency, epsilon=privacy.epsilon, delta=privacy.delta
-        )
+    factor = calibrate_power(
+        unit, Release(), "pld", adjacency=privacy.adjacency, epsilon=privacy.epsilon, delta=privacy.delta
     )
+    return unit.scaled(factor)
 
 
 def state_dp_sgd(design: Design, privacy: Privacy, adjacency: str) -> PrivacyStatement:
     """Return what holds against an adversary who sees the model after every step, but not the batches."""
     stated = state_privacy(design, Release(), "pld", adjacency=adjacency, delta=privacy.delta)
-    return replace(
-        stated,
-        adversary="model",
-        knows="the model after every step; the curator, who is trusted, sees all samples",
-        noise_watts_per_symbol=0.0,
-        target_epsilon=privacy.epsilon if adjacency == privacy.adjacency else None,
-    )
+    knows = "the model after every step; the curator, who is trusted, sees all samples"
+    return replace(stated, adversary="model", knows=knows, noise_watts_per_symbol=0.0)
 
 
 def _train(design: Design, dataset: DataSet, population: Population, work: Work) -> nn.Module:

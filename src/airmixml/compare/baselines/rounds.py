@@ -5,27 +5,18 @@ the same calibration as that of mixtures, and the statements from the same accou
 """
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.compare.variants import adjacencies, with_slots
-from airmixml.compare.work import Outcome
-from airmixml.errors import PrivacyError
+from airmixml.compare.methods import Outcome
+from airmixml.compare.ours import state_both, with_slots
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.radio.channel import draw_fading, path_gain
-from airmixml.radio.privacy_target import (
-    adversary_named,
-    power_may_tell_schedule,
-    private_received_watts,
-    round_length_of,
-    sampling_of,
-    weakest_gain,
-)
+from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, weakest_gain
 from airmixml.radio.scheduling import draw_schedule_of
-from airmixml.scenario import Mixing, Scenario
+from airmixml.scenario import Mixing, Radio, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
@@ -63,25 +54,15 @@ class Rounds:
     def state(self, adjacency: str) -> PrivacyStatement:
         """Return what holds against the scenario's adversary, for the powers really used."""
         privacy = self.scenario.privacy
-        return state_privacy(
-            self.design,
-            adversary_named(privacy.adversary, self.scenario),
-            privacy.accountant,
-            adjacency=adjacency,
-            delta=privacy.delta,
-            target_epsilon=privacy.epsilon if adjacency == privacy.adjacency else None,
-        )
+        adversary = adversary_named(privacy.adversary, self.scenario)
+        return state_privacy(self.design, adversary, privacy.accountant, adjacency=adjacency, delta=privacy.delta)
 
     def outcome(self, accuracy: float, operations: int) -> Outcome:
         """Return what such rounds gave and cost; ``operations`` are one average worker's, of all rounds."""
-        own, other = adjacencies(self.scenario)
-        stated = [self.state(own)]
-        with suppress(PrivacyError):
-            stated.append(self.state(other))
         uplink = len(self) * self.symbols
         return Outcome(
             accuracy=accuracy,
-            privacy=tuple(stated),
+            privacy=state_both(self.scenario, self.state),
             uplink_symbols=uplink,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(self.worker_energy_joules.sum()),
@@ -92,30 +73,18 @@ class Rounds:
 def plan_rounds(
     scenario: Scenario, population: Population, *, rounds: int, scheduled: int, symbols: int, norm: float
 ) -> Rounds:
-    """Return rounds that keep the scenario's target for vectors of at most that norm.
+    """Return rounds with so many scheduled workers, each of which sends a vector of ``symbols`` numbers.
 
-    Two vectors of norm C differ by at most 2 C, so a replacement moves a sum by 4 C^2, a removal by C^2.
-
-    Args:
-        scenario: channel, noise, power limit and privacy target.
-        population: where the workers stand.
-        rounds: how many there are.
-        scheduled: workers that send in a round.
-        symbols: numbers in a vector.
-        norm: C, the largest Euclidean norm of a vector.
+    They keep the scenario's channel, noise, power limit and privacy target, for vectors of a Euclidean norm of at most
+    C = ``norm``. Two of them differ by at most 2 C, so a replacement moves a sum by 4 C^2, a removal by C^2. The whole
+    target is for them: nothing of it is for a mean estimated over the air.
     """
-    workers = scenario.workers
-    planned = with_slots(
-        scenario,
-        slots=rounds,
-        scheduled=scheduled,
-        mixing=Mixing(policy="equalmix", power="dp"),
-        workers=replace(workers, centre="own" if workers.centre == "private" else workers.centre),
-    )
+    distance_metres, mixing = population.distance_metres, Mixing(policy="equalmix", power="dp")
+    planned = with_slots(scenario, slots=rounds, scheduled=scheduled, mixing=mixing)
     sensitivity = Sensitivity(removal=norm**2, replacement=4.0 * norm**2)
-    asked_watts = private_received_watts(planned, sensitivity, population.distance_metres)
+    asked_watts = private_received_watts(planned, sensitivity, distance_metres)
     schedule = None if scheduled == population.count else _draw_schedule(planned)
-    gains = _power_gains(planned, population, schedule)
+    gains = power_gains(planned.radio, planned.seed, distance_metres, schedule)
     limit_watts = dbm_to_watts(planned.radio.max_power_dbm)
     received_watts = np.broadcast_to(np.minimum(asked_watts, limit_watts * gains.min(axis=1)), (rounds,))
     power_watts = np.broadcast_to(received_watts[:, None] / gains, (rounds, scheduled))
@@ -128,20 +97,11 @@ def plan_rounds(
         worst_received_watts = float(every_received.max())
         participations = int(np.bincount(schedule.ravel(), minlength=population.count)[every_received.argmax()])
     kinds, counts = np.unique(received_watts, return_counts=True)
-    floor = weakest_gain(planned, population.distance_metres)
-    design = Design(
-        workers=population.count,
-        scheduled=scheduled,
+    floor = weakest_gain(planned, distance_metres)
+    design = replace(
+        planned_design(planned, sensitivity, received_watts=asked_watts, floor=floor),
         received_watts=tuple(kinds.tolist()),
         counts=tuple(counts.tolist()),
-        sensitivity=sensitivity,
-        noise_watts=dbm_to_watts(planned.radio.noise_dbm),
-        weakest_gain=floor,
-        max_power_watts=limit_watts,
-        max_participations=planned.radio.max_participations,
-        slots_per_round=round_length_of(planned),
-        sampling=sampling_of(planned),
-        power_tells_schedule=power_may_tell_schedule(planned, asked_watts, floor),
         worst_received_watts=worst_received_watts,
         worst_sent_watts=float(sent_watts.max()),
         worst_participations=participations,
@@ -167,13 +127,13 @@ def _draw_schedule(planned: Scenario) -> NDArray[np.int64]:
     return np.concatenate(chapters)
 
 
-def _power_gains(planned: Scenario, population: Population, schedule: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """Return |h|^2 of those who send; rounds x scheduled, or 1 x workers where no round differs from another."""
-    radio = planned.radio
-    gains = path_gain(population.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
+def power_gains(
+    radio: Radio, seed: int, distance_metres: NDArray[np.float64], schedule: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """Return |h|^2 of those who send, by default all; slots x scheduled, or 1 x scheduled where all slots are alike."""
+    gains = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
     sending = gains[None] if schedule is None else gains[schedule]
     if radio.fading == "none":
         return np.asarray(sending)
-    shape = (radio.slots, radio.scheduled)
-    rng = Streams(planned.seed).generator("fading")
+    shape, rng = (radio.slots, sending.shape[1]), Streams(seed).generator("fading")
     return np.asarray(sending * draw_fading(radio.fading, radio.rician_k, shape, rng) ** 2)
