@@ -1,8 +1,8 @@
-"""``airmix plugins``: what can be chosen by name, and which installed package brings it."""
+"""``airmix presets``, ``airmix show`` and ``airmix plugins``: what can be chosen by name, and who brings it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -12,26 +12,47 @@ from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json
 from airmixml.doors import REGISTRIES, Registry
 from airmixml.errors import AirMixError
+from airmixml.scenario import Scenario, preset_names, preset_summary
 from airmixml.version import __version__
 from airmixml.wording import reason
 
 _OURS = "airmixml"
 
 
+def presets_command(as_json: options.AsJson = False) -> None:
+    """List the scenarios that come with the package."""
+    summaries = {name: preset_summary(name) for name in preset_names()}
+    if as_json:
+        print_json({"presets": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
+        return
+    table = Table("preset", "what it is")
+    for name, summary in summaries.items():
+        table.add_row(name, summary)
+    console.print(table)
+
+
+def show_command(
+    preset: Annotated[str, typer.Argument(help="Name of a preset.", show_default=False)],
+    as_json: options.AsJson = False,
+) -> None:
+    """Print a preset as a scenario file that explains every key."""
+    scenario = Scenario.preset(preset)
+    if as_json:
+        print_json(scenario.to_dict())
+    else:
+        typer.echo(scenario.to_toml(comments=True), nl=False)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Plugin:
+class _Plugin:
     """One name of one kind; ``problem`` is empty unless the name cannot be used or does not load."""
 
     kind: str
     group: str
     name: str
-    package: str
-    version: str
+    package: str = _OURS
+    version: str = __version__
     problem: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values for JSON."""
-        return dict(vars(self))
 
 
 def plugins_command(
@@ -48,35 +69,32 @@ def plugins_command(
     if check:
         found = [each if each.problem else replace(each, problem=_loading_problem(each)) for each in found]
     if as_json:
-        print_json({"plugins": [each.to_dict() for each in found]})
+        print_json({"plugins": [asdict(each) for each in found]})
     else:
         _print(found)
     if check and any(each.problem for each in found):
         raise typer.Exit(1)
 
 
-def _installed(registry: Registry) -> list[Plugin]:
-    ours = [
-        Plugin(kind=registry.kind, group=registry.group, name=name, package=_OURS, version=__version__)
-        for name in registry.own
-    ]
+def _installed(registry: Registry) -> list[_Plugin]:
+    ours = [_Plugin(kind=registry.kind, group=registry.group, name=name) for name in registry.own]
     points = sorted(entry_points(group=registry.group), key=lambda point: (point.name, point.value))
     return ours + [_described(registry, point, points) for point in points]
 
 
-def _described(registry: Registry, point: EntryPoint, points: list[EntryPoint]) -> Plugin:
+def _described(registry: Registry, point: EntryPoint, points: list[EntryPoint]) -> _Plugin:
     problem = ""
     if point.name in registry.own:
         problem = f"the name is {_OURS}'s own; uninstall that package or rename its entry point"
     elif any(other.name == point.name and other.value != point.value for other in points):
         problem = "two packages bring this name; uninstall one of them"
     package, version = ("unknown", "") if point.dist is None else (point.dist.name, point.dist.version)
-    return Plugin(
+    return _Plugin(
         kind=registry.kind, group=registry.group, name=point.name, package=package, version=version, problem=problem
     )
 
 
-def _loading_problem(plugin: Plugin) -> str:
+def _loading_problem(plugin: _Plugin) -> str:
     registry = next(registry for registry in REGISTRIES if registry.group == plugin.group)
     try:
         registry.load(plugin.name)
@@ -87,13 +105,13 @@ def _loading_problem(plugin: Plugin) -> str:
     return ""
 
 
-def _print(found: list[Plugin]) -> None:
+def _print(found: list[_Plugin]) -> None:
     table = Table("kind", "entry-point group", "names", title="What can be chosen by name", title_justify="left")
     for registry in REGISTRIES:
-        usable = [each for each in found if each.group == registry.group and not each.problem]
         names = [
             each.name if each.package == _OURS else f"[bold]{escape(f'{each.name} ({each.package} {each.version})')}[/]"
-            for each in usable
+            for each in found
+            if each.group == registry.group and not each.problem
         ]
         table.add_row(registry.kind, registry.group, ", ".join(names))
     console.print(table)
@@ -101,5 +119,5 @@ def _print(found: list[Plugin]) -> None:
         if each.problem:
             source = escape(f"{each.kind} {each.name} of {each.package} {each.version}")
             console.print(f"[bold red]{source}[/]: {escape(each.problem)}", soft_wrap=True)
-    if not any(each.package != _OURS for each in found):
+    if all(each.package == _OURS for each in found):
         console.print("No other package adds to them; docs/extending.md shows how to write one.")
