@@ -15,6 +15,13 @@ from airmixml.sweeps.batches import Kind
 
 Quantity = Literal["accuracy", "energy"]
 _QUANTITIES: Final[dict[str, Quantity]] = {"table1": "accuracy", "table2": "energy"}
+_KEYS: Final = {
+    "scheduled": "radio.scheduled",
+    "alpha": "mixing.alpha",
+    "power": "mixing.power",
+    "epsilon": "privacy.epsilon",
+    "noise_dbm": "radio.noise_dbm",
+}
 
 # The paper does not say how many workers send at once here: 64 is what its MNIST table begins with, 8 its Iris table.
 SCHEDULED: Final = (64, 8)
@@ -103,45 +110,29 @@ def _row_cells(table: str, dataset: str, half: dict[str, Any], row: dict[str, An
     read_as = row.get("read_as", {})
     entries = zip(half["scheduled"], half["alpha"], row["printed"], strict=True)
     for number, (scheduled, alpha, value) in enumerate(entries):
+        settings = {"power": "dp", **row, "scheduled": scheduled, "alpha": alpha}
         stated = Cell(
             target=table,
             dataset=dataset,
-            row=_row_label(row),
+            row="max. power" if settings["power"] == "max" else f"epsilon = {power_of_ten(row['epsilon'])}",
             column=f"{scheduled} workers, alpha = {power_of_ten(alpha)}",
             quantity=_QUANTITIES[table],
-            scenario=_scenario(base, row, scheduled, alpha),
+            scenario=_scenario(base, settings),
             printed=value * row.get("unit_joules", 1.0),
             stands_out=number + 1 in row["best"],
         )
         yield stated
-        read_alpha = read_as["alpha"][number] if "alpha" in read_as else alpha
-        scenario = _scenario(base, {**row, **read_as}, scheduled, read_alpha)
-        if scenario != stated.scenario:
-            reading = _reading(row, read_as, alpha, read_alpha)
-            yield replace(stated, scenario=scenario, reading=reading, why=read_as["why"])
+        read = {**settings, **read_as, "alpha": read_as.get("alpha", half["alpha"])[number]}
+        changed = [name for name in ("epsilon", "alpha") if read.get(name) != settings.get(name)]
+        changes = [f"{name} = {power_of_ten(read[name])}" for name in changed]
+        if "noise_dbm" in read_as:
+            changes.append(f"noise {read_as['noise_dbm']:g} dBm")
+        if changes:
+            yield replace(stated, scenario=_scenario(base, read), reading=", ".join(changes), why=read_as["why"])
 
 
-def _scenario(base: Scenario, row: dict[str, Any], scheduled: int, alpha: float) -> Scenario:
-    power = (
-        ["mixing.power=max"] if row.get("power") == "max" else ["mixing.power=dp", f"privacy.epsilon={row['epsilon']}"]
-    )
-    noise = [f"radio.noise_dbm={row['noise_dbm']}"] if "noise_dbm" in row else []
-    return base.with_overrides(f"radio.scheduled={scheduled}", f"mixing.alpha={alpha}", *power, *noise)
-
-
-def _row_label(row: dict[str, Any]) -> str:
-    return "max. power" if row.get("power") == "max" else f"epsilon = {power_of_ten(row['epsilon'])}"
-
-
-def _reading(row: dict[str, Any], read_as: dict[str, Any], alpha: float, read_alpha: float) -> str:
-    changes = []
-    if read_as.get("epsilon", row.get("epsilon")) != row.get("epsilon"):
-        changes.append(f"epsilon = {power_of_ten(read_as['epsilon'])}")
-    if read_alpha != alpha:
-        changes.append(f"alpha = {power_of_ten(read_alpha)}")
-    if "noise_dbm" in read_as:
-        changes.append(f"noise {read_as['noise_dbm']:g} dBm")
-    return ", ".join(changes)
+def _scenario(base: Scenario, settings: dict[str, Any]) -> Scenario:
+    return base.with_overrides(*(f"{_KEYS[name]}={settings[name]}" for name in _KEYS if name in settings))
 
 
 def fig3_cells(base: Scenario) -> list[Cell]:

@@ -13,15 +13,10 @@ from airmixml.reproduction.cells import Cell
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
 
 Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
-AGREES: Final = "agrees"
-TREND: Final = "trend agrees"
-NOT_FOLLOWING: Final = "does not follow from the stated settings"
-UNDECIDED: Final = "undecided"
-
 Decision = Literal["holds", "does not hold", "undecided"]
 _CONFIDENCE: Final = 0.95
-ACCURACY_TOLERANCE_POINTS: Final = 3.0
-ENERGY_TOLERANCE: Final = 0.05
+_ACCURACY_TOLERANCE_POINTS: Final = 3.0
+_ENERGY_TOLERANCE: Final = 0.05
 _CONCORDANT_SHARE: Final = 0.75
 _FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
@@ -38,22 +33,20 @@ class Interval:
 
     def percent(self) -> str:
         """Return the interval of an accuracy in words."""
-        spread = "(one seed)" if math.isinf(self.high) else f"({self.low:.1f} to {self.high:.1f})"
-        return f"{self.mean:.1f} {spread} %"
+        return f"{self._in_words('.1f')} %"
 
     def points(self, what: str = "") -> str:
         """Return the interval in words: points of accuracy, and of what."""
-        if math.isnan(self.mean):
-            return "no seed could be compared"
-        spread = "(one seed)" if math.isinf(self.high) else f"({self.low:+.1f} to {self.high:+.1f})"
-        return f"{self.mean:+.1f} {spread} points{what}"
+        return "no seed could be compared" if math.isnan(self.mean) else f"{self._in_words('+.1f')} points{what}"
+
+    def _in_words(self, digits: str) -> str:
+        spread = "one seed" if math.isinf(self.high) else f"{self.low:{digits}} to {self.high:{digits}}"
+        return f"{self.mean:{digits}} ({spread})"
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
     """Return the mean of the values with Student's confidence interval."""
-    if not values:
-        return Interval(mean=math.nan, low=-math.inf, high=math.inf)
-    mean = float(np.mean(values))
+    mean = float(np.mean(values)) if values else math.nan
     if len(values) < 2:
         return Interval(mean=mean, low=-math.inf, high=math.inf)
     # Not around the mean at once: SciPy's interval of a deviation of 0 is not a number.
@@ -187,13 +180,8 @@ def judge(results: Sequence[CellResult]) -> list[CellResult]:
     judged = []
     for result in results:
         peers = _peers(result, results)
-        judged.append(
-            replace(
-                result,
-                verdict=_verdict(result, peers, "measured"),
-                best_epoch_verdict=_verdict(result, peers, "best_epoch"),
-            )
-        )
+        final, best = (_verdict(result, peers, quantity) for quantity in ("measured", "best_epoch"))
+        judged.append(replace(result, verdict=final, best_epoch_verdict=best))
     return judged
 
 
@@ -210,41 +198,39 @@ def _peers(result: CellResult, results: Sequence[CellResult]) -> list[CellResult
 
 
 def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> Verdict:
-    printed, summary = result.cell.printed, getattr(result, quantity)
+    cell, printed, summary = result.cell, result.cell.printed, getattr(result, quantity)
     if printed is None or summary is None:
         return ""
-    if _is_near(summary.mean, printed, result.cell.quantity):
-        return AGREES
+    if _is_near(summary.mean, printed, cell):
+        return "agrees"
     interval = mean_interval(summary.values)
     if interval.low <= printed <= interval.high:
-        return UNDECIDED
-    in_row = [peer for peer in peers if peer.cell.row == result.cell.row]
-    in_column = [peer for peer in peers if peer.cell.row != result.cell.row]
-    orders = [_in_order(result, group, quantity) for group in (in_row, in_column)]
-    enough = sum(len(order) for order in orders) >= _FEWEST_PEERS
+        return "undecided"
+    in_row = [peer for peer in peers if peer.cell.row == cell.row]
+    in_column = [peer for peer in peers if peer.cell.row != cell.row]
+    orders = [_in_order(cell, printed, summary.mean, group, quantity) for group in (in_row, in_column)]
+    enough = sum(map(len, orders)) >= _FEWEST_PEERS
     right = all(sum(order) >= _CONCORDANT_SHARE * len(order) for order in orders)
-    return TREND if enough and right and _is_in_reach(summary.mean, printed, result.cell.quantity) else NOT_FOLLOWING
+    trend = enough and right and _is_in_reach(summary.mean, printed, cell)
+    return "trend agrees" if trend else "does not follow from the stated settings"
 
 
-def _in_order(result: CellResult, peers: Sequence[CellResult], quantity: str) -> list[bool]:
+def _in_order(cell: Cell, printed: float, mean: float, peers: Sequence[CellResult], quantity: str) -> list[bool]:
     """Return, for each peer whose printed value clearly differs, whether it was measured on the printed side."""
-    cell, mean = result.cell, getattr(result, quantity).mean
+    known = [(peer.cell.printed, getattr(peer, quantity)) for peer in peers]
     return [
-        (peer.cell.printed - cell.printed) * (getattr(peer, quantity).mean - mean) > 0.0
-        for peer in peers
-        if peer.cell.printed is not None
-        and cell.printed is not None
-        and getattr(peer, quantity) is not None
-        and not _is_near(peer.cell.printed, cell.printed, cell.quantity)
+        (theirs - printed) * (found.mean - mean) > 0.0
+        for theirs, found in known
+        if theirs is not None and found is not None and not _is_near(theirs, printed, cell)
     ]
 
 
-def _is_near(value: float, printed: float, quantity: str) -> bool:
-    tolerance = ACCURACY_TOLERANCE_POINTS if quantity == "accuracy" else ENERGY_TOLERANCE * printed
+def _is_near(value: float, printed: float, cell: Cell) -> bool:
+    tolerance = _ACCURACY_TOLERANCE_POINTS if cell.quantity == "accuracy" else _ENERGY_TOLERANCE * printed
     return abs(value - printed) <= tolerance
 
 
-def _is_in_reach(value: float, printed: float, quantity: str) -> bool:
-    if quantity == "accuracy":
+def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
+    if cell.quantity == "accuracy":
         return abs(value - printed) <= _ACCURACY_REACH_POINTS
     return printed / _ENERGY_REACH_FACTOR <= value <= printed * _ENERGY_REACH_FACTOR
