@@ -1,14 +1,12 @@
 """A whole run: simulate, train, write the run folder; one seed or several, resumable."""
 
-import csv
-import io
 import json
 import platform
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -16,6 +14,7 @@ import torch
 from airmixml.devices import find_device
 from airmixml.edge import TrainedModel, TrainingHistory, learn
 from airmixml.errors import ScenarioError
+from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
@@ -188,26 +187,15 @@ def _finish(scenario: Scenario, result: RunResult | SeedsResult, folder: RunFold
 
 
 def _curve_table(history: TrainingHistory) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["epoch", "training_loss", "test_accuracy"])
     losses: list[float] | list[str] = history.loss or [""] * len(history.test_accuracy)
-    writer.writerows(zip(range(1, len(losses) + 1), losses, history.test_accuracy, strict=True))
-    return text.getvalue()
+    curve = enumerate(zip(losses, history.test_accuracy, strict=True), start=1)
+    return rows_csv([{"epoch": n, "training_loss": loss, "test_accuracy": accuracy} for n, (loss, accuracy) in curve])
 
 
 def _versions() -> dict[str, str]:
-    packages = ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")
     return {
         "airmixml": __version__,
         "python": platform.python_version(),
-        **{name: _version(name) for name in packages},
+        **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")},
         "platform": f"{sys.platform} {platform.machine()}",
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -54,7 +54,7 @@ class WorkerEnergy:
 
 @dataclass(frozen=True, kw_only=True)
 class TransmitPower:
-    """Power of a worker in a slot, and the limit on it, in dBm."""
+    """Power of a worker that sends in a slot, and the limit on it, in dBm."""
 
     median: float
     largest: float

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from airmixml.data import KnownDataSet, known_dataset
@@ -56,49 +56,45 @@ class Batch:
     @property
     def bytes_needed(self) -> int:
         """Memory that its mixtures take, roughly; little where none are kept."""
-        if self.kind == "energy":
-            return 0
-        return len(self.scenarios) * _mixture_bytes(self.scenarios[0])
+        return 0 if self.kind == "energy" else len(self.scenarios) * _mixture_bytes(self.scenarios[0])
 
     @property
     def seed(self) -> int:
         """The seed of all its scenarios."""
         return self.scenarios[0].seed
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is computed on a GPU."""
+        return self.device.startswith("cuda")
+
 
 def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str = "cpu") -> list[Batch]:
     """Cut scenarios into batches that fit into memory, each of one seed, data set and learner; equal ones run once."""
     groups: dict[object, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
-        _check_known(scenario)
-        if kind == "training":
-            _check_trainable(scenario)
+        _check(scenario, kind)
         groups.setdefault((scenario.seed, scenario.workers, scenario.learner), []).append(scenario)
     batches = []
-    device = device if kind == "training" else "cpu"  # where energies are computed anyway
     for alike in groups.values():
-        size = _scenarios_at_once(alike[0], device) if kind == "training" else len(alike)
-        batches += [
-            Batch(kind=kind, scenarios=tuple(alike[start : start + size]), device=device)
-            for start in range(0, len(alike), size)
-        ]
+        whole = Batch(kind=kind, scenarios=tuple(alike), device=device if kind == "training" else "cpu")
+        size = len(alike)
+        if kind == "training":
+            room = _BYTES_AT_ONCE["cuda" if whole.on_gpu else "cpu"]
+            size = max(1, min(_MOST_AT_ONCE, room // _mixture_bytes(alike[0])))
+        parts = (whole.scenarios[start : start + size] for start in range(0, len(alike), size))
+        batches += [replace(whole, scenarios=part) for part in parts]
     return batches
 
 
-def _scenarios_at_once(scenario: Scenario, device: str) -> int:
-    room = _BYTES_AT_ONCE["cuda" if device.startswith("cuda") else "cpu"]
-    return max(1, min(_MOST_AT_ONCE, room // _mixture_bytes(scenario)))
-
-
-def _check_known(scenario: Scenario) -> None:
+def _check(scenario: Scenario, kind: Kind) -> None:
+    """Refuse what is not of a known size, and for training what is not a network on the data as they were loaded."""
     if known_dataset(scenario.workers.dataset) is None:
         raise ScenarioError(
             f"workers.dataset = {scenario.workers.dataset!r}: a sweep needs one of {', '.join(DATASETS.names)}"
         )
-
-
-def _check_trainable(scenario: Scenario) -> None:
-    """Refuse what is not a network trained on the data as they were loaded."""
+    if kind == "energy":
+        return
     if scenario.learner.closed_form:
         raise ScenarioError(
             f"learner.model = {scenario.learner.model!r}: a sweep trains networks; run each scenario by itself"

@@ -18,6 +18,8 @@ from airmixml.wording import one_line
 
 RunBatch = Callable[..., list[SweepOutcome]]
 """Runs a batch: ``run_batch``, or something of its shape."""
+Share = Callable[[Batch, float], None]
+"""Told which share of a batch is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,21 +34,11 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """What became of a batch.
-
-    Attributes:
-        batch: which one.
-        outcomes: what each of its scenarios gave, or why there is nothing.
-        broke: something broke, and may not do so another time; the batch is not finished.
-    """
+    """What each scenario of a batch gave; ``broke``: nothing, for a reason that may not be there another time."""
 
     batch: Batch
     outcomes: list[SweepOutcome]
     broke: bool = False
-
-
-Share = Callable[[Batch, float], None]
-"""Told which share of a batch is done."""
 
 
 def attempt(task: Task, report: Share) -> Finished:
@@ -64,13 +56,13 @@ def attempt(task: Task, report: Share) -> Finished:
         outcomes = task.run(batch, data_dir=task.data_dir, checkpoints=task.checkpoints, progress=progress)
     except Exception as problem:  # whatever it is, the other batches must not be lost
         name = "" if isinstance(problem, AirMixError) else f"{type(problem).__name__}: "
-        return broken(batch, one_line(f"{name}{problem}"))
+        return broken(batch, f"{name}{problem}")
     return Finished(batch=batch, outcomes=outcomes)
 
 
 def broken(batch: Batch, why: str) -> Finished:
     """Return what becomes of a batch of which nothing came."""
-    return Finished(batch=batch, outcomes=[Failed(error=why) for _ in batch.scenarios], broke=True)
+    return Finished(batch=batch, outcomes=[Failed(error=one_line(why)) for _ in batch.scenarios], broke=True)
 
 
 def run_here(tasks: Sequence[Task], report: Share) -> Iterator[Finished]:
@@ -82,13 +74,13 @@ def run_here(tasks: Sequence[Task], report: Share) -> Iterator[Finished]:
 class _Worker:
     """A process that runs one batch after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: Task) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
-        self.task: Task | None = None
+        self.give(task)  # a process that died at once is noticed when it is listened to
 
     def give(self, task: Task) -> bool:
         """Hand over a batch; False if nobody is there to take it."""
@@ -99,6 +91,16 @@ class _Worker:
             return False
         return True
 
+    def receive(self) -> Any:
+        """Return a share done or a finished batch; a process that died finishes its batch with an error."""
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            code = self.process.exitcode or 0
+            how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
+            return broken(self.task.batch, f"its process ended {'by SIGKILL (out of memory?)' if code == -9 else how}")
+
     def stop(self) -> None:
         self.process.terminate()
         self.process.join()
@@ -108,54 +110,26 @@ class _Worker:
 def run_in_processes(tasks: Sequence[Task], report: Share, jobs: int) -> Iterator[Finished]:
     """Run batches on up to ``jobs`` processes; one that dies takes only its own batch with it."""
     waiting = list(reversed(tasks))
-    workers: list[_Worker] = []
+    workers: dict[Any, _Worker] = {}  # by their connection
     try:
         while waiting or workers:
             while waiting and len(workers) < jobs:
-                worker = _Worker()
-                workers.append(worker)
-                worker.give(waiting.pop())  # one that died at once is noticed when it is listened to
-            for ready in wait([worker.connection for worker in workers]):
-                worker = next(worker for worker in workers if worker.connection is ready)
-                message = _receive(worker)
+                worker = _Worker(waiting.pop())
+                workers[worker.connection] = worker
+            for ready in wait(list(workers)):
+                worker = workers[ready]
+                message = worker.receive()
                 if isinstance(message, float):
-                    assert worker.task is not None
                     report(worker.task.batch, message)
                     continue
-                if not waiting or not worker.give(waiting[-1]):
-                    worker.stop()
-                    workers.remove(worker)
-                else:
+                if waiting and worker.give(waiting[-1]):
                     waiting.pop()
+                else:
+                    workers.pop(ready).stop()
                 yield message
     finally:
-        for worker in workers:
+        for worker in workers.values():
             worker.stop()
-
-
-def _receive(worker: _Worker) -> Any:
-    """Return a share done or a finished batch; a worker that died finishes its batch with an error."""
-    try:
-        return worker.connection.recv()
-    except (EOFError, OSError):
-        assert worker.task is not None
-        worker.process.join()
-        code = worker.process.exitcode or 0
-        why = f"its process ended {_how(code)}"
-        return broken(worker.task.batch, why)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
-def _how(exit_code: int) -> str:
-    if exit_code >= 0:
-        return f"with exit code {exit_code}"
-    return "by SIGKILL (out of memory?)" if exit_code == -9 else f"by signal {-exit_code}"
 
 
 def _serve(connection: Connection) -> None:
@@ -166,4 +140,11 @@ def _serve(connection: Connection) -> None:
         while True:
             connection.send(attempt(connection.recv(), lambda _batch, share: connection.send(share)))
     except (EOFError, OSError):
+        os._exit(1)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
         os._exit(1)

@@ -4,11 +4,12 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from airmixml.errors import AirMixError
 from airmixml.sweeps.processes import Finished, Share, Task, attempt, broken
-from airmixml.wording import one_line, reason
+from airmixml.wording import reason
 
 _CONNECT_SECONDS = 5.0
 
@@ -21,25 +22,30 @@ def run_on_ray(tasks: Sequence[Task], report: Share, jobs: int) -> Iterator[Fini
         report: told when a batch is done.
         jobs: most batches at a time; 0: as many as the cluster takes.
     """
-    ray = _import_ray()
+    try:
+        ray: Any = import_module("ray")
+    except ImportError:
+        hint = "pip install 'airmixml[ray]', or use --engine local"
+        raise AirMixError(f"--engine ray: Ray is not installed; {hint}") from None
     started = not ray.is_initialized()
     if started:
         _connect(ray)
     running: dict[Any, Task] = {}
     try:
-        _check_gpus(ray, tasks)
+        if any(task.batch.on_gpu for task in tasks) and not ray.cluster_resources().get("GPU"):
+            raise AirMixError("--device = cuda: no node of the Ray cluster has a GPU; use --device cpu")
         waiting = list(reversed(tasks))
         while waiting or running:
             while waiting and (not jobs or len(running) < jobs):
                 task = replace(waiting.pop(), checkpoints=None)
-                needs = {"num_cpus": 1, "num_gpus": 1 if task.batch.device.startswith("cuda") else 0}
+                needs = {"num_cpus": 1, "num_gpus": int(task.batch.on_gpu)}
                 running[ray.remote(max_retries=1, **needs)(_attempt_alone).remote(task)] = task
             done, _ = ray.wait(list(running), num_returns=1)
             task = running.pop(done[0])
             try:
                 finished: Finished = ray.get(done[0])
             except ray.exceptions.RayError as problem:  # the node or its process was lost, twice
-                finished = broken(task.batch, one_line(str(problem)))
+                finished = broken(task.batch, str(problem))
             report(task.batch, 1.0)
             yield finished
     finally:
@@ -64,21 +70,5 @@ def _connect(ray: Any) -> None:
         ) from None
 
 
-def _check_gpus(ray: Any, tasks: Sequence[Task]) -> None:
-    wants = any(task.batch.device.startswith("cuda") for task in tasks)
-    if wants and not ray.cluster_resources().get("GPU"):
-        raise AirMixError("--device = cuda: no node of the Ray cluster has a GPU; use --device cpu")
-
-
 def _attempt_alone(task: Task) -> Finished:
     return attempt(task, lambda _batch, _share: None)
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise AirMixError(
-            "--engine ray: Ray is not installed; pip install 'airmixml[ray]', or use --engine local"
-        ) from None
-    return ray

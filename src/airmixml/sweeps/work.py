@@ -93,7 +93,48 @@ def run_batch(
     """
     if batch.kind == "energy":
         return _energies(batch, progress)
-    return _trainings(batch, data_dir, checkpoints, checkpoint_seconds, progress)
+    import torch
+
+    from airmixml.edge import train_stack
+    from airmixml.radio.mixtures import Mixtures, simulate_family
+    from airmixml.runs.model_files import FileCheckpoint
+    from airmixml.workers import load_dataset
+
+    first = batch.scenarios[0]
+    # One thread: more would not help small networks, and their number must not change what a batch gives.
+    speed = Speed(device=batch.device, threads=1 if batch.device == "cpu" else 0)
+    dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir)
+
+    def simulate(family: list[Scenario]) -> list[Mixtures]:
+        return simulate_family(family, dataset=dataset, speed=speed)
+
+    simulated, outcomes = _family_by_family(batch, simulate, "over the air", progress)
+    if not simulated:
+        return outcomes
+    checkpoint = None
+    if checkpoints is not None:
+        made_with = f"{batch.digest} {batch.device} torch {torch.__version__}"
+        checkpoint = FileCheckpoint(checkpoints, made_with=made_with, every_seconds=checkpoint_seconds)
+    reports = {number: mixtures.report for number, mixtures in simulated.items()}
+    inputs = torch.stack([mixtures.inputs for mixtures in simulated.values()])
+    labels = torch.stack([mixtures.labels for mixtures in simulated.values()])
+    simulated.clear()  # what is stacked need not be held twice
+    histories = train_stack(
+        first.learner, dataset, inputs, labels, seed=first.seed, speed=speed, progress=progress, checkpoint=checkpoint
+    )
+    for (number, report), history in zip(reports.items(), histories, strict=True):
+        if not all(map(math.isfinite, history.loss)):
+            outcomes[number] = Failed(error="training: the loss stopped being a number; the mixtures are too noisy")
+            continue
+        outcomes[number] = Trained(
+            curve=tuple(history.test_accuracy),
+            energy_joules=report.energy_joules,
+            power_limited_slots=report.limited_slots,
+            snr_inputs_db=report.input_snr_db.quantile_db(0.5),
+            epsilon=report.privacy.epsilon,
+            epsilon_server=report.privacy_against_server.epsilon,
+        )
+    return outcomes
 
 
 def _energies(batch: Batch, progress: Progress) -> list[SweepOutcome]:
@@ -107,14 +148,14 @@ def _energies(batch: Batch, progress: Progress) -> list[SweepOutcome]:
     def rehearse(family: list[Scenario]) -> list[Tally]:
         return rehearse_family(family, encoded_dim(family[0].workers, known.input_dim), known.label_dim)
 
-    tallies, outcomes = _family_by_family(batch, rehearse, lambda done: progress("energy", done, len(batch.scenarios)))
+    tallies, outcomes = _family_by_family(batch, rehearse, "energy", progress)
     for number, tally in tallies.items():
         outcomes[number] = Sent(energy_joules=tally.energy_joules, power_limited_slots=tally.limited_slots)
     return outcomes
 
 
 def _family_by_family(
-    batch: Batch, run: Callable[[list[Scenario]], list[Result]], report: Callable[[int], None]
+    batch: Batch, run: Callable[[list[Scenario]], list[Result]], stage: str, progress: Progress
 ) -> tuple[dict[int, Result], list[SweepOutcome]]:
     """Run scenarios that share their draws together; return results by number, and outcomes with the errors filled in.
 
@@ -137,60 +178,5 @@ def _family_by_family(
                 waiting += [[member] for member in members]
             else:
                 outcomes[members[0]] = Failed(error=one_line(str(problem)))
-        report(len(results))
+        progress(stage, len(results), len(batch.scenarios))
     return results, outcomes
-
-
-def _trainings(
-    batch: Batch, data_dir: Path | None, checkpoints: Path | None, checkpoint_seconds: float, progress: Progress
-) -> list[SweepOutcome]:
-    import torch
-
-    from airmixml.edge import train_stack
-    from airmixml.radio.mixtures import Mixtures, simulate_family
-    from airmixml.runs.model_files import FileCheckpoint
-    from airmixml.workers import load_dataset
-
-    first = batch.scenarios[0]
-    # One thread: more would not help small networks, and their number must not change what a batch gives.
-    speed = Speed(device=batch.device, threads=1 if batch.device == "cpu" else 0)
-    dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir)
-
-    def simulate(family: list[Scenario]) -> list[Mixtures]:
-        return simulate_family(family, dataset=dataset, speed=speed)
-
-    total = len(batch.scenarios)
-    simulated, outcomes = _family_by_family(batch, simulate, lambda done: progress("over the air", done, total))
-    if not simulated:
-        return outcomes
-    checkpoint = None
-    if checkpoints is not None:
-        made_with = f"{batch.digest} {batch.device} torch {torch.__version__}"
-        checkpoint = FileCheckpoint(checkpoints, made_with=made_with, every_seconds=checkpoint_seconds)
-    reports = {number: mixtures.report for number, mixtures in simulated.items()}
-    inputs = torch.stack([mixtures.inputs for mixtures in simulated.values()])
-    labels = torch.stack([mixtures.labels for mixtures in simulated.values()])
-    simulated.clear()  # what is stacked need not be held twice
-    histories = train_stack(
-        first.learner,
-        dataset,
-        inputs,
-        labels,
-        seed=first.seed,
-        speed=speed,
-        progress=progress,
-        checkpoint=checkpoint,
-    )
-    for (number, report), history in zip(reports.items(), histories, strict=True):
-        if not all(map(math.isfinite, history.loss)):
-            outcomes[number] = Failed(error="training: the loss stopped being a number; the mixtures are too noisy")
-            continue
-        outcomes[number] = Trained(
-            curve=tuple(history.test_accuracy),
-            energy_joules=report.energy_joules,
-            power_limited_slots=report.limited_slots,
-            snr_inputs_db=report.input_snr_db.quantile_db(0.5),
-            epsilon=report.privacy.epsilon,
-            epsilon_server=report.privacy_against_server.epsilon,
-        )
-    return outcomes
