@@ -15,7 +15,6 @@ from rich.table import Table
 from typer import Context, Option
 
 from airmixml.cli import options
-from airmixml.cli.options import choices, choose_scenario
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
@@ -60,10 +59,10 @@ def account_command(
     epsilon: Annotated[float | None, Option(help="Set the noise by this target instead.")] = None,
     delta: Annotated[float | None, Option(help="Delta of the target [default: 1e-5].")] = None,
     accountant: Annotated[
-        str | None, Option(help=f"Accountant of --epsilon: {choices(ACCOUNTANTS)} [default: paper-loose].")
+        str | None, Option(help=f"Accountant of --epsilon: {options.choices(ACCOUNTANTS)} [default: paper-loose].")
     ] = None,
     adversary: Annotated[
-        str | None, Option(help=f"Adversary of --epsilon: {choices(ADVERSARIES)} [default: release].")
+        str | None, Option(help=f"Adversary of --epsilon: {options.choices(ADVERSARIES)} [default: release].")
     ] = None,
     adjacency: Annotated[
         str | None, Option(help="Neighbours: replace-one or remove-one [default: replace-one].")
@@ -99,7 +98,7 @@ def account_command(
             "--scheduled, --slots and --noise-multiplier or --epsilon"
         )
     else:
-        scenario = choose_scenario(file, preset, assignments)
+        scenario = options.choose_scenario(file, preset, assignments)
     name = "numbers" if scenario is None else scenario.name
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.options import check_force, choices, choose_scenario
+from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import ATTACKS
 from airmixml.output.tables import terminal_table
@@ -53,9 +53,9 @@ def attack_command(
     found nobody, but the claimed epsilon is above 10 or missing) or HIDDEN. Finished attacks are kept: repeat the same
     command to resume.
     """
-    scenario = choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, threads=threads)
-    check_force(force, out)
+    options.check_force(force, out)
     from airmixml.attacks import attack, choose_parts, read_cases
 
     parts = choose_parts(attacks)

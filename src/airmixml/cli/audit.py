@@ -9,7 +9,6 @@ from rich.table import Table
 from typer import Exit, Option
 
 from airmixml.cli import options
-from airmixml.cli.options import check_force, choose_scenario
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Speed
@@ -50,9 +49,9 @@ def audit_command(
     although no fault was injected, and 1 if an injected fault is not caught; else 0. Repeat the same command to resume
     an interrupted audit.
     """
-    scenario = choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(threads=threads)
-    check_force(force, out)
+    options.check_force(force, out)
     if adversary not in _CHOICES:
         raise ScenarioError(
             f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}; did you mean "

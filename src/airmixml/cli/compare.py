@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.options import choices, choose_scenario
+from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
@@ -47,7 +47,7 @@ def compare_command(
     All use the same data, channel and privacy target. Finished results are kept: repeat the same command to resume;
     more seeds or methods add to it.
     """
-    scenario = choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, threads=threads)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")

@@ -169,37 +169,31 @@ def _table(sides: tuple[Side, Side]) -> Table:
     table.add_column("", style="cyan", no_wrap=True)
     for side in sides:
         table.add_column(side.scenario.name, overflow="fold")
-    names = (
-        ("the server receives", "  air time", "  energy"),
-        (f"accuracy, {len(sides[0].final)} seeds", f"  best epoch of {paper.learner.epochs}"),
-        ("target holds against", "  which knows"),
-        ("smallest epsilon", *(f"  against {adversary}" for adversary in _ADVERSARIES)),
-        ("run folder, seed 0",),
-    )
-    cells = zip(*map(_cells, sides), strict=True)
-    for section in names:
-        for name in section:
-            table.add_row(name, *next(cells))
-        table.add_section()
+    of_paper, of_private = (_cells(side, paper.learner.epochs) for side in sides)
+    for name, cell in of_paper.items():
+        if not name.startswith(" "):
+            table.add_section()
+        table.add_row(name, cell, of_private[name])
     return table
 
 
-def _cells(side: Side) -> list[str]:
-    """Return one column of the table."""
+def _cells(side: Side, epochs: int) -> dict[str, str]:
+    """Return one column of the table; names that begin a section are not indented."""
     radio, metrics, own = side.scenario.radio, side.metrics, side.metrics["privacy"][0]
     moments = side.scenario.workers.sends == "moments"
-    return [
-        f"one sum of {radio.scheduled:,} products" if moments else f"sums of {radio.scheduled:,} samples",
-        f"{plural(radio.slots, 'slot')}, {duration(metrics['air_seconds'])}",
-        f"{joules(metrics['energy_joules'])} in total",
-        f"[bold]{_percent(side.final)}[/bold]",
-        _percent(side.best) if side.best else "no epochs",
-        f"[bold]{own['adversary']}[/bold] (by {own['accountant']})",
-        escape(own["knows"]),
-        "",
-        *(f"{side.epsilon(adversary):.4g}" for adversary in _ADVERSARIES),
-        escape(metrics["run_dir"]),
-    ]
+    sums = f"one sum of {radio.scheduled:,} products" if moments else f"sums of {radio.scheduled:,} samples"
+    return {
+        "the server receives": sums,
+        "  air time": f"{plural(radio.slots, 'slot')}, {duration(metrics['air_seconds'])}",
+        "  energy": f"{joules(metrics['energy_joules'])} in total",
+        f"accuracy, {len(side.final)} seeds": f"[bold]{_percent(side.final)}[/bold]",
+        f"  best epoch of {epochs}": _percent(side.best) if side.best else "no epochs",
+        "target holds against": f"[bold]{own['adversary']}[/bold] (by {own['accountant']})",
+        "  which knows": escape(own["knows"]),
+        "smallest epsilon": "",
+        **{f"  against {adversary}": f"{side.epsilon(adversary):.4g}" for adversary in _ADVERSARIES},
+        "run folder, seed 0": escape(metrics["run_dir"]),
+    }
 
 
 def _percent(accuracies: list[float]) -> str:

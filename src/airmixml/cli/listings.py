@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json
 from airmixml.doors import REGISTRIES, Registry
 from airmixml.errors import AirMixError
+from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario, preset_names, preset_summary
 from airmixml.version import __version__
 from airmixml.wording import reason
@@ -25,10 +25,7 @@ def presets_command(as_json: options.AsJson = False) -> None:
     if as_json:
         print_json({"presets": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
         return
-    table = Table("preset", "what it is")
-    for name, summary in summaries.items():
-        table.add_row(name, summary)
-    console.print(table)
+    console.print(terminal_table(("preset", "what it is"), summaries.items(), words=2))
 
 
 def show_command(
@@ -106,15 +103,16 @@ def _loading_problem(plugin: _Plugin) -> str:
 
 
 def _print(found: list[_Plugin]) -> None:
-    table = Table("kind", "entry-point group", "names", title="What can be chosen by name", title_justify="left")
+    rows = []
     for registry in REGISTRIES:
         names = [
             each.name if each.package == _OURS else f"[bold]{escape(f'{each.name} ({each.package} {each.version})')}[/]"
             for each in found
             if each.group == registry.group and not each.problem
         ]
-        table.add_row(registry.kind, registry.group, ", ".join(names))
-    console.print(table)
+        rows.append((registry.kind, registry.group, ", ".join(names)))
+    columns = ("kind", "entry-point group", "names")
+    console.print(terminal_table(columns, rows, title="What can be chosen by name", words=3))
     for each in found:
         if each.problem:
             source = escape(f"{each.kind} {each.name} of {each.package} {each.version}")

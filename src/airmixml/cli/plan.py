@@ -13,7 +13,6 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import data_dimensions, picture_path
-from airmixml.cli.options import choose_scenario
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import duration, joules, plural
@@ -56,7 +55,7 @@ def plan_command(
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
     privacy target sets the power.
     """
-    scenario = choose_scenario(file, preset, assignments)
+    scenario = options.choose_scenario(file, preset, assignments)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     moments = _moments(scenario, input_mean, input_deviation)
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:

@@ -7,7 +7,6 @@ from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.options import check_force, choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.output.numbers import joules, plural
 from airmixml.scenario import Scenario, Speed
@@ -38,9 +37,9 @@ def run_command(
     Workers mix their samples over the air, the edge server trains on the mixtures, and the model is scored. Repeat the
     same command to resume an interrupted run.
     """
-    scenario = choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
-    check_force(force, out)
+    options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:

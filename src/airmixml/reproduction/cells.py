@@ -1,17 +1,34 @@
 """Cells: the entries of Tables I and II and the curves of Figures 3 and 4, each with the scenario that should give it.
 
-What the tables print comes from the data files beside this one. Of the figures the paper prints no values.
+A request says which of them to run. What the tables print comes from the data files beside this one. Of the figures the
+paper prints no values.
 """
 
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, Final, Literal
 
+from airmixml.errors import ScenarioError
 from airmixml.output.numbers import power_of_ten
 from airmixml.scenario import Scenario
+from airmixml.sweeps import Batch, cut_into_batches
 from airmixml.sweeps.batches import Kind
+from airmixml.wording import nearest
+
+TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")
+DATASETS: Final = ("iris", "mnist")
+# Presets and what is changed in them for a small version; the MNIST half is run on digits that come with scikit-learn.
+_QUICK: Final = {
+    "iris": ("paper-iris", "name=quick-iris learner.epochs=60"),
+    "mnist": (
+        "digits",
+        "name=quick-digits radio.slots=2000 learner.epochs=8 learner.learning_rate=0.01 learner.filters=[8] "
+        "learner.hidden_units=[32]",
+    ),
+}
 
 Quantity = Literal["accuracy", "energy"]
 _QUANTITIES: Final[dict[str, Quantity]] = {"table1": "accuracy", "table2": "energy"}
@@ -33,9 +50,7 @@ POLICIES: Final = {
 }
 FADINGS: Final = {
     "no fading": ("radio.fading=none",),
-    "Rician, K = 10": ("radio.fading=rician", "radio.rician_k=10"),
-    "Rician, K = 3": ("radio.fading=rician", "radio.rician_k=3"),
-    "Rician, K = 1": ("radio.fading=rician", "radio.rician_k=1"),
+    **{f"Rician, K = {k}": ("radio.fading=rician", f"radio.rician_k={k}") for k in (10, 3, 1)},
     "Rayleigh": ("radio.fading=rayleigh",),
 }
 ASSIGNMENTS: Final = ("random", "max-min")
@@ -48,8 +63,6 @@ class Cell:
     Attributes:
         target: table or figure: ``table1``, ``fig3``, ...
         dataset: ``iris`` or ``mnist``, as in the paper.
-        row: the row's label.
-        column: the column's label.
         quantity: test accuracy in percent, or energy in joules.
         scenario: what to run, with the first seed.
         printed: the paper's value; None where it prints none.
@@ -165,3 +178,71 @@ def _curve(target: str, base: Scenario, row: str, column: str, scheduled: int, *
         quantity="accuracy",
         scenario=base.with_overrides(f"radio.scheduled={scheduled}", "mixing.power=max", *settings),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to reproduce.
+
+    Attributes:
+        targets: tables and figures; "all" stands for every one.
+        dataset: one half of the tables; None: both.
+        seeds: runs per cell, with seeds 0, 1, ...
+        quick: a small version: fewer slots and epochs, digits for MNIST; prints stand beside Iris only as a hint.
+        as_printed: leave out the other readings of rows that look misprinted.
+        device: cpu, cuda or cuda:N.
+        bases: by data set (iris, mnist), scenarios that tables and figures vary instead of the paper's.
+    """
+
+    targets: tuple[str, ...]
+    dataset: str | None = None
+    seeds: int = 3
+    quick: bool = False
+    as_printed: bool = False
+    device: str = "cpu"
+    bases: Mapping[str, Scenario] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = (*TARGETS, "all")
+        for target in self.targets:
+            if target not in names:
+                raise ScenarioError(
+                    f"target {target!r}: must be one of {', '.join(names)}; did you mean {nearest(target, names)}?"
+                )
+        if self.dataset not in (None, *DATASETS):
+            raise ScenarioError(f"--dataset = {self.dataset!r}: must be iris or mnist")
+        if not 1 <= self.seeds <= 10_000:
+            raise ScenarioError(f"--seeds = {self.seeds}: must be at least 1 and at most 10000")
+        if self.dataset == "iris" and set(self.targets) <= {"fig3", "fig4"}:
+            raise ScenarioError(f"--dataset = iris: nothing of {' and '.join(self.targets)}; leave --dataset out")
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+            raise ScenarioError(f"--device = {self.device!r}: must be cpu or cuda (cuda:1 for the second one)")
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The targets, each once, in the order of the paper."""
+        return TARGETS if "all" in self.targets else tuple(name for name in TARGETS if name in self.targets)
+
+    def cell_groups(self) -> list[list[Cell]]:
+        """Return the cells that are run in batches of their own: so one request finds again what another has done."""
+        groups = []
+        for target in self.wanted:
+            if target in ("table1", "table2"):
+                for dataset in (self.dataset,) if self.dataset else DATASETS:
+                    # A small version prints beside the paper only what its size does not change: the energies of Iris.
+                    printed = not self.quick or (target, dataset) == ("table2", "iris")
+                    cells = table_cells(target, dataset, self._base(dataset), printed=printed)
+                    groups.append([cell for cell in cells if not cell.reading])
+                    groups.append([cell for cell in cells if cell.reading and not self.as_printed])
+            elif target in ("fig3", "fig4") and self.dataset != "iris":
+                groups.append((fig3_cells if target == "fig3" else fig4_cells)(self._base("mnist")))
+        return [cells for cells in groups if cells]
+
+    def batches(self, cells: Sequence[Cell]) -> list[Batch]:
+        """Return the work that a group of cells takes, for all seeds."""
+        scenarios = [cell.scenario.with_seed(seed) for seed in range(self.seeds) for cell in cells]
+        return cut_into_batches(scenarios, cells[0].kind, device=self.device)
+
+    def _base(self, dataset: str) -> Scenario:
+        preset, changes = _QUICK[dataset] if self.quick else (f"paper-{dataset}", "")
+        return self.bases.get(dataset) or Scenario.preset(preset).with_overrides(*changes.split())

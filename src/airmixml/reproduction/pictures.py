@@ -12,8 +12,7 @@ import numpy as np
 from airmixml.output.figures import BLACK, BLUE, COLOURS, GREEN, YELLOW, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.numbers import power_of_ten
 from airmixml.reproduction.cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
-from airmixml.reproduction.mixing_ratios import MixingRatios
-from airmixml.reproduction.results import CellResult
+from airmixml.reproduction.results import CellResult, MixingRatios
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,16 @@ from airmixml.output.numbers import plural
 from airmixml.output.tables import TextTable, write_all
 from airmixml.progress import Progress, silent
 from airmixml.reproduction import pictures
-from airmixml.reproduction.cells import table_notes
-from airmixml.reproduction.mixing_ratios import MixingRatios, draw_mixing_ratios
+from airmixml.reproduction.cells import Request, table_notes
 from airmixml.reproduction.paper_claims import Claim, check_claims
-from airmixml.reproduction.request import Request
-from airmixml.reproduction.results import CellResult, judge, summarise
+from airmixml.reproduction.results import (
+    VERDICTS_IN_WORDS,
+    CellResult,
+    MixingRatios,
+    draw_mixing_ratios,
+    judge,
+    summarise,
+)
 from airmixml.reproduction.tables import claims_table, ratios_table, results_csv, results_table, side_by_side
 from airmixml.storage.files import writing_to
 from airmixml.sweeps import Engine, run_sweep
@@ -28,13 +33,6 @@ _DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {
     "fig3": pictures.draw_path_loss,
     "fig4": pictures.draw_fading,
 }
-_VERDICTS: Final = """\
-*Agrees*: the mean over the seeds is within 3 points of accuracy, or 5 % of energy, of the printed value. *Undecided*:
-it is not, but the printed value lies inside the 95 % confidence interval of the mean. *Trend agrees*: the mean misses
-the printed value by at most 15 points or a factor of 1.5, and clearly different entries of its row and column lie on
-the printed side of it. Otherwise the value *does not follow from the stated settings*. A claim *holds* or *does not
-hold* if the whole 95 % confidence interval of its paired difference says so.
-"""
 _SMALL: Final = "**A small version with too few slots, epochs and seeds: it says nothing about the paper.**\n"
 
 
@@ -156,7 +154,7 @@ def _opening(reproduction: Reproduction) -> list[str]:
         "# The paper, run again\n",
         f"{what}; seeds 0 to {request.seeds - 1}; device {request.device}; airmixml {__version__}.\n",
         _SMALL if request.quick else "",
-        _VERDICTS,
+        VERDICTS_IN_WORDS,
     ]
     if reproduction.failures:
         lines.append("## Failed\n\n" + "".join(f"- {failure}\n" for failure in reproduction.failures))

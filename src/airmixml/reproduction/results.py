@@ -1,4 +1,4 @@
-"""What the cells gave: summaries over the seeds with their confidence, and verdicts against print."""
+"""What the cells gave: summaries over the seeds with their confidence, verdicts against print, and Fig. 2's ratios."""
 
 import math
 import statistics
@@ -7,12 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
+from airmixml.radio.ratios import draw_ratios
 from airmixml.reproduction.cells import Cell
+from airmixml.scenario import Mixing
+from airmixml.streams import Streams
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
 
 Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
+VERDICTS_IN_WORDS: Final = """\
+*Agrees*: the mean over the seeds is within 3 points of accuracy, or 5 % of energy, of the printed value. *Undecided*:
+it is not, but the printed value lies inside the 95 % confidence interval of the mean. *Trend agrees*: the mean misses
+the printed value by at most 15 points or a factor of 1.5, and clearly different entries of its row and column lie on
+the printed side of it. Otherwise the value *does not follow from the stated settings*. A claim *holds* or *does not
+hold* if the whole 95 % confidence interval of its paired difference says so.
+"""
 Decision = Literal["holds", "does not hold", "undecided"]
 _CONFIDENCE: Final = 0.95
 _ACCURACY_TOLERANCE_POINTS: Final = 3.0
@@ -21,6 +32,8 @@ _CONCORDANT_SHARE: Final = 0.75
 _FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
 _ENERGY_REACH_FACTOR: Final = 1.5
+_ALPHAS: Final = (0.1, 1.0, 10.0, 100.0, 1e5)  # of Fig. 2, as are these
+_WORKERS, _SLOTS, _SHOWN_SLOTS = 8, 20_000, 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +101,10 @@ class CellResult:
     """A cell with what it gave.
 
     Attributes:
-        cell: what was run.
         measured: after the final epoch, or the energy; None if no seed could be run.
         best_epoch: accuracy of the epoch that is best on the test set; it flatters.
         curve: accuracy after each epoch, mean over the seeds, in percent; and its standard deviation.
         errors: what went wrong, by seed.
-        verdict: about ``measured``.
-        best_epoch_verdict: about ``best_epoch``.
     """
 
     cell: Cell
@@ -168,14 +178,11 @@ def _over_seeds(values: dict[int, float]) -> Summary | None:
 
 
 def judge(results: Sequence[CellResult]) -> list[CellResult]:
-    """Give each result its verdicts.
+    """Give each result its verdicts, which ``VERDICTS_IN_WORDS`` explains.
 
-    *agrees*: the mean over the seeds is within 3 points (accuracy) or 5 % (energy) of print. *undecided*: it is not,
-    but print lies inside the 95 % confidence interval of the mean, so these seeds cannot tell. *trend agrees*: print is
-    missed by at most 15 points or a factor of 1.5, and three quarters of the cells in the same row (and number of
-    workers), and as many of those in the same column, lie on the printed side of it; only those count, and at least
-    three are needed, whose printed values clearly differ from this one. Everything else does not follow from the
-    stated settings.
+    For the trend three quarters of the cells in the same row (and number of workers), and as many of those in the same
+    column, must lie on the printed side; only those count, and at least three are needed, whose printed values clearly
+    differ from this one.
     """
     judged = []
     for result in results:
@@ -234,3 +241,53 @@ def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
     if cell.quantity == "accuracy":
         return abs(value - printed) <= _ACCURACY_REACH_POINTS
     return printed / _ENERGY_REACH_FACTOR <= value <= printed * _ENERGY_REACH_FACTOR
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixingRatios:
+    """Fig. 2, how alpha spreads the mixing ratios: those drawn for one alpha.
+
+    Attributes:
+        ratios: q of the first slots; slots x workers.
+        largest_share: mean of the largest ratio of a slot.
+        squares: mean of sum q^2, which is 1 where one worker sends alone and 1/workers where all share equally.
+        expected_squares: what the Dirichlet distribution says, (1 + alpha/workers) / (1 + alpha).
+    """
+
+    alpha: float
+    ratios: NDArray[np.float64]
+    largest_share: float
+    squares: float
+    expected_squares: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, in the shape of a cell."""
+        return {
+            "target": "fig2",
+            "row": f"{self.ratios.shape[1]} workers",
+            "column": f"alpha = {self.alpha:g}",
+            "alpha": self.alpha,
+            "quantity": "mean of the sum of squared ratios",
+            "printed": None,
+            "measured": {"mean": self.squares, "largest_share": self.largest_share},
+            "expected": self.expected_squares,
+            "verdict": "",
+        }
+
+
+def draw_mixing_ratios() -> list[MixingRatios]:
+    """Draw the ratios of many slots of eight workers for each alpha."""
+    drawn = []
+    for number, alpha in enumerate(_ALPHAS):
+        mixing = Mixing(policy="dirmix", alpha=alpha)
+        ratios = draw_ratios(mixing, _WORKERS, _SLOTS, Streams(0).generator("ratios", number))
+        drawn.append(
+            MixingRatios(
+                alpha=alpha,
+                ratios=ratios[:_SHOWN_SLOTS],
+                largest_share=float(ratios.max(axis=1).mean()),
+                squares=float((ratios**2).sum(axis=1).mean()),
+                expected_squares=(1.0 + alpha / _WORKERS) / (1.0 + alpha),
+            )
+        )
+    return drawn

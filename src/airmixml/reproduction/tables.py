@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from airmixml.output.tables import TextTable, rows_csv
-from airmixml.reproduction.mixing_ratios import MixingRatios
 from airmixml.reproduction.paper_claims import Claim
-from airmixml.reproduction.results import CellResult, Summary
+from airmixml.reproduction.results import CellResult, MixingRatios, Summary
 
 
 def results_table(title: str, results: Sequence[CellResult]) -> TextTable:

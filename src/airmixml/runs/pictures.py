@@ -174,14 +174,12 @@ def _learning_curve(axis: Axes, history: TrainingHistory) -> None:
     if history.class_accuracy:
         _class_bars(axis, history)
         return
-    from matplotlib.ticker import MaxNLocator
-
     percent = 100 * np.asarray(history.test_accuracy)
     epochs, best, final = np.arange(1, len(percent) + 1), 100 * history.best_accuracy, 100 * history.final_accuracy
     axis.plot(epochs, percent, color=BLUE, marker="." if len(epochs) < 40 else "")
     axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")
     axis.plot(epochs[-1], final, "o", color=ORANGE, label=f"final {final:.1f} %")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.locator_params(axis="x", integer=True)
     axis.set(xlabel="epoch", ylabel="accuracy on clean test set (%)", ylim=(0, 102), title="Learning curve")
     axis.grid(alpha=0.3)
     axis.legend(loc="lower right", fontsize=8)
@@ -224,8 +222,6 @@ def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement
 
 
 def _worker_epsilons(axis: Axes, epsilons: NDArray[np.float64], target_epsilon: float | None) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     median, worst = float(np.median(epsilons)), float(epsilons.max())
     axis.hist(epsilons, bins=40, range=(0.0, max(worst, 1e-6)), color=BLUE, alpha=0.75)  # ends at the worst worker
     axis.axvline(median, color="0.3", label=f"median {median:.3g}")
@@ -233,7 +229,7 @@ def _worker_epsilons(axis: Axes, epsilons: NDArray[np.float64], target_epsilon: 
     if target_epsilon is not None:
         axis.axvline(target_epsilon, color=GREEN, linestyle="--", label=f"target {target_epsilon:g}")
     axis.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
-    axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.locator_params(axis="x", nbins=5)
     axis.legend(fontsize=8)
 
 

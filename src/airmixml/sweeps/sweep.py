@@ -14,10 +14,8 @@ from airmixml.storage.files import remove_temporaries
 from airmixml.storage.locks import locked
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
-from airmixml.sweeps.batches import Batch, Kind
-from airmixml.sweeps.processes import RunBatch, Task, run_here, run_in_processes
-from airmixml.sweeps.ray_cluster import run_on_ray
-from airmixml.sweeps.work import Failed, Sent, SweepOutcome, Trained, run_batch
+from airmixml.sweeps.batches import Batch, Failed, Kind, Sent, SweepOutcome, Trained, run_batch
+from airmixml.sweeps.engines import RunBatch, Task, run_here, run_in_processes, run_on_ray
 
 Engine = Literal["local", "ray"]
 

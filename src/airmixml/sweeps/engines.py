@@ -1,20 +1,23 @@
-"""Batches on this machine: in this process, or on several processes of which one may die without the others."""
+"""Where batches run: in this process, on several of which one may die without the others, or on a Ray cluster."""
 
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from airmixml.errors import AirMixError
-from airmixml.sweeps.batches import Batch
-from airmixml.sweeps.work import Failed, SweepOutcome, run_batch
-from airmixml.wording import one_line
+from airmixml.sweeps.batches import Batch, Failed, SweepOutcome, run_batch
+from airmixml.wording import one_line, reason
+
+_CONNECT_SECONDS = 5.0
 
 RunBatch = Callable[..., list[SweepOutcome]]
 """Runs a batch: ``run_batch``, or something of its shape."""
@@ -148,3 +151,61 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
+
+
+def run_on_ray(tasks: Sequence[Task], report: Share, jobs: int) -> Iterator[Finished]:
+    """Run batches wherever a Ray cluster has a free core, or a free GPU for batches that ask for one.
+
+    The cluster is that of RAY_ADDRESS, one running on this machine, or a new one. At most ``jobs`` batches run at a
+    time (0: as many as it takes). An interrupted training is not kept, because nodes share no disk.
+    """
+    try:
+        ray: Any = import_module("ray")
+    except ImportError:
+        hint = "pip install 'airmixml[ray]', or use --engine local"
+        raise AirMixError(f"--engine ray: Ray is not installed; {hint}") from None
+    started = not ray.is_initialized()
+    if started:
+        _connect(ray)
+    running: dict[Any, Task] = {}
+    try:
+        if any(task.batch.on_gpu for task in tasks) and not ray.cluster_resources().get("GPU"):
+            raise AirMixError("--device = cuda: no node of the Ray cluster has a GPU; use --device cpu")
+        waiting = list(reversed(tasks))
+        while waiting or running:
+            while waiting and (not jobs or len(running) < jobs):
+                task = replace(waiting.pop(), checkpoints=None)
+                needs = {"num_cpus": 1, "num_gpus": int(task.batch.on_gpu)}
+                running[ray.remote(max_retries=1, **needs)(_attempt_alone).remote(task)] = task
+            done, _ = ray.wait(list(running), num_returns=1)
+            task = running.pop(done[0])
+            try:
+                finished: Finished = ray.get(done[0])
+            except ray.exceptions.RayError as problem:  # the node or its process was lost, twice
+                finished = broken(task.batch, str(problem))
+            report(task.batch, 1.0)
+            yield finished
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
+        if started:
+            ray.shutdown()
+
+
+def _connect(ray: Any) -> None:
+    """Join the cluster that RAY_ADDRESS names, or one on this machine; Ray itself would try for minutes."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.rpartition(":")
+    try:
+        if host and port.isdigit() and "://" not in address:
+            socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+        ray.init(log_to_driver=False, logging_level="error", include_dashboard=False)
+    except (OSError, RuntimeError, ValueError) as problem:
+        raise AirMixError(
+            f"--engine ray: no cluster at RAY_ADDRESS = {address!r} ({reason(problem)}); start one, set another "
+            "address, or use --engine local"
+        ) from None
+
+
+def _attempt_alone(task: Task) -> Finished:
+    return attempt(task, lambda _batch, _share: None)
