@@ -15,6 +15,7 @@ from rich.table import Table
 from typer import Context, Option
 
 from airmixml.cli import options
+from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
@@ -38,11 +39,7 @@ _NUMBERS: Final[dict[str, Rule | None]] = {
     "max_participations": Whole(low=0, high=10**12),
     "colluders": Whole(low=0, high=10**9),
 }
-_OF_A_SCENARIO: Final = {
-    "file": "a scenario file",
-    "assignments": "--set",
-    **{name: f"--{name.replace('_', '-')}" for name in ("preset", "input_dim", "label_dim", "ledger")},
-}
+_OF_A_SCENARIO: Final = ("file", "preset", "assignments", "input_dim", "label_dim", "ledger")
 
 
 def account_command(
@@ -57,23 +54,13 @@ def account_command(
         float | None, Option(help="Noise standard deviation divided by the sensitivity of one worker (a norm).")
     ] = None,
     epsilon: Annotated[float | None, Option(help="Set the noise by this target instead.")] = None,
-    delta: Annotated[float | None, Option(help="Delta of the target [default: 1e-5].")] = None,
-    accountant: Annotated[
-        str | None, Option(help=f"Accountant of --epsilon: {options.choices(ACCOUNTANTS)} [default: paper-loose].")
-    ] = None,
-    adversary: Annotated[
-        str | None, Option(help=f"Adversary of --epsilon: {options.choices(ADVERSARIES)} [default: release].")
-    ] = None,
-    adjacency: Annotated[
-        str | None, Option(help="Neighbours: replace-one or remove-one [default: replace-one].")
-    ] = None,
-    sampling: Annotated[
-        str | None, Option(help="Schedule: without-replacement or poisson [default: without-replacement].")
-    ] = None,
-    max_participations: Annotated[
-        int | None, Option(help="Maximum number of slots per worker (0 for no limit) [default: 0].")
-    ] = None,
-    colluders: Annotated[int | None, Option(help="Number of workers who help the adversary [default: 0].")] = None,
+    delta: Annotated[float, Option(help="Delta of the target.")] = 1e-5,
+    accountant: Annotated[str, Option(help=f"Accountant of --epsilon: {choices(ACCOUNTANTS)}.")] = "paper-loose",
+    adversary: Annotated[str, Option(help=f"Adversary of --epsilon: {choices(ADVERSARIES)}.")] = "release",
+    adjacency: Annotated[str, Option(help="Neighbours: replace-one or remove-one.")] = "replace-one",
+    sampling: Annotated[str, Option(help="Schedule: without-replacement or poisson.")] = "without-replacement",
+    max_participations: Annotated[int, Option(help="Maximum number of slots per worker (0 for no limit).")] = 0,
+    colluders: Annotated[int, Option(help="Number of workers who help the adversary.")] = 0,
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
     ledger: Annotated[bool, Option("--ledger", help="Draw the schedule and account for every single worker.")] = False,
@@ -88,10 +75,12 @@ def account_command(
     or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
     started = time.perf_counter()
-    given = {name: context.params[name] for name in _NUMBERS if context.params[name] is not None}
+    sources = {name: context.get_parameter_source(name) for name in _NUMBERS}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    numbers = {name: context.params[name] for name in _NUMBERS}
     scenario = None
     if given:
-        _check_numbers(given, [flag for name, flag in _OF_A_SCENARIO.items() if context.params[name]])
+        _check_numbers(numbers, given[0], next((name for name in _OF_A_SCENARIO if context.params[name]), None))
     elif file is None and preset is None:
         raise ScenarioError(
             "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
@@ -105,7 +94,7 @@ def account_command(
         from airmixml.planning.account import account_scenario, epsilon_curves
 
         if scenario is None:
-            account = _account_of_numbers(given)
+            account = _account_of_numbers(numbers)
         else:
             dimensions = data_dimensions(scenario, input_dim, label_dim)
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
@@ -124,30 +113,34 @@ def account_command(
         print_line(f"picture: {drawn}")
 
 
-def _check_numbers(given: dict[str, Any], of_a_scenario: list[str]) -> None:
-    flags = {name: f"--{name.replace('_', '-')}" for name in given}
-    if of_a_scenario:
+def _check_numbers(numbers: dict[str, Any], given: str, of_a_scenario: str | None) -> None:
+    if of_a_scenario is not None:
         raise ScenarioError(
-            f"{next(iter(flags.values()))} and {of_a_scenario[0]}: plain numbers and a scenario exclude each other; "
-            "with a scenario use --set, such as --set privacy.delta=1e-5"
+            f"{_flag(given)} and {_flag(of_a_scenario)}: plain numbers and a scenario exclude each other; with a "
+            "scenario use --set, such as --set privacy.delta=1e-5"
         )
     for name in ("workers", "scheduled", "slots"):
-        if name not in given:
+        if numbers[name] is None:
             raise ScenarioError(f"--{name}: missing; plain numbers need --workers, --scheduled and --slots")
-    for name, value in given.items():
-        if (rule := _NUMBERS[name]) is not None:
-            rule.check(flags[name], value)
+    for name, rule in _NUMBERS.items():
+        if rule is not None and numbers[name] is not None:
+            rule.check(_flag(name), numbers[name])
 
 
-def _account_of_numbers(given: dict[str, Any]) -> Account:
+def _account_of_numbers(numbers: dict[str, Any]) -> Account:
     """Return the account; an error about a scenario's key becomes one about the option."""
     from airmixml.planning.account import account_numbers
 
     try:
-        return account_numbers(**{"delta": 1e-5, **given})
+        return account_numbers(**numbers)
     except AirMixError as problem:
         key = rf"(?<![\w.-])(?:privacy\.)?({'|'.join(_NUMBERS)})(?= = |: )"
-        raise type(problem)(re.sub(key, lambda found: "--" + found[1].replace("_", "-"), str(problem))) from None
+        raise type(problem)(re.sub(key, lambda found: _flag(found[1]), str(problem))) from None
+
+
+def _flag(name: str) -> str:
+    """Return what the user knows a parameter of the command as."""
+    return {"file": "a scenario file", "assignments": "--set"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """``airmix presets``, ``airmix show`` and ``airmix plugins``: what can be chosen by name, and who brings it."""
 
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -74,21 +74,18 @@ def plugins_command(
 
 
 def _installed(registry: Registry) -> list[_Plugin]:
-    ours = [_Plugin(kind=registry.kind, group=registry.group, name=name) for name in registry.own]
+    found = [_Plugin(kind=registry.kind, group=registry.group, name=name) for name in registry.own]
     points = sorted(entry_points(group=registry.group), key=lambda point: (point.name, point.value))
-    return ours + [_described(registry, point, points) for point in points]
-
-
-def _described(registry: Registry, point: EntryPoint, points: list[EntryPoint]) -> _Plugin:
-    problem = ""
-    if point.name in registry.own:
-        problem = f"the name is {_OURS}'s own; uninstall that package or rename its entry point"
-    elif any(other.name == point.name and other.value != point.value for other in points):
-        problem = "two packages bring this name; uninstall one of them"
-    package, version = ("unknown", "") if point.dist is None else (point.dist.name, point.dist.version)
-    return _Plugin(
-        kind=registry.kind, group=registry.group, name=point.name, package=package, version=version, problem=problem
-    )
+    for point in points:
+        problem = ""
+        if point.name in registry.own:
+            problem = f"the name is {_OURS}'s own; uninstall that package or rename its entry point"
+        elif any(other.name == point.name and other.value != point.value for other in points):
+            problem = "two packages bring this name; uninstall one of them"
+        package, version = ("unknown", "") if point.dist is None else (point.dist.name, point.dist.version)
+        own = _Plugin(kind=registry.kind, group=registry.group, name=point.name)
+        found.append(replace(own, package=package, version=version, problem=problem))
+    return found
 
 
 def _loading_problem(plugin: _Plugin) -> str:

@@ -22,7 +22,7 @@ from airmixml.storage.files import writing_to
 from airmixml.workers import encoder_of
 
 if TYPE_CHECKING:
-    from airmixml.planning import alternatives
+    from airmixml.planning.alternatives import InputMoments
     from airmixml.planning.plan import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
 
@@ -90,7 +90,7 @@ def _run_of(file: Path | None, preset: str | None, assignments: list[str]) -> li
     return ["airmix", "run", *chosen, *(word for assignment in assignments for word in ("--set", assignment))]
 
 
-def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> alternatives.InputMoments:
+def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> InputMoments:
     from airmixml.data import known_dataset
     from airmixml.planning.alternatives import InputMoments
 
@@ -130,13 +130,12 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     console.print(terminal_table(("", ""), rows, words=2))
     if plan.best:
         columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
-        best = [(goal, *_design_cells(option)) for goal, option in plan.best.items()]
-        console.print(terminal_table(columns, best, title="At the same privacy"))
-
-
-def _design_cells(option: alternatives.Option) -> tuple[str, ...]:
-    counts = (f"{option.alpha:g}", f"{option.scheduled:,}", f"{option.slots:,}")
-    return (*counts, f"{option.snr_inputs_db:.1f} dB", f"{option.contrast_db:.1f} dB", joules(option.energy_joules))
+        designs = [
+            (goal, f"{best.alpha:g}", f"{best.scheduled:,}", f"{best.slots:,}")
+            + (f"{best.snr_inputs_db:.1f} dB", f"{best.contrast_db:.1f} dB", joules(best.energy_joules))
+            for goal, best in plan.best.items()
+        ]
+        console.print(terminal_table(columns, designs, title="At the same privacy"))
 
 
 def _print_recommendation(found: Recommendation | None, scenario: Scenario, command: list[str]) -> None:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from typer import Argument, Exit, Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, print_line, progress_bars
+from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import terminal_table
 
@@ -88,27 +88,23 @@ def _print(reproduction: Reproduction) -> None:
         title = "What the text claims, and in how many cases it holds"
         console.print(terminal_table(("place", "the paper says", *_DECISIONS), rows, title=title, words=2))
     kept = f" ({reproduction.kept_batches} of {reproduction.batches} batches already finished)"
-    console.print(
-        f"{reproduction.seconds:.1f} s{kept if reproduction.kept_batches else ''}; everything in "
-        f"[bold]{escape(str(reproduction.out / 'report.md'))}[/bold]",
-        soft_wrap=True,
-    )
+    note = kept if reproduction.kept_batches else ""
+    print_report_place(reproduction.seconds, reproduction.out, "report", note=note, picture=False)
     print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")
 
 
 def _verdict_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:
     """Return how often each verdict was given: by table, reading and epoch."""
-    rows = []
-    for (target, dataset), results in reproduction.parts().items():
-        for reading, label in ((False, "as printed"), (True, "read otherwise")):
-            read = [each for each in results if bool(each.cell.reading) == reading and each.cell.printed is not None]
-            accuracy = bool(read) and read[0].cell.quantity == "accuracy"
-            epochs = {"verdict": ", final epoch", "best_epoch_verdict": ", best epoch"} if accuracy else {"verdict": ""}
-            for quantity, epoch in epochs.items() if read else ():
-                counts = Counter(getattr(each, quantity).partition(" from")[0] for each in read)
-                name = f"{target} {dataset}, {label}{epoch}"
-                rows.append((name, *(str(counts[verdict]) for verdict in _VERDICTS)))
-    return rows
+    counts: dict[str, Counter[str]] = {}
+    for each in reproduction.results:
+        cell, reading = each.cell, "read otherwise" if each.cell.reading else "as printed"
+        verdicts = {"": each.verdict}
+        if cell.quantity == "accuracy":
+            verdicts = {", final epoch": each.verdict, ", best epoch": each.best_epoch_verdict}
+        for epoch, verdict in verdicts.items() if cell.printed is not None else ():
+            name = f"{cell.target} {cell.dataset}, {reading}{epoch}"
+            counts.setdefault(name, Counter())[verdict.partition(" from")[0]] += 1
+    return [(name, *(str(found[verdict]) for verdict in _VERDICTS)) for name, found in counts.items()]
 
 
 def _claim_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:

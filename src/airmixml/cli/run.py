@@ -70,12 +70,13 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule == "poisson" else ""
     sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {plural(radio.slots, 'slot')}"
-    rows = [
-        ("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes"),
-        *_what_is_sent(scenario),
-        ("workers", sent_by),
-        ("mixing", _POLICY_NAMES[mixing.policy] + alpha),
-    ]
+    rows = [("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes")]
+    if not sends_inputs_unchanged(workers):
+        centre = "" if workers.centre == "none" else f", centre {workers.centre}"
+        rounded = f", {workers.bits} bits per symbol" if workers.bits else ""
+        sent = f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}"
+        rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
+    rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
     if metrics["clipped_values"]:
         rows.append(("clipped", f"{metrics['clipped_values']:,} input values outside the declared bounds"))
     if metrics["clipped_samples"]:
@@ -83,16 +84,6 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         hint = "" if counted else "; to gain from it set privacy.sensitivity = encoder"
         rows.append(("clipped", f"{metrics['clipped_samples']:,} samples, to the norm {workers.clip_norm:g}{hint}"))
     return rows
-
-
-def _what_is_sent(scenario: Scenario) -> Rows:
-    workers = scenario.workers
-    if sends_inputs_unchanged(workers):
-        return []
-    centre = "" if workers.centre == "none" else f", centre {workers.centre}"
-    rounded = f", {workers.bits} bits per symbol" if workers.bits else ""
-    weight = f"label weight {workers.label_weight:g}"
-    return [("sent", f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}, {weight}{rounded}")]
 
 
 def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:

@@ -29,24 +29,19 @@ def print_line(text: str, style: str | None = None) -> None:
     console.print(text, style=style, markup=False, soft_wrap=True)
 
 
-def print_report_place(seconds: float, folder: Path, name: str, *, note: str = "") -> None:
+def print_report_place(seconds: float, folder: Path, name: str, *, note: str = "", picture: bool = True) -> None:
     """Print how long the work took, and where its report and its picture are, both called ``name``."""
-    shown = escape(str(folder))
-    report, picture = f"[bold]{shown}/{name}.md[/bold]", f"{shown}/{name}.png"
-    console.print(f"{seconds:.1f} s{note}; everything in {report}, picture in {picture}", soft_wrap=True)
+    path = escape(str(folder / name))
+    drawn = f", picture in {path}.png" if picture else ""
+    console.print(f"{seconds:.1f} s{note}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
 
 
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
     """Yield a Progress callable that draws one bar per stage on stderr (only on a terminal); the work begins here."""
+    times, hidden = (TimeElapsedColumn(), TimeRemainingColumn()), not _stderr.is_terminal
     bars = Bars(
-        TextColumn("{task.description:<14}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=_stderr,
-        disable=not _stderr.is_terminal,
+        TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), *times, console=_stderr, disable=hidden
     )
     tasks: dict[str, TaskID] = {}
     raise_when_interrupted()

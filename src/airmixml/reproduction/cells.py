@@ -32,13 +32,7 @@ _QUICK: Final = {
 
 Quantity = Literal["accuracy", "energy"]
 _QUANTITIES: Final[dict[str, Quantity]] = {"table1": "accuracy", "table2": "energy"}
-_KEYS: Final = {
-    "scheduled": "radio.scheduled",
-    "alpha": "mixing.alpha",
-    "power": "mixing.power",
-    "epsilon": "privacy.epsilon",
-    "noise_dbm": "radio.noise_dbm",
-}
+_KEYS: Final = ("radio.scheduled", "mixing.alpha", "mixing.power", "privacy.epsilon", "radio.noise_dbm")
 
 # The paper does not say how many workers send at once here: 64 is what its MNIST table begins with, 8 its Iris table.
 SCHEDULED: Final = (64, 8)
@@ -61,7 +55,6 @@ class Cell:
     """What is run for one entry of the paper.
 
     Attributes:
-        target: table or figure: ``table1``, ``fig3``, ...
         dataset: ``iris`` or ``mnist``, as in the paper.
         quantity: test accuracy in percent, or energy in joules.
         scenario: what to run, with the first seed.
@@ -106,11 +99,7 @@ def table_notes(table: str, dataset: str) -> list[str]:
 def table_cells(table: str, dataset: str, base: Scenario, *, printed: bool = True) -> list[Cell]:
     """Return the cells of one half of a table: each entry as printed, then each that is also read otherwise.
 
-    Args:
-        table: ``table1`` or ``table2``.
-        dataset: ``iris`` or ``mnist``.
-        base: the scenario that the rows and columns vary.
-        printed: whether the printed values apply to this base.
+    Rows and columns vary the scenario ``base``; ``printed`` says whether the printed values apply to it.
     """
     half = load_printed(table)[dataset]
     cells = [cell for row in half["row"] for cell in _row_cells(table, dataset, half, row, base)]
@@ -145,7 +134,8 @@ def _row_cells(table: str, dataset: str, half: dict[str, Any], row: dict[str, An
 
 
 def _scenario(base: Scenario, settings: dict[str, Any]) -> Scenario:
-    return base.with_overrides(*(f"{_KEYS[name]}={settings[name]}" for name in _KEYS if name in settings))
+    names = {key.partition(".")[2]: key for key in _KEYS}
+    return base.with_overrides(*(f"{key}={settings[name]}" for name, key in names.items() if name in settings))
 
 
 def fig3_cells(base: Scenario) -> list[Cell]:

@@ -3,9 +3,9 @@
 Seeds are compared pairwise: the same seed draws the same workers, schedule and noise for both sides of a comparison.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -97,7 +97,7 @@ class _Table:
 
     def mean(self, result: CellResult) -> float:
         summary = getattr(result, self._quantity)
-        return -math.inf if summary is None else float(summary.mean)
+        return -inf if summary is None else float(summary.mean)
 
     def gaps(self, left: CellResult | None, right: CellResult | None) -> dict[int, float]:
         """Return left minus right by seed; nothing where one of them failed."""
@@ -120,14 +120,7 @@ class _Table:
 
 
 def _claim(
-    gaps: Iterable[float],
-    place: str,
-    says: str,
-    case: str,
-    *,
-    above: float = -math.inf,
-    below: float = math.inf,
-    of: str = "",
+    gaps: Iterable[float], place: str, says: str, case: str, *, above: float = -inf, below: float = inf, of: str = ""
 ) -> Claim:
     """Return the claim that the mean of paired differences, in points ``of`` something, lies between two bounds."""
     gap = mean_interval(list(gaps))

@@ -93,11 +93,8 @@ def reproduce(
     Args:
         request: what to reproduce.
         out: folder for tables, figures and finished batches.
-        jobs: batches at a time.
-        engine: this machine, or a Ray cluster.
-        data_dir: folder to look for MNIST in.
+        jobs, engine, data_dir, progress: as for ``run_sweep``.
         draw: whether to draw figures, which takes most of the time of a small request.
-        progress: told how far it is.
     """
     started = time.perf_counter()
     groups = request.cell_groups()
@@ -135,11 +132,13 @@ def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
         sections += ["![Fig. 2](fig2.png)\n", ratios.to_markdown()]
     for (target, dataset), results in reproduction.parts().items():
         name = f"{target}-{dataset}" if target.startswith("table") else target
-        title = f"{_TITLES[target]}, {results[0].cell.scenario.workers.dataset}"
+        run_on = results[0].cell.scenario.workers.dataset
+        seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
+        title = f"{_TITLES[target]}, {run_on}"
         matrix, table = side_by_side(title, results), results_table(f"{title}, entry by entry", results)
         latex = matrix.to_latex() + "\n" + table.to_latex()
         files += write_all(out / name, {".md": table.to_markdown(), ".csv": results_csv(results), ".tex": latex})
-        files += _DRAWINGS[target](results, out / name, _about(results)) if draw else []
+        files += _DRAWINGS[target](results, out / name, f"{run_on}, {plural(seeds, 'seed')}") if draw else []
         picture = f"![{title}]({name}.png)\n"
         sections += [matrix.to_markdown(), _notes(target, dataset, results), picture, table.to_markdown()]
     plain = json.dumps(reproduction.to_dict(), indent=1, allow_nan=False) + "\n"
@@ -171,8 +170,3 @@ def _notes(target: str, dataset: str, results: Sequence[CellResult]) -> str:
 
 def _write_table(stem: Path, table: TextTable) -> list[Path]:
     return write_all(stem, {".md": table.to_markdown(), ".csv": table.to_csv(), ".tex": table.to_latex()})
-
-
-def _about(results: Sequence[CellResult]) -> str:
-    seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
-    return f"{results[0].cell.scenario.workers.dataset}, {plural(seeds, 'seed')}"

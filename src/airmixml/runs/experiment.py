@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from airmixml.devices import find_device
-from airmixml.edge import TrainedModel, TrainingHistory, learn
+from airmixml.edge import TrainedModel, learn
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
@@ -148,16 +148,17 @@ def _kept(scenario: Scenario, folder: Path) -> RunResult:
 
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
     """Write what the metrics do not hold: curve, model, ledger, pictures."""
-    write_text(folder / "learning_curve.csv", _curve_table(trained.history))
+    history, report = trained.history, sent.report
+    losses: list[float] | list[str] = history.loss or [""] * len(history.test_accuracy)
+    curve = enumerate(zip(losses, history.test_accuracy, strict=True), start=1)
+    rows = [{"epoch": n, "training_loss": loss, "test_accuracy": accuracy} for n, (loss, accuracy) in curve]
+    write_text(folder / "learning_curve.csv", rows_csv(rows))
     save_model(trained.model, sent.dataset, folder)
-    report = sent.report
     ledger, epsilons = report.ledger, report.worker_epsilons()
-    write_arrays(
-        folder / "ledger.npz",
-        {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons},
-    )
+    spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}
+    write_arrays(folder / "ledger.npz", spent)
     if pictures:
-        draw_run(sent, trained.history, folder / "figures")
+        draw_run(sent, history, folder / "figures")
         stated = [each for each in report.statements if each.adjacency == sent.scenario.privacy.adjacency]
         draw_ledger(epsilons, stated, folder / "figures" / "privacy.png")
 
@@ -167,12 +168,6 @@ def _finish(scenario: Scenario, result: RunResult | SeedsResult, folder: RunFold
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     folder.publish(replace=replace, leave_out=(CHECKPOINT,))
-
-
-def _curve_table(history: TrainingHistory) -> str:
-    losses: list[float] | list[str] = history.loss or [""] * len(history.test_accuracy)
-    curve = enumerate(zip(losses, history.test_accuracy, strict=True), start=1)
-    return rows_csv([{"epoch": n, "training_loss": loss, "test_accuracy": accuracy} for n, (loss, accuracy) in curve])
 
 
 def _versions() -> dict[str, str]:

@@ -39,8 +39,7 @@ class FileCheckpoint:
     def load(self, like: dict[str, Any]) -> dict[str, Any] | None:
         """Return the last state, or None if there is none to resume from.
 
-        Args:
-            like: the state before the first epoch; what was saved must have its names, shapes and numbers of epochs.
+        It must have the names, shapes and number of epochs of the state before the first epoch, which ``like`` is.
         """
         state = self._store.load(CHECKPOINT, lambda values, arrays: _restored(like, values, arrays))
         self.resumed_epoch = 0 if state is None else state["epoch"]

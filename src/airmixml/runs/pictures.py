@@ -213,37 +213,27 @@ def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str,
 
 def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path) -> None:
     """Draw what the server can learn of each worker, and what every accountant certifies against every adversary."""
-    figure = new_figure(11, 4.2)
-    left, right = figure.subplots(1, 2)
-    own = statements[0]
-    _worker_epsilons(left, epsilons, own.target_epsilon if own.adversary == "server" else None)
-    _statements(right, statements)
-    save_figure(figure, path)
-
-
-def _worker_epsilons(axis: Axes, epsilons: NDArray[np.float64], target_epsilon: float | None) -> None:
+    figure, own = new_figure(11, 4.2), statements[0]
+    ledger, certified = figure.subplots(1, 2)
     median, worst = float(np.median(epsilons)), float(epsilons.max())
-    axis.hist(epsilons, bins=40, range=(0.0, max(worst, 1e-6)), color=BLUE, alpha=0.75)  # ends at the worst worker
-    axis.axvline(median, color="0.3", label=f"median {median:.3g}")
-    axis.axvline(worst, color=ORANGE, label=f"worst {worst:.3g}")
-    if target_epsilon is not None:
-        axis.axvline(target_epsilon, color=GREEN, linestyle="--", label=f"target {target_epsilon:g}")
-    axis.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
-    axis.locator_params(axis="x", nbins=5)
-    axis.legend(fontsize=8)
+    ledger.hist(epsilons, bins=40, range=(0.0, max(worst, 1e-6)), color=BLUE, alpha=0.75)  # ends at the worst worker
+    ledger.axvline(median, color="0.3", label=f"median {median:.3g}")
+    ledger.axvline(worst, color=ORANGE, label=f"worst {worst:.3g}")
+    if own.adversary == "server" and own.target_epsilon is not None:
+        ledger.axvline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
+    ledger.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
+    ledger.locator_params(axis="x", nbins=5)
+    ledger.legend(fontsize=8)
 
-
-def _statements(axis: Axes, statements: list[PrivacyStatement]) -> None:
-    """Draw a column of points per accountant, side by side, so that equal epsilons do not hide each other."""
     adversaries = ADVERSARIES.names
     for place, name in enumerate(ACCOUNTANTS.names):
-        beside = 0.1 * (place - len(ACCOUNTANTS.names) // 2)
-        own = [each for each in statements if each.accountant == name]
-        rows = [adversaries.index(each.adversary) - beside for each in own]
-        epsilons = [max(each.epsilon, 1e-6) for each in own]
-        axis.plot(epsilons, rows, "o", color=accountant_colour(name), alpha=0.8, label=name)
-    axis.set(xscale="log", xlabel="ε (log)", title="What accountants certify", yticks=range(len(adversaries)))
-    axis.set_yticklabels(adversaries)
-    axis.set_ylim(-0.5, len(adversaries) - 0.5)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+        beside = 0.1 * (place - len(ACCOUNTANTS.names) // 2)  # so that equal epsilons do not hide each other
+        stated = [each for each in statements if each.accountant == name]
+        rows = [adversaries.index(each.adversary) - beside for each in stated]
+        values = [max(each.epsilon, 1e-6) for each in stated]
+        certified.plot(values, rows, "o", color=accountant_colour(name), alpha=0.8, label=name)
+    certified.set(xscale="log", xlabel="ε (log)", title="What accountants certify", ylim=(-0.5, len(adversaries) - 0.5))
+    certified.set_yticks(range(len(adversaries)), adversaries)
+    certified.grid(alpha=0.3)
+    certified.legend(fontsize=8)
+    save_figure(figure, path)

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -110,9 +111,13 @@ def _check(scenario: Scenario, kind: Kind) -> None:
 
 
 def _mixture_bytes(scenario: Scenario) -> int:
+    return 4 * _COPIES * scenario.radio.slots * sum(_dimensions(scenario))
+
+
+def _dimensions(scenario: Scenario) -> tuple[int, int]:
+    """Return d_X as it leaves the encoder, and d_Y."""
     known: KnownDataSet = DATASETS.load(scenario.workers.dataset)
-    inputs = encoded_dim(scenario.workers, known.input_dim)
-    return 4 * _COPIES * scenario.radio.slots * (inputs + known.label_dim)
+    return encoded_dim(scenario.workers, known.input_dim), known.label_dim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +193,7 @@ def run_batch(
     import torch
 
     from airmixml.edge import train_stack
-    from airmixml.radio.mixtures import Mixtures, simulate_family
+    from airmixml.radio.mixtures import simulate_family
     from airmixml.runs.model_files import FileCheckpoint
     from airmixml.workers import load_dataset
 
@@ -196,10 +201,7 @@ def run_batch(
     # One thread: more would not help small networks, and their number must not change what a batch gives.
     speed = Speed(device=batch.device, threads=1 if batch.device == "cpu" else 0)
     dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir)
-
-    def simulate(family: list[Scenario]) -> list[Mixtures]:
-        return simulate_family(family, dataset=dataset, speed=speed)
-
+    simulate = partial(simulate_family, dataset=dataset, speed=speed)
     simulated, outcomes = _family_by_family(batch, simulate, "over the air", progress)
     if not simulated:
         return outcomes
@@ -231,13 +233,9 @@ def run_batch(
 
 def _energies(batch: Batch, progress: Progress) -> list[SweepOutcome]:
     from airmixml.radio.rehearsal import rehearse_family
-    from airmixml.radio.tally import Tally
 
-    known: KnownDataSet = DATASETS.load(batch.scenarios[0].workers.dataset)
-
-    def rehearse(family: list[Scenario]) -> list[Tally]:
-        return rehearse_family(family, encoded_dim(family[0].workers, known.input_dim), known.label_dim)
-
+    input_dim, label_dim = _dimensions(batch.scenarios[0])
+    rehearse = partial(rehearse_family, input_dim=input_dim, label_dim=label_dim)
     tallies, outcomes = _family_by_family(batch, rehearse, "energy", progress)
     for number, tally in tallies.items():
         outcomes[number] = Sent(energy_joules=tally.energy_joules, power_limited_slots=tally.limited_slots)

@@ -44,13 +44,13 @@ class Finished:
     broke: bool = False
 
 
-def attempt(task: Task, report: Share) -> Finished:
+def attempt(task: Task, report: Share | None = None) -> Finished:
     """Run one batch; whatever goes wrong becomes the outcome of its scenarios."""
     batch = task.batch
 
     def progress(stage: str, done: int, total: int) -> None:
         # Sending takes a small part of the time: training is what is waited for.
-        if stage in ("training", "energy") and total:
+        if report is not None and stage in ("training", "energy") and total:
             report(batch, done / total)
 
     try:
@@ -66,12 +66,6 @@ def attempt(task: Task, report: Share) -> Finished:
 def broken(batch: Batch, why: str) -> Finished:
     """Return what becomes of a batch of which nothing came."""
     return Finished(batch=batch, outcomes=[Failed(error=one_line(why)) for _ in batch.scenarios], broke=True)
-
-
-def run_here(tasks: Sequence[Task], report: Share) -> Iterator[Finished]:
-    """Run batch after batch in this process."""
-    for task in tasks:
-        yield attempt(task, report)
 
 
 class _Worker:
@@ -176,7 +170,7 @@ def run_on_ray(tasks: Sequence[Task], report: Share, jobs: int) -> Iterator[Fini
             while waiting and (not jobs or len(running) < jobs):
                 task = replace(waiting.pop(), checkpoints=None)
                 needs = {"num_cpus": 1, "num_gpus": int(task.batch.on_gpu)}
-                running[ray.remote(max_retries=1, **needs)(_attempt_alone).remote(task)] = task
+                running[ray.remote(max_retries=1, **needs)(attempt).remote(task)] = task
             done, _ = ray.wait(list(running), num_returns=1)
             task = running.pop(done[0])
             try:
@@ -205,7 +199,3 @@ def _connect(ray: Any) -> None:
             f"--engine ray: no cluster at RAY_ADDRESS = {address!r} ({reason(problem)}); start one, set another "
             "address, or use --engine local"
         ) from None
-
-
-def _attempt_alone(task: Task) -> Finished:
-    return attempt(task, lambda _batch, _share: None)

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from airmixml.storage.locks import locked
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Batch, Failed, Kind, Sent, SweepOutcome, Trained, run_batch
-from airmixml.sweeps.engines import RunBatch, Task, run_here, run_in_processes, run_on_ray
+from airmixml.sweeps.engines import Finished, RunBatch, Task, attempt, run_in_processes, run_on_ray
 
 Engine = Literal["local", "ray"]
 
@@ -116,11 +116,10 @@ def run_sweep(
             progress("sweep", int(_PARTS * done), _PARTS)
 
         progress("sweep", int(_PARTS * sum(batch.work for batch in results) / work), _PARTS)
+        finishing: Iterator[Finished] = (attempt(task, report) for task in tasks)  # one after the other, here
         if engine == "ray":
             finishing = run_on_ray(tasks, report, jobs)
-        elif (useful := min(jobs or _useful_jobs(batches), len(tasks))) <= 1:
-            finishing = run_here(tasks, report)
-        else:
+        elif (useful := min(jobs or _useful_jobs(batches), len(tasks))) > 1:
             finishing = run_in_processes(tasks, report, useful)
         for finished in finishing:
             if not finished.broke:
