@@ -175,9 +175,8 @@ def picture_path(picture: Path | None, name: str) -> Path:
 
 
 def _print(account: Account, *, brief: bool) -> None:
-    console.print(
-        f"[bold]{escape(account.name)}[/bold]: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
-    )
+    about = f"epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
+    console.print(f"[bold]{escape(account.name)}[/bold]: {about}")
     said = {(each.adversary, each.accountant): f"{each.epsilon:.4g}" for each in account.statements}
     names = [adversary.name for adversary in account.adversaries]
     rows = [[accountant, *(said.get((name, accountant), "-") for name in names)] for accountant in ACCOUNTANTS.names]

@@ -100,6 +100,5 @@ def _close_stdout() -> None:
 
 
 def _fail(message: str) -> int:
-    line = " ".join(message.split())[:_LONGEST_LINE]
-    sys.stderr.write(f"airmix: error: {line}\n")
+    sys.stderr.write(f"airmix: error: {' '.join(message.split())[:_LONGEST_LINE]}\n")
     return 2

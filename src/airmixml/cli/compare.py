@@ -89,7 +89,6 @@ def _print(comparison: Comparison, seconds: float) -> None:
     if not wide:
         console.print(f"on a wider terminal, and in the files: {', '.join(ONLY_IF_WIDE)}")
     if comparison.left_out:
-        reasons = "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items())
-        print_line(f"left out: {reasons}")
+        print_line("left out: " + "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items()))
     kept = f" ({plural(comparison.kept, 'result')} already finished)" if comparison.kept else ""
     print_report_place(seconds, comparison.out, "compare", note=kept)

@@ -130,11 +130,11 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     console.print(terminal_table(("", ""), rows, words=2))
     if plan.best:
         columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
-        designs = [
-            (goal, f"{best.alpha:g}", f"{best.scheduled:,}", f"{best.slots:,}")
-            + (f"{best.snr_inputs_db:.1f} dB", f"{best.contrast_db:.1f} dB", joules(best.energy_joules))
-            for goal, best in plan.best.items()
-        ]
+        designs = []
+        for goal, best in plan.best.items():
+            counts, signal = (best.scheduled, best.slots), (best.snr_inputs_db, best.contrast_db)
+            cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
+            designs.append((goal, f"{best.alpha:g}", *cells, joules(best.energy_joules)))
         console.print(terminal_table(columns, designs, title="At the same privacy"))
 
 

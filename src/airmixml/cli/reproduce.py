@@ -68,7 +68,9 @@ def reproduce_command(
         print_json({**reproduction.to_dict(), **about})
     else:
         _print(reproduction)
-    _report_failures(reproduction.failures)
+    if reproduction.failures:
+        _report_failures(reproduction.failures)
+        raise Exit(1)
 
 
 def _check_means(engine: str, jobs: int | None) -> Engine:
@@ -120,11 +122,8 @@ def _claim_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:
 
 
 def _report_failures(failures: list[str]) -> None:
-    if not failures:
-        return
     for failure in failures[:_SHOWN_FAILURES]:
         sys.stderr.write(f"airmix: failed: {failure}\n")
     if len(failures) > _SHOWN_FAILURES:
         sys.stderr.write(f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n")
     sys.stderr.write("airmix: the other cells are kept; the same command tries the failed ones again\n")
-    raise Exit(1)

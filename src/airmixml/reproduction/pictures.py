@@ -133,14 +133,11 @@ def draw_energies(results: Sequence[CellResult], stem: Path, title: str) -> list
         (False, "o", BLUE, "as printed" if has_print else "energy"),
         (True, "s", GREEN, "other reading"),
     ):
-        points = [
-            (
-                rows.index(each.cell.row) + (columns.index(each.cell.column) - (len(columns) - 1) / 2) * 0.13,
-                each.measured.mean / (each.cell.printed or 1.0),
-            )
-            for each in results
-            if bool(each.cell.reading) == reread and each.measured is not None
-        ]
+        points = []
+        for cell, measured in ((each.cell, each.measured) for each in results):
+            if bool(cell.reading) == reread and measured is not None:
+                beside = (columns.index(cell.column) - (len(columns) - 1) / 2) * 0.13
+                points.append((rows.index(cell.row) + beside, measured.mean / (cell.printed or 1.0)))
         if points:
             axis.plot(*zip(*points, strict=True), marker, color=colour, label=label, markersize=5, alpha=0.85)
     axis.set(yscale="log", ylabel="recomputed / printed energy" if has_print else "energy [J]")

@@ -111,30 +111,29 @@ class _Runner:
         sent, history = learned.transmission, learned.trained.history
         dataset, report, best = sent.dataset, sent.report, history.best_accuracy
         _write_findings(sent, learned.trained, folder.work, pictures=self.pictures)
-        return RunResult.from_dict(
-            {
-                "name": scenario.name,
-                "seed": scenario.seed,
-                "accuracy": {"final": history.final_accuracy, "best": best, "best_epoch": history.best_epoch},
-                **report.to_dict(),
-                "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
-                "clipped_values": dataset.clipped_values,
-                "clipped_samples": dataset.clipped_samples,
-                "dataset": {
-                    "name": dataset.name,
-                    "train_samples": dataset.train_samples,
-                    "test_samples": len(dataset.test_labels),
-                    "input_dim": dataset.input_dim,
-                    "label_dim": dataset.label_dim,
-                },
-                "seconds": seconds,
-                "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
-                "resumed_from_epoch": checkpoint.resumed_epoch,
-                "device": device,
-                "versions": _versions(),
-                "run_dir": run_dir,
-            }
-        )
+        metrics = {
+            "name": scenario.name,
+            "seed": scenario.seed,
+            "accuracy": {"final": history.final_accuracy, "best": best, "best_epoch": history.best_epoch},
+            **report.to_dict(),
+            "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+            "clipped_values": dataset.clipped_values,
+            "clipped_samples": dataset.clipped_samples,
+            "dataset": {
+                "name": dataset.name,
+                "train_samples": dataset.train_samples,
+                "test_samples": len(dataset.test_labels),
+                "input_dim": dataset.input_dim,
+                "label_dim": dataset.label_dim,
+            },
+            "seconds": seconds,
+            "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
+            "resumed_from_epoch": checkpoint.resumed_epoch,
+            "device": device,
+            "versions": _versions(),
+            "run_dir": run_dir,
+        }
+        return RunResult.from_dict(metrics)
 
 
 def _kept(scenario: Scenario, folder: Path) -> RunResult:

@@ -42,15 +42,12 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
         _learning_curve(curve, history)
         _power_and_snr(power, snr, report)
         save_figure(overview, folder / "overview.png")
-
         grid = new_figure(12, 4.6)
         _mixtures(grid, mixtures)
         save_figure(grid, folder / "mixtures.png")
-
         alone = new_figure(6, 4)
         _learning_curve(alone.subplots(), history)
         save_figure(alone, folder / "learning_curve.png")
-
         histograms = new_figure(10, 3.8)
         power, snr = histograms.subplots(1, 2)
         _power_and_snr(power, snr, report)

@@ -85,10 +85,9 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     batches = []
     for alike in groups.values():
         whole = Batch(kind=kind, scenarios=tuple(alike), device=device if kind == "training" else "cpu")
-        size = len(alike)
-        if kind == "training":
-            room = _BYTES_AT_ONCE["cuda" if whole.on_gpu else "cpu"]
-            size = max(1, min(_MOST_AT_ONCE, room // _mixture_bytes(alike[0])))
+        room = _BYTES_AT_ONCE["cuda" if whole.on_gpu else "cpu"]
+        fitting = max(1, min(_MOST_AT_ONCE, room // _mixture_bytes(alike[0])))
+        size = fitting if kind == "training" else len(alike)
         parts = (whole.scenarios[start : start + size] for start in range(0, len(alike), size))
         batches += [replace(whole, scenarios=part) for part in parts]
     return batches
