@@ -51,7 +51,11 @@ def reproduce_command(
     """
     if not targets:
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
-    chosen_engine = _check_means(engine, jobs)
+    if engine not in ("local", "ray"):
+        raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
+    if jobs is not None and not 1 <= jobs <= 4096:
+        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
+    chosen: Engine = "ray" if engine == "ray" else "local"
     from airmixml.reproduction import Request, reproduce
 
     request = Request(
@@ -59,9 +63,7 @@ def reproduce_command(
     )
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
-        reproduction = reproduce(
-            request, folder, jobs=jobs or 0, engine=chosen_engine, data_dir=data_dir, progress=progress
-        )
+        reproduction = reproduce(request, folder, jobs=jobs or 0, engine=chosen, data_dir=data_dir, progress=progress)
     if as_json:
         files = [str(path) for path in reproduction.files]
         about = {"failures": reproduction.failures, "out": str(folder), "files": files, "seconds": reproduction.seconds}
@@ -71,14 +73,6 @@ def reproduce_command(
     if reproduction.failures:
         _report_failures(reproduction.failures)
         raise Exit(1)
-
-
-def _check_means(engine: str, jobs: int | None) -> Engine:
-    if engine not in ("local", "ray"):
-        raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
-    if jobs is not None and not 1 <= jobs <= 4096:
-        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
-    return "ray" if engine == "ray" else "local"
 
 
 def _print(reproduction: Reproduction) -> None:

@@ -111,6 +111,7 @@ class _Runner:
         sent, history = learned.transmission, learned.trained.history
         dataset, report, best = sent.dataset, sent.report, history.best_accuracy
         _write_findings(sent, learned.trained, folder.work, pictures=self.pictures)
+        about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
         metrics = {
             "name": scenario.name,
             "seed": scenario.seed,
@@ -119,13 +120,7 @@ class _Runner:
             "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
             "clipped_values": dataset.clipped_values,
             "clipped_samples": dataset.clipped_samples,
-            "dataset": {
-                "name": dataset.name,
-                "train_samples": dataset.train_samples,
-                "test_samples": len(dataset.test_labels),
-                "input_dim": dataset.input_dim,
-                "label_dim": dataset.label_dim,
-            },
+            "dataset": {**about, "test_samples": len(dataset.test_labels)},
             "seconds": seconds,
             "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
             "resumed_from_epoch": checkpoint.resumed_epoch,
