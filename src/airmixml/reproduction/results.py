@@ -32,8 +32,8 @@ _CONCORDANT_SHARE: Final = 0.75
 _FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
 _ENERGY_REACH_FACTOR: Final = 1.5
-_ALPHAS: Final = (0.1, 1.0, 10.0, 100.0, 1e5)  # of Fig. 2, as are these
-_WORKERS, _SLOTS, _SHOWN_SLOTS = 8, 20_000, 16
+_ALPHAS: Final = (0.1, 1.0, 10.0, 100.0, 1e5)  # of Fig. 2
+_WORKERS, _SLOTS, _SHOWN_SLOTS = 8, 20_000, 16  # of Fig. 2
 
 
 @dataclass(frozen=True, kw_only=True)
