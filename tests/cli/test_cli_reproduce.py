@@ -101,10 +101,10 @@ def test_cells_that_fail(airmix: Airmix, tmp_path: Path, monkeypatch: pytest.Mon
     """Whatever eight workers send cannot be computed."""
     rehearse = rehearsal.rehearse_family
 
-    def faulty(scenarios: Sequence[Scenario], *arguments: Any) -> Any:
+    def faulty(scenarios: Sequence[Scenario], **dimensions: int) -> Any:
         if scenarios[0].radio.scheduled == 8:
             raise ScenarioError("eight is\nenough")
-        return rehearse(scenarios, *arguments)
+        return rehearse(scenarios, **dimensions)
 
     monkeypatch.setattr(rehearsal, "rehearse_family", faulty)
     done = airmix(*ENERGIES, "--as-printed", "--seeds", "1", "--json", "--out", "here")

@@ -14,8 +14,8 @@ import pytest
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate
 from airmixml.storage.results import ResultStore, to_plain
 from airmixml.sweeps import Batch, Failed, Sent, SweepOutcome, Trained, cut_into_batches
+from airmixml.sweeps.batches import run_batch
 from airmixml.sweeps.sweep import BatchStore
-from airmixml.sweeps.work import run_batch
 
 IRIS = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3")
 MNIST = Scenario.preset("paper-mnist")

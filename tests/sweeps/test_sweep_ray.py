@@ -14,7 +14,7 @@ import pytest
 
 from airmixml import AirMixError, Scenario
 from airmixml.sweeps import Batch, Failed, SweepOutcome, SweepResult, cut_into_batches, run_sweep
-from airmixml.sweeps.work import run_batch
+from airmixml.sweeps.batches import run_batch
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

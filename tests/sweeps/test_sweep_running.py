@@ -22,7 +22,7 @@ from airmixml.radio.draws import AirSetting, draw_chapter
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.sweeps import Batch, Failed, Sent, SweepOutcome, SweepResult, Trained, cut_into_batches, run_sweep
-from airmixml.sweeps.work import run_batch
+from airmixml.sweeps.batches import run_batch
 
 SMALL = ("radio.slots=200", "learner.epochs=3")
 BASE = Scenario.preset("paper-iris").with_overrides(*SMALL)

@@ -8,63 +8,63 @@ from errno import EISDIR
 from os import strerror
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
 from rich.markup import escape
 from rich.table import Table
+from typer import Context, Option
 
 from airmixml.cli import options
-from airmixml.cli.options import choices, choose_scenario
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.options import choices
+from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
+from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.storage.files import writing_to
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
 
+# The options for plain numbers; where there is no rule the account itself checks the value.
+_NUMBERS: Final[dict[str, Rule | None]] = {
+    "workers": Whole(low=1, high=10**9),
+    "scheduled": Whole(low=1, high=10**9),
+    "slots": Whole(low=1, high=10**12),
+    "noise_multiplier": Real(low=1e-9, high=1e9),
+    "epsilon": Real(low=0, open_low=True, high=1e15),
+    "delta": Real(low=1e-300, high=1, open_high=True),
+    **dict.fromkeys(("accountant", "adversary", "adjacency", "sampling")),
+    "max_participations": Whole(low=0, high=10**12),
+    "colluders": Whole(low=0, high=10**9),
+}
+_OF_A_SCENARIO: Final = ("file", "preset", "assignments", "input_dim", "label_dim", "ledger")
+
 
 def account_command(
+    context: Context,
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
-    workers: Annotated[int | None, typer.Option(help="Number of workers N.")] = None,
-    scheduled: Annotated[int | None, typer.Option(help="Number of workers per slot.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Number of slots T.")] = None,
+    workers: Annotated[int | None, Option(help="Number of workers N.")] = None,
+    scheduled: Annotated[int | None, Option(help="Number of workers per slot.")] = None,
+    slots: Annotated[int | None, Option(help="Number of slots T.")] = None,
     noise_multiplier: Annotated[
-        float | None,
-        typer.Option(help="Noise standard deviation divided by the sensitivity of one worker (a norm)."),
+        float | None, Option(help="Noise standard deviation divided by the sensitivity of one worker (a norm).")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Set the noise by this target instead.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Delta of the target [default: 1e-5].")] = None,
-    accountant: Annotated[
-        str | None, typer.Option(help=f"Accountant of --epsilon: {choices(ACCOUNTANTS)} [default: paper-loose].")
-    ] = None,
-    adversary: Annotated[
-        str | None, typer.Option(help=f"Adversary of --epsilon: {choices(ADVERSARIES)} [default: release].")
-    ] = None,
-    adjacency: Annotated[
-        str | None, typer.Option(help="Neighbours: replace-one or remove-one [default: replace-one].")
-    ] = None,
-    sampling: Annotated[
-        str | None,
-        typer.Option(help="Schedule: without-replacement or poisson [default: without-replacement]."),
-    ] = None,
-    max_participations: Annotated[
-        int | None, typer.Option(help="Maximum number of slots per worker (0 for no limit) [default: 0].")
-    ] = None,
-    colluders: Annotated[
-        int | None, typer.Option(help="Number of workers who help the adversary [default: 0].")
-    ] = None,
+    epsilon: Annotated[float | None, Option(help="Set the noise by this target instead.")] = None,
+    delta: Annotated[float, Option(help="Delta of the target.")] = 1e-5,
+    accountant: Annotated[str, Option(help=f"Accountant of --epsilon: {choices(ACCOUNTANTS)}.")] = "paper-loose",
+    adversary: Annotated[str, Option(help=f"Adversary of --epsilon: {choices(ADVERSARIES)}.")] = "release",
+    adjacency: Annotated[str, Option(help="Neighbours: replace-one or remove-one.")] = "replace-one",
+    sampling: Annotated[str, Option(help="Schedule: without-replacement or poisson.")] = "without-replacement",
+    max_participations: Annotated[int, Option(help="Maximum number of slots per worker (0 for no limit).")] = 0,
+    colluders: Annotated[int, Option(help="Number of workers who help the adversary.")] = 0,
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
-    ledger: Annotated[
-        bool, typer.Option("--ledger", help="Draw the schedule and account for every single worker.")
-    ] = False,
-    brief: Annotated[bool, typer.Option("--brief", help="Print the table without the assumptions.")] = False,
+    ledger: Annotated[bool, Option("--ledger", help="Draw the schedule and account for every single worker.")] = False,
+    brief: Annotated[bool, Option("--brief", help="Print the table without the assumptions.")] = False,
     picture: options.Picture = None,
     no_picture: options.NoPicture = False,
     as_json: options.AsJson = False,
@@ -74,53 +74,32 @@ def account_command(
     Nothing is sent or trained. Give a scenario or plain numbers: --workers, --scheduled, --slots and --noise-multiplier
     or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
-    numbers = {
-        "workers": workers,
-        "scheduled": scheduled,
-        "slots": slots,
-        "noise_multiplier": noise_multiplier,
-        "epsilon": epsilon,
-        "delta": delta,
-        "accountant": accountant,
-        "adversary": adversary,
-        "adjacency": adjacency,
-        "sampling": sampling,
-        "max_participations": max_participations,
-        "colluders": colluders,
-    }
-    given = {name: value for name, value in numbers.items() if value is not None}
     started = time.perf_counter()
+    sources = {name: context.get_parameter_source(name) for name in _NUMBERS}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    numbers = {name: context.params[name] for name in _NUMBERS}
+    scenario = None
     if given:
-        of_a_scenario = {
-            "a scenario file": file,
-            "--preset": preset,
-            "--set": assignments,
-            "--input-dim": input_dim,
-            "--label-dim": label_dim,
-            "--ledger": ledger or None,
-        }
-        _check_numbers(given, [name for name, value in of_a_scenario.items() if value])
-        name = "numbers"
+        _check_numbers(numbers, given[0], next((name for name in _OF_A_SCENARIO if context.params[name]), None))
+    elif file is None and preset is None:
+        raise ScenarioError(
+            "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
+            "--scheduled, --slots and --noise-multiplier or --epsilon"
+        )
     else:
-        if file is None and preset is None:
-            raise ScenarioError(
-                "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
-                "--scheduled, --slots and --noise-multiplier or --epsilon"
-            )
-        scenario = choose_scenario(file, preset, assignments)
-        name = scenario.name
+        scenario = options.choose_scenario(file, preset, assignments)
+    name = "numbers" if scenario is None else scenario.name
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
-        if given:
-            account = _account_of_numbers(given)
-        else:
-            from airmixml.planning.account import account_scenario
+        from airmixml.planning.account import account_scenario, epsilon_curves
 
+        if scenario is None:
+            account = _account_of_numbers(numbers)
+        else:
             dimensions = data_dimensions(scenario, input_dim, label_dim)
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
         seconds = time.perf_counter() - started
         if drawn is not None:
-            from airmixml.planning.account import epsilon_curves
             from airmixml.planning.pictures import draw_account
 
             with writing_to(drawn, option="--picture"):
@@ -129,73 +108,56 @@ def account_command(
         shown = {"picture": str(drawn)} if drawn is not None else {}
         print_json({**account.to_dict(), "seconds": seconds, **shown})
         return
-    _print(account, drawn, brief=brief)
+    _print(account, brief=brief)
+    if drawn is not None:
+        print_line(f"picture: {drawn}")
 
 
-def _check_numbers(given: dict[str, Any], of_a_scenario: list[str]) -> None:
-    from airmixml.scenario.rules import Real, Whole
-
-    rules: dict[str, Any] = {
-        "workers": Whole(low=1, high=10**9),
-        "scheduled": Whole(low=1, high=10**9),
-        "slots": Whole(low=1, high=10**12),
-        "noise_multiplier": Real(low=1e-9, high=1e9),
-        "epsilon": Real(low=0, open_low=True, high=1e15),
-        "delta": Real(low=1e-300, high=1, open_high=True),
-        "max_participations": Whole(low=0, high=10**12),
-        "colluders": Whole(low=0, high=10**9),
-    }
-    flags = {name: f"--{name.replace('_', '-')}" for name in given}
-    if of_a_scenario:
+def _check_numbers(numbers: dict[str, Any], given: str, of_a_scenario: str | None) -> None:
+    if of_a_scenario is not None:
         raise ScenarioError(
-            f"{next(iter(flags.values()))} and {of_a_scenario[0]}: plain numbers and a scenario exclude each other; "
-            "with a scenario use --set, such as --set privacy.delta=1e-5"
+            f"{_flag(given)} and {_flag(of_a_scenario)}: plain numbers and a scenario exclude each other; with a "
+            "scenario use --set, such as --set privacy.delta=1e-5"
         )
     for name in ("workers", "scheduled", "slots"):
-        if name not in given:
+        if numbers[name] is None:
             raise ScenarioError(f"--{name}: missing; plain numbers need --workers, --scheduled and --slots")
-    for name, value in given.items():
-        if name in rules:
-            rules[name].check(flags[name], value)
+    for name, rule in _NUMBERS.items():
+        if rule is not None and numbers[name] is not None:
+            rule.check(_flag(name), numbers[name])
 
 
-def _account_of_numbers(given: dict[str, Any]) -> Account:
+def _account_of_numbers(numbers: dict[str, Any]) -> Account:
+    """Return the account; an error about a scenario's key becomes one about the option."""
     from airmixml.planning.account import account_numbers
 
     try:
-        return account_numbers(**{"delta": 1e-5, **given})
+        return account_numbers(**numbers)
     except AirMixError as problem:
-        raise type(problem)(_with_flags(str(problem))) from None
+        key = rf"(?<![\w.-])(?:privacy\.)?({'|'.join(_NUMBERS)})(?= = |: )"
+        raise type(problem)(re.sub(key, lambda found: _flag(found[1]), str(problem))) from None
 
 
-def _with_flags(message: str) -> str:
-    """Return a message about scenario keys as one about the flags of plain numbers."""
-    names = "scheduled|epsilon|delta|accountant|adversary|adjacency|sampling|max_participations|colluders"
-    return re.sub(
-        rf"(?<![\w.-])(?:privacy\.)?({names})(?= = |: )",
-        lambda found: "--" + found[1].replace("_", "-"),
-        message,
-    )
+def _flag(name: str) -> str:
+    """Return what the user knows a parameter of the command as."""
+    return {"file": "a scenario file", "assignments": "--set"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
     """Return d_X as it leaves the encoder and d_Y: given, known of the data set, or counted in the user's file."""
     from airmixml.data import known_dataset
-    from airmixml.workers import encoded_dim
+    from airmixml.streams import Streams
+    from airmixml.workers import encoded_dim, load_dataset
 
     if (input_dim is None) != (label_dim is None):
         raise ScenarioError("--input-dim and --label-dim: go together; give both or none")
     if input_dim is not None and label_dim is not None:
-        for name, value, low in (("--input-dim", input_dim, 1), ("--label-dim", label_dim, 2)):
-            if not low <= value <= 10**9:
-                raise ScenarioError(f"{name} = {value}: must be a whole number of at least {low} and at most 10^9")
+        Whole(low=1, high=10**9).check("--input-dim", input_dim)
+        Whole(low=2, high=10**9).check("--label-dim", label_dim)
         return encoded_dim(scenario.workers, input_dim), label_dim
     known = known_dataset(scenario.workers.dataset)
     if known is not None:
         return encoded_dim(scenario.workers, known.input_dim), known.label_dim
-    from airmixml.streams import Streams
-    from airmixml.workers import load_dataset
-
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     return dataset.input_dim, dataset.label_dim
 
@@ -212,37 +174,23 @@ def picture_path(picture: Path | None, name: str) -> Path:
     return path
 
 
-def _print(account: Account, drawn: Path | None, *, brief: bool) -> None:
-    from airmixml.doors import ACCOUNTANTS
-
-    console.print(
-        f"[bold]{escape(account.name)}[/bold]: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
-    )
-    said = {(statement.adversary, statement.accountant): statement.epsilon for statement in account.statements}
+def _print(account: Account, *, brief: bool) -> None:
+    about = f"epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
+    console.print(f"[bold]{escape(account.name)}[/bold]: {about}")
+    said = {(each.adversary, each.accountant): f"{each.epsilon:.4g}" for each in account.statements}
     names = [adversary.name for adversary in account.adversaries]
-    rows = [
-        [accountant, *(f"{said[name, accountant]:.4g}" if (name, accountant) in said else "-" for name in names)]
-        for accountant in ACCOUNTANTS.names
-    ]
+    rows = [[accountant, *(said.get((name, accountant), "-") for name in names)] for accountant in ACCOUNTANTS.names]
     console.print(terminal_table(["accountant", *names], rows))
     if not brief:
-        _print_assumptions(account)
-    if drawn is not None:
-        console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)
-
-
-def _print_assumptions(account: Account) -> None:
-    assumptions = Table.grid(padding=(0, 2))
-    assumptions.add_column(style="cyan", no_wrap=True)
-    assumptions.add_column(overflow="fold")
-    for name, text in _assumptions(account):
-        assumptions.add_row(name, escape(text))
-    console.print(assumptions)
+        assumptions = Table.grid(padding=(0, 2))
+        assumptions.add_column(style="cyan", no_wrap=True)
+        assumptions.add_column(overflow="fold")
+        for name, text in _assumptions(account):
+            assumptions.add_row(name, escape(text))
+        console.print(assumptions)
 
 
 def _assumptions(account: Account) -> list[tuple[str, str]]:
-    from airmixml.doors import ACCOUNTANTS
-
     design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
     rows = [
         ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {design.slots:,} slots"),
@@ -259,9 +207,8 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
         slots = summary["worst_worker_slots"]
         rows.append(("ledger", f"worst worker {worst:.4g} in {slots:,} slots, median {median:.4g}, against the server"))
     elif not design.max_participations and design.scheduled < design.workers:
-        rows.append(
-            ("before a run", "no worker sends more often, except with probability 1e-9 (--ledger draws the schedule)")
-        )
+        rare = "no worker sends more often, except with probability 1e-9 (--ledger draws the schedule)"
+        rows.append(("before a run", rare))
     rows += [(name, ACCOUNTANTS.load(name).about) for name in ACCOUNTANTS.names]
     reasons: dict[str, list[str]] = {}
     for (adversary, accountant), why in account.refusals.items():

@@ -14,9 +14,8 @@ from airmixml.cli.attack import attack_command
 from airmixml.cli.audit import audit_command
 from airmixml.cli.compare import compare_command
 from airmixml.cli.demo import demo_command
+from airmixml.cli.listings import plugins_command, presets_command, show_command
 from airmixml.cli.plan import plan_command
-from airmixml.cli.plugins import plugins_command
-from airmixml.cli.presets import presets_command, show_command
 from airmixml.cli.reproduce import reproduce_command
 from airmixml.cli.run import run_command
 from airmixml.devices import is_out_of_memory
@@ -101,6 +100,5 @@ def _close_stdout() -> None:
 
 
 def _fail(message: str) -> int:
-    line = " ".join(message.split())[:_LONGEST_LINE]
-    sys.stderr.write(f"airmix: error: {line}\n")
+    sys.stderr.write(f"airmix: error: {' '.join(message.split())[:_LONGEST_LINE]}\n")
     return 2

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.box import SIMPLE
 from rich.markup import escape
-from rich.table import Table
+from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.options import check_force, choices, choose_scenario
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.options import choices
+from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import ATTACKS
+from airmixml.output.tables import terminal_table
 from airmixml.scenario import Speed
 
 if TYPE_CHECKING:
@@ -27,20 +27,17 @@ def attack_command(
     assignments: options.Assignments = None,
     vary: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="KEY=V1,V2,...",
             help="Attack the scenario at each of these values (for privacy.epsilon, max means maximum power).",
         ),
     ] = None,
     beside: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Attack these presets or scenario files of the same data as well."),
+        str | None, Option(metavar="NAME,...", help="Attack these presets or scenario files of the same data as well.")
     ] = None,
     attacks: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME,...", help=f"Attacks to run: {choices(ATTACKS)} [default: all that fit the scenario]."
-        ),
+        Option(metavar="NAME,...", help=f"Attacks to run: {choices(ATTACKS)} [default: all that fit the scenario]."),
     ] = None,
     seed: options.Seed = None,
     out: options.Out = None,
@@ -56,9 +53,9 @@ def attack_command(
     found nobody, but the claimed epsilon is above 10 or missing) or HIDDEN. Finished attacks are kept: repeat the same
     command to resume.
     """
-    scenario = choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, threads=threads)
-    check_force(force, out)
+    options.check_force(force, out)
     from airmixml.attacks import attack, choose_parts, read_cases
 
     parts = choose_parts(attacks)
@@ -79,17 +76,10 @@ def _print(result: AttackResult) -> None:
         grade, _, rest = case.verdict.partition(":")
         console.print(f"{label}[bold {_STYLES[case.grade]}]{grade}[/]:{escape(rest)}", soft_wrap=True)
     for found in tables_of(result):
-        table = Table(title=found.title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0))
-        for number, name in enumerate(found.columns):
-            table.add_column(name, style="cyan" if number == 0 else None, justify="left" if number < 3 else "right")
-        for row in found.rows:
-            table.add_row(*map(escape, row))
+        rows = [list(map(escape, row)) for row in found.rows]
+        table = terminal_table(found.columns, rows, title=found.title, words=3, box=SIMPLE, padding=(0, 1, 0, 0))
         console.print(table, soft_wrap=True)
     for case in result.cases:
         for name, why in case.left_out.items():
-            console.print(f"left out: {escape(case.label)}, {name} ({escape(why)})", soft_wrap=True)
-    console.print(
-        f"{result.seconds:.1f} s; everything in [bold]{escape(str(result.run_dir / 'attack.md'))}[/bold], picture in "
-        f"{escape(str(result.run_dir / 'attack.png'))}",
-        soft_wrap=True,
-    )
+            print_line(f"left out: {case.label}, {name} ({why})")
+    print_report_place(result.seconds, result.run_dir, "attack")

@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.markup import escape
+from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.options import choices, choose_scenario
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.options import choices
+from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
@@ -29,12 +28,10 @@ def compare_command(
     preset: options.Preset = None,
     assignments: options.Assignments = None,
     methods: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help=f"Methods to run: {choices(METHODS)} [default: all that can run]."),
+        str | None, Option(metavar="NAME,...", help=f"Methods to run: {choices(METHODS)} [default: all that can run].")
     ] = None,
     vary: Annotated[
-        str | None,
-        typer.Option(metavar="KEY=V1,V2,...", help="Instead of methods, run the scenario itself at these values."),
+        str | None, Option(metavar="KEY=V1,V2,...", help="Instead of methods, run the scenario itself at these values.")
     ] = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
@@ -50,7 +47,7 @@ def compare_command(
     All use the same data, channel and privacy target. Finished results are kept: repeat the same command to resume;
     more seeds or methods add to it.
     """
-    scenario = choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, threads=threads)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
@@ -92,11 +89,6 @@ def _print(comparison: Comparison, seconds: float) -> None:
     if not wide:
         console.print(f"on a wider terminal, and in the files: {', '.join(ONLY_IF_WIDE)}")
     if comparison.left_out:
-        reasons = "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items())
-        console.print(f"left out: {escape(reasons)}", soft_wrap=True)
+        print_line("left out: " + "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items()))
     kept = f" ({plural(comparison.kept, 'result')} already finished)" if comparison.kept else ""
-    console.print(
-        f"{seconds:.1f} s{kept}; everything in [bold]{escape(str(comparison.out / 'compare.md'))}[/bold], picture in "
-        f"{escape(str(comparison.out / 'compare.png'))}",
-        soft_wrap=True,
-    )
+    print_report_place(seconds, comparison.out, "compare", note=kept)

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import DATASETS
 from airmixml.errors import ScenarioError
+from airmixml.output.tables import terminal_table
 from airmixml.wording import nearest, shown
 
 app = typer.Typer(help="List the data sets; fetch MNIST.")
@@ -41,21 +40,24 @@ def list_data(as_json: options.AsJson = False) -> None:
     if as_json:
         print_json({"data_sets": entries, "own_data": "path of a .csv or .npz file"})
         return
-    table = Table("data set", "samples", "d_X", "d_Y", "bounds", "files", title="Data sets")
-    for entry in entries:
-        samples, own_test_samples = entry["train_samples"], entry["own_test_samples"]
-        table.add_row(
-            entry["name"],
-            f"{samples} + {own_test_samples}" if own_test_samples else str(samples),
-            str(entry["input_dim"]),
-            str(entry["label_dim"]),
-            _bounds(entry["input_lower"], entry["input_upper"]),
-            _STATES_IN_WORDS[entry["state"]],
-        )
-    console.print(table)
+    columns = ("data set", "samples", "d_X", "d_Y", "bounds", "files")
+    console.print(terminal_table(columns, map(_cells, entries), title="Data sets", words=len(columns)))
     # Below the table, where a long path is not cut to the width of a column.
-    console.print(f"Folder of MNIST: {escape(str(mnist_cache_folder()))}", soft_wrap=True)
+    print_line(f"Folder of MNIST: {mnist_cache_folder()}")
     console.print("Your own data: set workers.dataset to the path of a .csv or .npz file and declare its bounds.")
+
+
+def _cells(entry: dict[str, Any]) -> list[str]:
+    samples, own_test_samples = entry["train_samples"], entry["own_test_samples"]
+    bounds = [f"{low:g}..{high:g}" for low, high in zip(entry["input_lower"], entry["input_upper"], strict=True)]
+    return [
+        entry["name"],
+        f"{samples} + {own_test_samples}" if own_test_samples else f"{samples}",
+        f"{entry['input_dim']}",
+        f"{entry['label_dim']}",
+        ", ".join(bounds[:_MOST_BOUNDS]) + (", ..." if len(bounds) > _MOST_BOUNDS else ""),
+        _STATES_IN_WORDS[entry["state"]],
+    ]
 
 
 @app.command("fetch")
@@ -72,35 +74,24 @@ def fetch_data(
     with progress_bars() as progress:
         # A broken file in the cache is ours to replace; one in a folder of the user's is not.
         obtained = fetch_mnist(folder, replace_broken=data_dir is None, progress=progress)
-    files = [
-        {
-            "name": entry.file.name,
-            "path": str(entry.path),
-            "bytes": len(entry.content),
-            "source": entry.source,
-        }
-        for entry in obtained
-    ]
     fetched = sum(entry.source != ALREADY_THERE for entry in obtained)
     if as_json:
+        files = [
+            {"name": entry.file.name, "path": str(entry.path), "bytes": len(entry.content), "source": entry.source}
+            for entry in obtained
+        ]
         print_json({"data_set": MNIST.name, "folder": str(folder), "fetched_files": fetched, "files": files})
         return
-    for file in files:
-        console.print(f"{escape(str(file['path']))}: {escape(str(file['source']))}", soft_wrap=True)
+    for entry in obtained:
+        print_line(f"{entry.path}: {entry.source}")
     console.print("All checksums are right." + (" There was nothing to fetch." if fetched == 0 else ""))
-
-
-def _bounds(lower: list[float], upper: list[float]) -> str:
-    """Return the bounds of the first inputs, which are those of all where there is one."""
-    said = [f"{low:g}..{high:g}" for low, high in zip(lower, upper, strict=True)]
-    return ", ".join(said[:_MOST_BOUNDS]) + (", ..." if len(said) > _MOST_BOUNDS else "")
 
 
 def _describe(name: str) -> dict[str, Any]:
     from airmixml.data.mnist import mnist_cache_folder, mnist_state
 
-    known = DATASETS.load(name)
-    described: dict[str, Any] = {
+    known, state = DATASETS.load(name), "embedded" if name in DATASETS.own else "plugin"
+    return {
         "name": name,
         "about": known.about,
         "train_samples": known.train_samples,
@@ -110,12 +101,9 @@ def _describe(name: str) -> dict[str, Any]:
         "image_shape": list(known.image_shape) if known.image_shape else None,
         "input_lower": list(known.lower),
         "input_upper": list(known.upper),
-        "folder": None,
-        "state": "embedded" if name in DATASETS.own else "plugin",
+        "folder": str(mnist_cache_folder()) if name == _FETCHED else None,
+        "state": mnist_state() if name == _FETCHED else state,
     }
-    if name == _FETCHED:
-        described |= {"folder": str(mnist_cache_folder()), "state": mnist_state()}
-    return described
 
 
 def _check_fetchable(dataset: str) -> None:

@@ -6,8 +6,7 @@ While libraries are imported an exception is not enough: Python may drop it or a
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import FrameType
 
 _RESUMABLE = ("run", "attack", "audit", "compare", "reproduce")
@@ -21,21 +20,14 @@ def report_interruption() -> None:
         os.write(2, f"airmix: interrupted{'; repeat the command to resume' if resumable else ''}\n".encode())
 
 
-@contextmanager
-def ending_at_once() -> Iterator[None]:
-    """End the process at once on Ctrl-C, until ``work_begins`` is called; a caller that ignores it is left alone."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
+def end_when_interrupted() -> None:
+    """End the process at once on Ctrl-C, until ``raise_when_interrupted``; a caller that ignores it is left alone."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
-    try:
-        yield
-    finally:
-        if before is signal.default_int_handler:
-            signal.signal(signal.SIGINT, before)
 
 
-def work_begins() -> None:
-    """From now on files may be half written: let Ctrl-C raise KeyboardInterrupt."""
+def raise_when_interrupted() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt: from now on files may be half written."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -8,12 +8,15 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line: 0 when done, 2 and one line for a user's mistake, 130 when interrupted."""
     try:
-        from airmixml.cli.interrupt import ending_at_once
+        from airmixml.cli.interrupt import end_when_interrupted, raise_when_interrupted
 
-        with ending_at_once():
+        end_when_interrupted()
+        try:
             from airmixml.cli.app import answer
 
             code = answer()
+        finally:
+            raise_when_interrupted()
     except KeyboardInterrupt:
         code = _INTERRUPTED
     if code == _INTERRUPTED:

@@ -3,32 +3,30 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from airmixml.doors import Registry
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.scenario import Scenario
 
-File = Annotated[Path | None, typer.Argument(help="Scenario file (TOML).", show_default=False)]
-Preset = Annotated[str | None, typer.Option(help="Scenario that comes with the package; see `airmix presets`.")]
+File = Annotated[Path | None, Argument(help="Scenario file (TOML).", show_default=False)]
+Preset = Annotated[str | None, Option(help="Scenario that comes with the package; see `airmix presets`.")]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
+    Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
 ]
-Seed = Annotated[int | None, typer.Option(help="Seed of the (first) run [default: the scenario's].")]
-Seeds = Annotated[int, typer.Option(help="Number of runs, with consecutive seeds.")]
-Out = Annotated[Path | None, typer.Option(help="Folder to create [default: a name below runs/].")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the folder --out if it holds earlier results.")]
-Device = Annotated[str, typer.Option(help="Compute on cpu or cuda (cuda:1 for the second GPU).")]
-Threads = Annotated[int, typer.Option(help="Number of CPU threads (0 uses all cores).")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder that holds the four MNIST files [default: the cache].")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Picture = Annotated[
-    Path | None, typer.Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")
-]
-NoPicture = Annotated[bool, typer.Option("--no-picture", help="Do not draw a figure.")]
-InputDim = Annotated[int | None, typer.Option(help="Number of inputs d_X of a data set that is not known by name.")]
-LabelDim = Annotated[int | None, typer.Option(help="Number of classes d_Y of a data set that is not known by name.")]
+Seed = Annotated[int | None, Option(help="Seed of the (first) run [default: the scenario's].")]
+Seeds = Annotated[int, Option(help="Number of runs, with consecutive seeds.")]
+Out = Annotated[Path | None, Option(help="Folder to create [default: a name below runs/].")]
+Force = Annotated[bool, Option("--force", help="Replace the folder --out if it holds earlier results.")]
+Device = Annotated[str, Option(help="Compute on cpu or cuda (cuda:1 for the second GPU).")]
+Threads = Annotated[int, Option(help="Number of CPU threads (0 uses all cores).")]
+DataDir = Annotated[Path | None, Option(help="Folder that holds the four MNIST files [default: the cache].")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
+Picture = Annotated[Path | None, Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")]
+NoPicture = Annotated[bool, Option("--no-picture", help="Do not draw a figure.")]
+InputDim = Annotated[int | None, Option(help="Number of inputs d_X of a data set that is not known by name.")]
+LabelDim = Annotated[int | None, Option(help="Number of classes d_Y of a data set that is not known by name.")]
 
 
 def choices(registry: Registry) -> str:

@@ -6,28 +6,28 @@ import math
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from rich.markup import escape
+from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import data_dimensions, picture_path
-from airmixml.cli.options import choose_scenario
-from airmixml.cli.recommendation import print_recommendation
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import joules, plural
+from airmixml.output.numbers import duration, joules, plural
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
 from airmixml.storage.files import writing_to
 from airmixml.workers import encoder_of
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from airmixml.planning.alternatives import InputMoments, Option
+    from airmixml.planning.alternatives import InputMoments
     from airmixml.planning.plan import Plan
+    from airmixml.planning.recommend import LearningOption, Recommendation
+
+# Above this, ten classes of digits were learnt with errors of 70 % and more (benchmarks/check_plan.py).
+_CHANCE_DB: Final = -4.0
 
 
 def plan_command(
@@ -37,15 +37,14 @@ def plan_command(
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
     input_mean: Annotated[
-        float | None, typer.Option(help="Mean of an input scaled to [0, 1] [default: that of the data set, or 0.5].")
+        float | None, Option(help="Mean of an input scaled to [0, 1] [default: that of the data set, or 0.5].")
     ] = None,
     input_deviation: Annotated[
-        float | None,
-        typer.Option(help="Standard deviation of a scaled input [default: that of the data set, or 0.29]."),
+        float | None, Option(help="Standard deviation of a scaled input [default: that of the data set, or 0.29].")
     ] = None,
     max_air_seconds: Annotated[
         float | None,
-        typer.Option(help="Longest time on the air to recommend for ridge and lda [default: 3600, or the scenario's]."),
+        Option(help="Longest time on the air to recommend for ridge and lda [default: 3600, or the scenario's]."),
     ] = None,
     picture: options.Picture = None,
     no_picture: options.NoPicture = False,
@@ -56,7 +55,7 @@ def plan_command(
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
     privacy target sets the power.
     """
-    scenario = choose_scenario(file, preset, assignments)
+    scenario = options.choose_scenario(file, preset, assignments)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     moments = _moments(scenario, input_mean, input_deviation)
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
@@ -68,29 +67,27 @@ def plan_command(
     with progress_bars() as progress:
         plan = make_plan(scenario, *dimensions, moments, max_air_seconds=max_air_seconds, progress=progress)
     seconds = time.perf_counter() - started
-    if (plan.options or plan.recommended) and drawn is not None:
+    if not (plan.options or plan.recommended):
+        drawn = None
+    if drawn is not None:
         from airmixml.planning.pictures import draw_plan
 
         with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
-    else:
-        drawn = None
     if as_json:
         print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {})})
         return
     _print(plan, scenario, dimensions)
     if plan.feasible and scenario.learner.closed_form:
-        print_recommendation(plan.recommended, scenario, _command(file, preset, assignments or []))
+        _print_recommendation(plan.recommended, scenario, _run_of(file, preset, assignments or []))
     if drawn is not None:
-        console.print(f"picture: {escape(str(drawn))}", soft_wrap=True)
+        print_line(f"picture: {drawn}")
 
 
-def _command(file: Path | None, preset: str | None, assignments: list[str]) -> str:
+def _run_of(file: Path | None, preset: str | None, assignments: list[str]) -> list[str]:
     """Return the ``airmix run`` of what was planned, before anything is changed."""
-    words = ["airmix", "run", *([str(file)] if file is not None else ["--preset", preset or ""])]
-    for assignment in assignments:
-        words += ["--set", assignment]
-    return shlex.join(words)
+    chosen = [str(file)] if file is not None else ["--preset", preset or ""]
+    return ["airmix", "run", *chosen, *(word for assignment in assignments for word in ("--set", assignment))]
 
 
 def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> InputMoments:
@@ -101,10 +98,8 @@ def _moments(scenario: Scenario, mean: float | None, deviation: float | None) ->
         if value is not None and not 0.0 < value <= 1.0:
             raise ScenarioError(f"{name} = {value:g}: must be above 0 and at most 1, for inputs scaled to [0, 1]")
     known = known_dataset(scenario.workers.dataset)
-    assumed = (0.5, 0.29) if known is None else (known.scaled_mean, known.scaled_deviation)
-    return InputMoments(
-        mean=assumed[0] if mean is None else mean, deviation=assumed[1] if deviation is None else deviation
-    )
+    assumed_mean, assumed_deviation = (0.5, 0.29) if known is None else (known.scaled_mean, known.scaled_deviation)
+    return InputMoments(mean=mean or assumed_mean, deviation=deviation or assumed_deviation)
 
 
 def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
@@ -126,28 +121,59 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         ("power scale beta", f"{plan.power_scale_watts:.3g} W (median slot)"),
         ("power", f"{power.median:.1f} dBm median, {power.largest:.1f} largest, limit {power.limit:g}"),
         ("energy", f"{joules(plan.energy_joules)} in total, {joules(plan.worker_energy_joules)} per worker"),
-        ("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot)"),
-        ("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"),
     ]
-    if not encoder.keeps_inputs or scenario.workers.sends == "moments":
-        rows = [row for row in rows if row[0] not in ("SNR", "contrast")]  # they are about mixed samples in [0, 1]
+    if encoder.keeps_inputs and scenario.workers.sends == "samples":  # both are about mixed samples in [0, 1]
+        rows += [
+            ("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot)"),
+            ("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"),
+        ]
     console.print(terminal_table(("", ""), rows, words=2))
     if plan.best:
-        console.print(_options_table(plan.best))
+        columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
+        designs = []
+        for goal, best in plan.best.items():
+            counts, signal = (best.scheduled, best.slots), (best.snr_inputs_db, best.contrast_db)
+            cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
+            designs.append((goal, f"{best.alpha:g}", *cells, joules(best.energy_joules)))
+        console.print(terminal_table(columns, designs, title="At the same privacy"))
 
 
-def _options_table(best: dict[str, Option]) -> Table:
-    rows = [
-        (
-            goal,
-            f"{option.alpha:g}",
-            f"{option.scheduled:,}",
-            f"{option.slots:,}",
-            f"{option.snr_inputs_db:.1f} dB",
-            f"{option.contrast_db:.1f} dB",
-            joules(option.energy_joules),
-        )
-        for goal, option in best.items()
-    ]
-    columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
-    return terminal_table(columns, rows, title="At the same privacy")
+def _print_recommendation(found: Recommendation | None, scenario: Scenario, command: list[str]) -> None:
+    """Print what to send so that a closed-form learner is left with the least noise, and the command that does it."""
+    if found is None:
+        console.print("no design that can learn fits into the time on the air: raise --max-air-seconds")
+        return
+    columns = ("", "this scenario", "[green]best for learning" if found.overrides else "best for learning")
+    own, best = _learning_cells(found.own), _learning_cells(found.best)
+    rows = [(name, own[name], best[name]) for name in own]
+    console.print(terminal_table(columns, rows, title=f"At the same privacy, for {scenario.learner.model}", words=3))
+    if found.overrides:
+        gain = f"{abs(found.gain_db):.1f} dB {'less' if found.gain_db >= 0 else 'more'} learning noise"
+        if found.gain_db < 0:
+            gain = f"this scenario is on the air for longer than is allowed; within the limit, {gain}"
+        if not math.isfinite(found.gain_db):
+            gain = "the first signal"
+        console.print(f"{gain} (the noise in the equation that the learner solves, relative to one sample) with:")
+        print_line(shlex.join([*command, *(word for override in found.overrides for word in ("--set", override))]))
+    else:
+        console.print("no other design leaves the learner with less noise")
+    if found.best.learning_noise_db > _CHANCE_DB:
+        console.print("at this target even the best design is nearly all noise: expect little better than guessing")
+    if found.note:
+        print_line(found.note)
+
+
+def _learning_cells(option: LearningOption) -> dict[str, str]:
+    sending, noise_db = option.sending, option.learning_noise_db
+    shares = {"equalmix": "equal shares", "nonmix": "one worker's share"}
+    return {
+        "sends": sending.sends,
+        "label weight w": f"{sending.label_weight:g}",
+        "|N_t|": f"{sending.scheduled:,}",
+        "slots": f"{sending.slots:,}",
+        "schedule": sending.schedule,
+        "alpha": shares.get(sending.policy, f"{sending.alpha}"),
+        "learning noise": f"{noise_db:.1f} dB" if math.isfinite(noise_db) else "all",
+        "air time": duration(option.air_seconds),
+        "energy": joules(option.energy_joules),
+    }

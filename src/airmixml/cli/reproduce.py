@@ -7,11 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
+from typer import Argument, Exit, Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import terminal_table
 
@@ -19,30 +19,28 @@ if TYPE_CHECKING:
     from airmixml.reproduction import Reproduction
     from airmixml.sweeps import Engine
 
-_DEFAULT_OUT = Path("runs")
 _SHOWN_FAILURES = 5
 _VERDICTS = ("agrees", "trend agrees", "undecided", "does not follow")
+_DECISIONS = {"holds": "green", "undecided": "yellow", "does not hold": "red"}
 
 
 def reproduce_command(
     targets: Annotated[
-        list[str] | None,
-        typer.Argument(help="table1, table2, fig2, fig3, fig4 or all.", show_default=False),
+        list[str] | None, Argument(help="table1, table2, fig2, fig3, fig4 or all.", show_default=False)
     ] = None,
-    dataset: Annotated[str | None, typer.Option(help="Reproduce only one half of the tables: iris or mnist.")] = None,
-    seeds: Annotated[int, typer.Option(help="Number of runs per cell, with seeds 0, 1, ...")] = 3,
+    dataset: Annotated[str | None, Option(help="Reproduce only one half of the tables: iris or mnist.")] = None,
+    seeds: Annotated[int, Option(help="Number of runs per cell, with seeds 0, 1, ...")] = 3,
     device: options.Device = "cpu",
     jobs: Annotated[
-        int | None,
-        typer.Option(help="Number of processes [default: one per core; 1 with cuda; all of a Ray cluster]."),
+        int | None, Option(help="Number of processes [default: one per core; 1 with cuda; all of a Ray cluster].")
     ] = None,
-    engine: Annotated[str, typer.Option(help="Run on this machine (local) or on a Ray cluster (ray).")] = "local",
+    engine: Annotated[str, Option(help="Run on this machine (local) or on a Ray cluster (ray).")] = "local",
     out: options.Out = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run a small version of everything, with 8x8 digits instead of MNIST.")
+        bool, Option("--quick", help="Run a small version of everything, with 8x8 digits instead of MNIST.")
     ] = False,
     as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="Leave out the other readings of rows that look misprinted.")
+        bool, Option("--as-printed", help="Leave out the other readings of rows that look misprinted.")
     ] = False,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
@@ -53,93 +51,73 @@ def reproduce_command(
     """
     if not targets:
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
-    chosen_engine = _check_means(engine, jobs)
+    if engine not in ("local", "ray"):
+        raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
+    if jobs is not None and not 1 <= jobs <= 4096:
+        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
+    chosen: Engine = "ray" if engine == "ray" else "local"
     from airmixml.reproduction import Request, reproduce
 
     request = Request(
         targets=tuple(targets), dataset=dataset, seeds=seeds, quick=quick, as_printed=as_printed, device=device
     )
-    folder = out or _DEFAULT_OUT / ("reproduce-quick" if quick else "reproduce")
+    folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
-        reproduction = reproduce(
-            request, folder, jobs=jobs or 0, engine=chosen_engine, data_dir=data_dir, progress=progress
-        )
+        reproduction = reproduce(request, folder, jobs=jobs or 0, engine=chosen, data_dir=data_dir, progress=progress)
     if as_json:
-        print_json(
-            {
-                **reproduction.to_dict(),
-                "failures": reproduction.failures,
-                "out": str(folder),
-                "files": [str(path) for path in reproduction.files],
-                "seconds": reproduction.seconds,
-            }
-        )
+        files = [str(path) for path in reproduction.files]
+        about = {"failures": reproduction.failures, "out": str(folder), "files": files, "seconds": reproduction.seconds}
+        print_json({**reproduction.to_dict(), **about})
     else:
         _print(reproduction)
-    _report_failures(reproduction)
-
-
-def _check_means(engine: str, jobs: int | None) -> Engine:
-    if engine not in ("local", "ray"):
-        raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
-    if jobs is not None and not 1 <= jobs <= 4096:
-        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
-    return "ray" if engine == "ray" else "local"
+    if reproduction.failures:
+        _report_failures(reproduction.failures)
+        raise Exit(1)
 
 
 def _print(reproduction: Reproduction) -> None:
     if reproduction.request.quick:
         console.print("A small version with too few slots, epochs and seeds: it says nothing about the paper.")
-    rows = []
-    for (target, dataset), results in reproduction.parts().items():
-        for reading, label in ((False, "as printed"), (True, "read otherwise")):
-            read = [each for each in results if bool(each.cell.reading) == reading and each.cell.printed is not None]
-            accuracy = bool(read) and read[0].cell.quantity == "accuracy"
-            epochs = {"verdict": ", final epoch", "best_epoch_verdict": ", best epoch"} if accuracy else {"verdict": ""}
-            for quantity, epoch in epochs.items() if read else ():
-                counts = Counter(getattr(each, quantity).partition(" from")[0] for each in read)
-                name = f"{target} {dataset}, {label}{epoch}"
-                rows.append((name, *(str(counts[verdict]) for verdict in _VERDICTS)))
-    if rows:
+    if rows := _verdict_rows(reproduction):
         console.print(terminal_table(("", *_VERDICTS), rows, title="Compared with the printed values"))
-    _print_claims(reproduction)
+    if rows := _claim_rows(reproduction):
+        title = "What the text claims, and in how many cases it holds"
+        console.print(terminal_table(("place", "the paper says", *_DECISIONS), rows, title=title, words=2))
     kept = f" ({reproduction.kept_batches} of {reproduction.batches} batches already finished)"
-    console.print(
-        f"{reproduction.seconds:.1f} s{kept if reproduction.kept_batches else ''}; everything in "
-        f"[bold]{escape(str(reproduction.out / 'report.md'))}[/bold]",
-        soft_wrap=True,
-    )
-    pictures = [escape(str(path)) for path in reproduction.files if path.suffix == ".png"]
-    console.print(f"pictures: {', '.join(pictures)}", soft_wrap=True)
+    note = kept if reproduction.kept_batches else ""
+    print_report_place(reproduction.seconds, reproduction.out, "report", note=note, picture=False)
+    print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")
 
 
-def _print_claims(reproduction: Reproduction) -> None:
-    if not reproduction.claims:
-        return
-    decisions = {"holds": "green", "undecided": "yellow", "does not hold": "red"}
+def _verdict_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:
+    """Return how often each verdict was given: by table, reading and epoch."""
+    counts: dict[str, Counter[str]] = {}
+    for each in reproduction.results:
+        cell, reading = each.cell, "read otherwise" if each.cell.reading else "as printed"
+        verdicts = {"": each.verdict}
+        if cell.quantity == "accuracy":
+            verdicts = {", final epoch": each.verdict, ", best epoch": each.best_epoch_verdict}
+        for epoch, verdict in verdicts.items() if cell.printed is not None else ():
+            name = f"{cell.target} {cell.dataset}, {reading}{epoch}"
+            counts.setdefault(name, Counter())[verdict.partition(" from")[0]] += 1
+    return [(name, *(str(found[verdict]) for verdict in _VERDICTS)) for name, found in counts.items()]
+
+
+def _claim_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:
+    """Return how often each sentence of the paper holds."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for claim in reproduction.claims:
         says = claim.says + (f" ({claim.light})" if claim.light else "")
-        counts.setdefault((claim.place, says), Counter())[claim.decision] += 1
-    rows = [
-        (
-            escape(place),
-            escape(says),
-            *(f"[{colour}]{found[name]}[/]" if found[name] else "" for name, colour in decisions.items()),
-        )
-        for (place, says), found in counts.items()
+        counts.setdefault((escape(claim.place), escape(says)), Counter())[claim.decision] += 1
+    return [
+        (*sentence, *(f"[{colour}]{found[name]}[/]" if found[name] else "" for name, colour in _DECISIONS.items()))
+        for sentence, found in counts.items()
     ]
-    title = "What the text claims, and in how many cases it holds"
-    console.print(terminal_table(("place", "the paper says", *decisions), rows, title=title, words=2))
 
 
-def _report_failures(reproduction: Reproduction) -> None:
-    failures = reproduction.failures
-    if not failures:
-        return
+def _report_failures(failures: list[str]) -> None:
     for failure in failures[:_SHOWN_FAILURES]:
         sys.stderr.write(f"airmix: failed: {failure}\n")
     if len(failures) > _SHOWN_FAILURES:
         sys.stderr.write(f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n")
     sys.stderr.write("airmix: the other cells are kept; the same command tries the failed ones again\n")
-    raise typer.Exit(1)

@@ -1,13 +1,21 @@
-"""``airmix run``."""
+"""``airmix run``, and the table at the end of it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from rich.markup import escape
+from rich.table import Table
+from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.options import check_force, choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.scenario import Speed
+from airmixml.output.numbers import joules, plural
+from airmixml.scenario import Scenario, Speed
+from airmixml.workers import sends_inputs_unchanged
+
+Rows = list[tuple[str, str]]
+
+_NO_PROTECTION_ABOVE_EPSILON = 50.0
+_POLICY_NAMES = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
 
 
 def run_command(
@@ -19,7 +27,7 @@ def run_command(
     out: options.Out = None,
     force: options.Force = False,
     device: options.Device = "cpu",
-    block_slots: Annotated[int, typer.Option(help="Number of slots to simulate at a time.")] = 2048,
+    block_slots: Annotated[int, Option(help="Number of slots to simulate at a time.")] = 2048,
     threads: options.Threads = 0,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
@@ -29,9 +37,9 @@ def run_command(
     Workers mix their samples over the air, the edge server trains on the mixtures, and the model is scored. Repeat the
     same command to resume an interrupted run.
     """
-    scenario = choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
-    check_force(force, out)
+    options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:
@@ -39,7 +47,139 @@ def run_command(
     metrics = result.to_dict()
     if as_json:
         print_json(metrics)
-        return
-    from airmixml.cli.summary import run_table
+    else:
+        console.print(_run_table(scenario, metrics))
 
-    console.print(run_table(scenario, metrics))
+
+def _run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
+    """Return the accuracy, privacy and cost of a run as a table of two columns."""
+    runs = metrics.get("runs", [])
+    title = f"{escape(scenario.name)}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
+    table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for part in (_what_ran, _accuracy, _privacy, _radio, _folder):
+        for name, value in part(scenario, metrics):
+            table.add_row(name, value)
+        table.add_section()
+    return table
+
+
+def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    dataset, workers, radio, mixing = metrics["dataset"], scenario.workers, scenario.radio, scenario.mixing
+    alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
+    on_average = " on average" if radio.schedule == "poisson" else ""
+    sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {plural(radio.slots, 'slot')}"
+    rows = [("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes")]
+    if not sends_inputs_unchanged(workers):
+        centre = "" if workers.centre == "none" else f", centre {workers.centre}"
+        rounded = f", {workers.bits} bits per symbol" if workers.bits else ""
+        sent = f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}"
+        rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
+    rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
+    if metrics["clipped_values"]:
+        rows.append(("clipped", f"{metrics['clipped_values']:,} input values outside the declared bounds"))
+    if metrics["clipped_samples"]:
+        counted = scenario.privacy.sensitivity == "encoder"
+        hint = "" if counted else "; to gain from it set privacy.sensitivity = encoder"
+        rows.append(("clipped", f"{metrics['clipped_samples']:,} samples, to the norm {workers.clip_norm:g}{hint}"))
+    return rows
+
+
+def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    accuracy = metrics["accuracy"]
+
+    def percent(name: str) -> str:
+        deviation = accuracy.get(f"{name}_deviation")
+        return f"{100 * accuracy[name]:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}") + " %"
+
+    final = f"[bold]{percent('final')}[/bold] on the clean test set"
+    if scenario.learner.closed_form:
+        return [("accuracy", f"{final} ({scenario.learner.model}, closed form)")]
+    best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
+    best = f"{percent('best')} ({best_epoch}chosen on the test set)"
+    return [("accuracy, final epoch", final), ("accuracy, best epoch", best)]
+
+
+def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    statements = metrics["privacy"]
+    own, target = statements[0], statements[0]["target_epsilon"]
+    server = next(each for each in statements if (each["adversary"], each["accountant"]) == ("server", "gdp"))
+    asked = "no target" if target is None else f"target {target:g}"
+    rows = [("privacy", f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:g}[/bold] per worker ({asked})")]
+    if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
+        rows.append(("", "[bold red]an epsilon this large protects nobody[/bold red]"))
+    if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
+        rows.append(("", "[bold red]target missed[/bold red]"))
+    return [
+        *rows,
+        ("  against", f"{own['adversary']}: knows {own['knows']}"),
+        ("  accountant", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']} neighbours"),
+        ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
+        ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
+        ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
+        ("", _why_the_server_knows(scenario, server["compositions"])),
+        ("", f"epsilon {metrics['ledger']['median_epsilon']:.4g} for the median worker"),
+        *_other_statements(statements),
+    ]
+
+
+def _sampling(credited_rate: float, true_rate: float, why: str) -> str:
+    if true_rate == 1.0:
+        return "none: all workers send in every slot"
+    if credited_rate < 1.0:
+        return f"credit for a hidden schedule: 1 worker in {1 / credited_rate:,.4g}"
+    return f"no credit: {why}"
+
+
+def _why_the_server_knows(scenario: Scenario, slots: int) -> str:
+    used = "slot" if slots == 1 else f"{slots:,} slots"
+    known = f"the server knows which {used} this worker used"
+    if scenario.workers.centre == "private":
+        return f"{known}, and the mean, which took {100 * scenario.workers.centre_share:g} % of epsilon and delta"
+    return known
+
+
+def _other_statements(statements: list[dict[str, Any]]) -> Rows:
+    """Return the epsilons of the same run for the other kind of neighbours, then by the other accountants."""
+    rows, adjacency = [], statements[0]["adjacency"]
+    others = [each for each in statements if each["adjacency"] != adjacency]
+    if others:
+        said = [f"{each['epsilon']:.4g} ({each['adversary']}, {each['accountant']})" for each in others]
+        rows.append((f"  {others[0]['adjacency']}", f"epsilon {', '.join(said)}"))
+    by_adversary: dict[str, list[str]] = {}
+    for each in statements[1:]:
+        exact = (each["adversary"], each["accountant"]) == ("server", "gdp")
+        if each["adjacency"] == adjacency and not exact:
+            by_adversary.setdefault(each["adversary"], []).append(f"{each['accountant']} {each['epsilon']:.4g}")
+    if by_adversary:
+        rows.append(("other accountants", ""))
+    return rows + [(f"  {adversary}", ", ".join(said)) for adversary, said in by_adversary.items()]
+
+
+def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    power, worker, cost = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["worker_cost"]
+    limited = f"the limit lowered the power in {metrics['power_limited_slots']:,} of {metrics['slots']:,} slots"
+    if scenario.mixing.power == "max":
+        limited = "the limit sets the power in every slot"
+    computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
+    memory = f"{cost['constant_bytes']:,} bytes of constants, {cost['working_bytes']:,} of working memory"
+    return [
+        ("on the air", f"{metrics['symbols_per_slot']:,} symbols per slot, {metrics['air_seconds']:.4g} s in total"),
+        ("  worker computes", f"{computes}, {memory}"),
+        ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in total"),
+        ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
+        ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
+        ("  limited", limited),
+        ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
+    ]
+
+
+def _folder(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    runs = metrics.get("runs", [])
+    first = f"seed-{runs[0]['seed']}/" if runs else ""
+    return [
+        ("time", f"{metrics['seconds']:.1f} s"),
+        ("run folder", escape(metrics["run_dir"])),
+        ("picture", escape(f"{metrics['run_dir']}/{first}figures/overview.png")),
+    ]

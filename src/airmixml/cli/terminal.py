@@ -4,20 +4,15 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from airmixml.cli.interrupt import work_begins
+from airmixml.cli.interrupt import raise_when_interrupted
 from airmixml.progress import Progress
 
 console = Console(highlight=False)
@@ -29,20 +24,27 @@ def print_json(result: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
+def print_line(text: str, style: str | None = None) -> None:
+    """Print a line as it is: nothing in it is markup, and however long it is, no path in it is broken."""
+    console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def print_report_place(seconds: float, folder: Path, name: str, *, note: str = "", picture: bool = True) -> None:
+    """Print how long the work took, and where its report and its picture are, both called ``name``."""
+    path = escape(str(folder / name))
+    drawn = f", picture in {path}.png" if picture else ""
+    console.print(f"{seconds:.1f} s{note}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
+
+
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
     """Yield a Progress callable that draws one bar per stage on stderr (only on a terminal); the work begins here."""
+    times, hidden = (TimeElapsedColumn(), TimeRemainingColumn()), not _stderr.is_terminal
     bars = Bars(
-        TextColumn("{task.description:<14}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=_stderr,
-        disable=not _stderr.is_terminal,
+        TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), *times, console=_stderr, disable=hidden
     )
     tasks: dict[str, TaskID] = {}
-    work_begins()
+    raise_when_interrupted()
     with bars:
 
         def report(stage: str, done: int, total: int) -> None:

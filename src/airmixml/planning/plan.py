@@ -22,20 +22,12 @@ from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
 from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import NOBODY_SENT
+from airmixml.runs.results import TransmitPower
 from airmixml.scenario import Scenario
 from airmixml.units import watts_to_dbm
 from airmixml.workers import encoder_of
 
 _REHEARSED_CHAPTERS: Final = 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class PowerLevels:
-    """Transmit powers of the workers that send, and the most that any may use."""
-
-    median: float
-    largest: float
-    limit: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +58,7 @@ class Plan:
     noise_multiplier: float = math.nan
     received_watts: float = math.nan
     power_scale_watts: float = math.nan
-    power_dbm: PowerLevels | None = None
+    power_dbm: TransmitPower | None = None
     energy_joules: float = math.nan
     worker_energy_joules: float = math.nan
     limited_share: float = math.nan
@@ -141,7 +133,7 @@ def make_plan(
         noise_multiplier=design.noise_multiplier(scenario.privacy.adjacency),
         received_watts=received_watts,
         power_scale_watts=float(np.median(beta)),
-        power_dbm=PowerLevels(
+        power_dbm=TransmitPower(
             median=float(watts_to_dbm(np.median(sending))),
             largest=float(watts_to_dbm(sending.max())),
             limit=scenario.radio.max_power_dbm,

@@ -123,7 +123,7 @@ class Release(Adversary):
         if own.sampling == "none" and _schedule_is_told(design, self.colluders):
             return (own,)
         move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
-        known = _known_schedule(_before_the_draw(design, adjacency), adjacency, move)
+        known = _as_if_known(_before_the_draw(design, adjacency), adjacency, move, self.colluders)
         if adjacency == "remove-one" or own.sampling != "poisson":
             return own, known
         two_steps = replace(self.mechanism(design, "remove-one"), steps=2)
@@ -132,7 +132,7 @@ class Release(Adversary):
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden."""
         if _schedule_is_told(design, self.colluders):
-            return Server().mechanism(design, adjacency)
+            return _as_if_known(design, adjacency, design.sensitivity.squared_move(adjacency, "none"), self.colluders)
         move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
         return _hidden_schedule(design, adjacency, self.colluders, move)
 
@@ -195,13 +195,13 @@ class Eavesdropper(Adversary):
         if own.sampling == "none" and _schedule_is_told(design, self.colluders):
             return (own,)
         move = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
-        return own, _known_schedule(_before_the_draw(self._heard(design), adjacency), adjacency, move)
+        return own, _as_if_known(_before_the_draw(self._heard(design), adjacency), adjacency, move, self.colluders)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots as heard from beside the worker that sends loudest."""
         heard, sensitivity = self._heard(design), design.sensitivity
         if _schedule_is_told(design, self.colluders):
-            return _known_schedule(heard, adjacency, sensitivity.squared_move(adjacency, "none"))
+            return _as_if_known(heard, adjacency, sensitivity.squared_move(adjacency, "none"), self.colluders)
         return _hidden_schedule(heard, adjacency, self.colluders, sensitivity.largest_move)
 
     def _heard(self, design: Design) -> Design:
@@ -257,6 +257,14 @@ def _known_schedule(design: Design, adjacency: str, squared_move: float) -> Gaus
     return replace(every, squared_shifts=(total,), counts=(1,), given=given, schedule_failure=failure)
 
 
+def _as_if_known(design: Design, adjacency: str, squared_move: float, colluders: int) -> GaussianSlots:
+    """Return the slots of the worst worker for an adversary that was not told the schedule."""
+    why = f"{_composed_in_words(design)} compose as if the schedule were known"
+    if _schedule_is_told(design, colluders):
+        why = f"{_credit_in_words(design, colluders).partition(', so ')[0]}, so {why}"
+    return replace(_known_schedule(design, adjacency, squared_move), why=why)
+
+
 def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: float) -> tuple[float, ...]:
     """Return epsilon_t(2) of slots in which a share of 1 is received that strongly."""
     return tuple(slot_squared_shift(1.0, watts, design.noise_watts, squared_move).tolist())
@@ -266,10 +274,14 @@ def _any_schedule(design: Design) -> str:
     return "a random schedule" if design.schedule_failure or not design.max_participations else "any schedule"
 
 
+def _composed_in_words(design: Design) -> str:
+    drawn = design.worst_received_watts is not None
+    return f"{'the' if drawn else 'up to'} {design.participations:,} slots of {'the worst' if drawn else 'one'} worker"
+
+
 def _known_in_words(design: Design) -> str:
-    if design.worst_received_watts is not None:
-        return f"the {design.participations:,} slots of the worst worker compose, and it is known which they were"
-    return f"up to {design.participations:,} slots of one worker compose, and it is known which they are"
+    tense = "are" if design.worst_received_watts is None else "were"
+    return f"{_composed_in_words(design)} compose, and it is known which they {tense}"
 
 
 def _hidden_schedule(design: Design, adjacency: str, colluders: int, squared_move: float) -> GaussianSlots:

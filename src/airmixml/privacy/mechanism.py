@@ -4,7 +4,7 @@ A description apart from the accountants that evaluate it, so that each of them 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 import numpy as np
@@ -49,7 +49,7 @@ class GaussianSlots:
     given: str = "a random schedule"
     schedule_failure: float = 0.0
     steps: int = 1
-    why: str = ""
+    why: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for name, value, allowed in (

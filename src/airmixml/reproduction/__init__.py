@@ -1,7 +1,6 @@
 """The paper's tables and figures, run again and put beside what it printed."""
 
-from airmixml.reproduction.report import Reproduction
-from airmixml.reproduction.reproduce import reproduce
-from airmixml.reproduction.request import TARGETS, Request
+from airmixml.reproduction.cells import TARGETS, Request
+from airmixml.reproduction.reproduce import Reproduction, reproduce
 
 __all__ = ["TARGETS", "Reproduction", "Request", "reproduce"]

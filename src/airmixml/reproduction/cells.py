@@ -1,20 +1,38 @@
 """Cells: the entries of Tables I and II and the curves of Figures 3 and 4, each with the scenario that should give it.
 
-What the tables print comes from the data files beside this one. Of the figures the paper prints no values.
+A request says which of them to run. What the tables print comes from the data files beside this one. Of the figures the
+paper prints no values.
 """
 
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, Final, Literal
 
+from airmixml.errors import ScenarioError
 from airmixml.output.numbers import power_of_ten
 from airmixml.scenario import Scenario
+from airmixml.sweeps import Batch, cut_into_batches
 from airmixml.sweeps.batches import Kind
+from airmixml.wording import nearest
+
+TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")
+DATASETS: Final = ("iris", "mnist")
+# Presets and what is changed in them for a small version; the MNIST half is run on digits that come with scikit-learn.
+_QUICK: Final = {
+    "iris": ("paper-iris", "name=quick-iris learner.epochs=60"),
+    "mnist": (
+        "digits",
+        "name=quick-digits radio.slots=2000 learner.epochs=8 learner.learning_rate=0.01 learner.filters=[8] "
+        "learner.hidden_units=[32]",
+    ),
+}
 
 Quantity = Literal["accuracy", "energy"]
 _QUANTITIES: Final[dict[str, Quantity]] = {"table1": "accuracy", "table2": "energy"}
+_KEYS: Final = ("radio.scheduled", "mixing.alpha", "mixing.power", "privacy.epsilon", "radio.noise_dbm")
 
 # The paper does not say how many workers send at once here: 64 is what its MNIST table begins with, 8 its Iris table.
 SCHEDULED: Final = (64, 8)
@@ -26,9 +44,7 @@ POLICIES: Final = {
 }
 FADINGS: Final = {
     "no fading": ("radio.fading=none",),
-    "Rician, K = 10": ("radio.fading=rician", "radio.rician_k=10"),
-    "Rician, K = 3": ("radio.fading=rician", "radio.rician_k=3"),
-    "Rician, K = 1": ("radio.fading=rician", "radio.rician_k=1"),
+    **{f"Rician, K = {k}": ("radio.fading=rician", f"radio.rician_k={k}") for k in (10, 3, 1)},
     "Rayleigh": ("radio.fading=rayleigh",),
 }
 ASSIGNMENTS: Final = ("random", "max-min")
@@ -39,10 +55,7 @@ class Cell:
     """What is run for one entry of the paper.
 
     Attributes:
-        target: table or figure: ``table1``, ``fig3``, ...
         dataset: ``iris`` or ``mnist``, as in the paper.
-        row: the row's label.
-        column: the column's label.
         quantity: test accuracy in percent, or energy in joules.
         scenario: what to run, with the first seed.
         printed: the paper's value; None where it prints none.
@@ -86,11 +99,7 @@ def table_notes(table: str, dataset: str) -> list[str]:
 def table_cells(table: str, dataset: str, base: Scenario, *, printed: bool = True) -> list[Cell]:
     """Return the cells of one half of a table: each entry as printed, then each that is also read otherwise.
 
-    Args:
-        table: ``table1`` or ``table2``.
-        dataset: ``iris`` or ``mnist``.
-        base: the scenario that the rows and columns vary.
-        printed: whether the printed values apply to this base.
+    Rows and columns vary the scenario ``base``; ``printed`` says whether the printed values apply to it.
     """
     half = load_printed(table)[dataset]
     cells = [cell for row in half["row"] for cell in _row_cells(table, dataset, half, row, base)]
@@ -103,45 +112,30 @@ def _row_cells(table: str, dataset: str, half: dict[str, Any], row: dict[str, An
     read_as = row.get("read_as", {})
     entries = zip(half["scheduled"], half["alpha"], row["printed"], strict=True)
     for number, (scheduled, alpha, value) in enumerate(entries):
+        settings = {"power": "dp", **row, "scheduled": scheduled, "alpha": alpha}
         stated = Cell(
             target=table,
             dataset=dataset,
-            row=_row_label(row),
+            row="max. power" if settings["power"] == "max" else f"epsilon = {power_of_ten(row['epsilon'])}",
             column=f"{scheduled} workers, alpha = {power_of_ten(alpha)}",
             quantity=_QUANTITIES[table],
-            scenario=_scenario(base, row, scheduled, alpha),
+            scenario=_scenario(base, settings),
             printed=value * row.get("unit_joules", 1.0),
             stands_out=number + 1 in row["best"],
         )
         yield stated
-        read_alpha = read_as["alpha"][number] if "alpha" in read_as else alpha
-        scenario = _scenario(base, {**row, **read_as}, scheduled, read_alpha)
-        if scenario != stated.scenario:
-            reading = _reading(row, read_as, alpha, read_alpha)
-            yield replace(stated, scenario=scenario, reading=reading, why=read_as["why"])
+        read = {**settings, **read_as, "alpha": read_as.get("alpha", half["alpha"])[number]}
+        changed = [name for name in ("epsilon", "alpha") if read.get(name) != settings.get(name)]
+        changes = [f"{name} = {power_of_ten(read[name])}" for name in changed]
+        if "noise_dbm" in read_as:
+            changes.append(f"noise {read_as['noise_dbm']:g} dBm")
+        if changes:
+            yield replace(stated, scenario=_scenario(base, read), reading=", ".join(changes), why=read_as["why"])
 
 
-def _scenario(base: Scenario, row: dict[str, Any], scheduled: int, alpha: float) -> Scenario:
-    power = (
-        ["mixing.power=max"] if row.get("power") == "max" else ["mixing.power=dp", f"privacy.epsilon={row['epsilon']}"]
-    )
-    noise = [f"radio.noise_dbm={row['noise_dbm']}"] if "noise_dbm" in row else []
-    return base.with_overrides(f"radio.scheduled={scheduled}", f"mixing.alpha={alpha}", *power, *noise)
-
-
-def _row_label(row: dict[str, Any]) -> str:
-    return "max. power" if row.get("power") == "max" else f"epsilon = {power_of_ten(row['epsilon'])}"
-
-
-def _reading(row: dict[str, Any], read_as: dict[str, Any], alpha: float, read_alpha: float) -> str:
-    changes = []
-    if read_as.get("epsilon", row.get("epsilon")) != row.get("epsilon"):
-        changes.append(f"epsilon = {power_of_ten(read_as['epsilon'])}")
-    if read_alpha != alpha:
-        changes.append(f"alpha = {power_of_ten(read_alpha)}")
-    if "noise_dbm" in read_as:
-        changes.append(f"noise {read_as['noise_dbm']:g} dBm")
-    return ", ".join(changes)
+def _scenario(base: Scenario, settings: dict[str, Any]) -> Scenario:
+    names = {key.partition(".")[2]: key for key in _KEYS}
+    return base.with_overrides(*(f"{key}={settings[name]}" for name, key in names.items() if name in settings))
 
 
 def fig3_cells(base: Scenario) -> list[Cell]:
@@ -174,3 +168,71 @@ def _curve(target: str, base: Scenario, row: str, column: str, scheduled: int, *
         quantity="accuracy",
         scenario=base.with_overrides(f"radio.scheduled={scheduled}", "mixing.power=max", *settings),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to reproduce.
+
+    Attributes:
+        targets: tables and figures; "all" stands for every one.
+        dataset: one half of the tables; None: both.
+        seeds: runs per cell, with seeds 0, 1, ...
+        quick: a small version: fewer slots and epochs, digits for MNIST; prints stand beside Iris only as a hint.
+        as_printed: leave out the other readings of rows that look misprinted.
+        device: cpu, cuda or cuda:N.
+        bases: by data set (iris, mnist), scenarios that tables and figures vary instead of the paper's.
+    """
+
+    targets: tuple[str, ...]
+    dataset: str | None = None
+    seeds: int = 3
+    quick: bool = False
+    as_printed: bool = False
+    device: str = "cpu"
+    bases: Mapping[str, Scenario] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = (*TARGETS, "all")
+        for target in self.targets:
+            if target not in names:
+                raise ScenarioError(
+                    f"target {target!r}: must be one of {', '.join(names)}; did you mean {nearest(target, names)}?"
+                )
+        if self.dataset not in (None, *DATASETS):
+            raise ScenarioError(f"--dataset = {self.dataset!r}: must be iris or mnist")
+        if not 1 <= self.seeds <= 10_000:
+            raise ScenarioError(f"--seeds = {self.seeds}: must be at least 1 and at most 10000")
+        if self.dataset == "iris" and set(self.targets) <= {"fig3", "fig4"}:
+            raise ScenarioError(f"--dataset = iris: nothing of {' and '.join(self.targets)}; leave --dataset out")
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+            raise ScenarioError(f"--device = {self.device!r}: must be cpu or cuda (cuda:1 for the second one)")
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The targets, each once, in the order of the paper."""
+        return TARGETS if "all" in self.targets else tuple(name for name in TARGETS if name in self.targets)
+
+    def cell_groups(self) -> list[list[Cell]]:
+        """Return the cells that are run in batches of their own: so one request finds again what another has done."""
+        groups = []
+        for target in self.wanted:
+            if target in ("table1", "table2"):
+                for dataset in (self.dataset,) if self.dataset else DATASETS:
+                    # A small version prints beside the paper only what its size does not change: the energies of Iris.
+                    printed = not self.quick or (target, dataset) == ("table2", "iris")
+                    cells = table_cells(target, dataset, self._base(dataset), printed=printed)
+                    groups.append([cell for cell in cells if not cell.reading])
+                    groups.append([cell for cell in cells if cell.reading and not self.as_printed])
+            elif target in ("fig3", "fig4") and self.dataset != "iris":
+                groups.append((fig3_cells if target == "fig3" else fig4_cells)(self._base("mnist")))
+        return [cells for cells in groups if cells]
+
+    def batches(self, cells: Sequence[Cell]) -> list[Batch]:
+        """Return the work that a group of cells takes, for all seeds."""
+        scenarios = [cell.scenario.with_seed(seed) for seed in range(self.seeds) for cell in cells]
+        return cut_into_batches(scenarios, cells[0].kind, device=self.device)
+
+    def _base(self, dataset: str) -> Scenario:
+        preset, changes = _QUICK[dataset] if self.quick else (f"paper-{dataset}", "")
+        return self.bases.get(dataset) or Scenario.preset(preset).with_overrides(*changes.split())

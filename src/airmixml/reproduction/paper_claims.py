@@ -3,17 +3,15 @@
 Seeds are compared pairwise: the same seed draws the same workers, schedule and noise for both sides of a comparison.
 """
 
-from __future__ import annotations
-
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from typing import Any, Final
 
 import numpy as np
 
 from airmixml.reproduction.cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
-from airmixml.reproduction.results import CellResult, Decision, Interval, Summary, decide, mean_interval
+from airmixml.reproduction.results import CellResult, Decision, Summary, decide, mean_interval
 
 CHANCE_PERCENT: Final = 15.0
 
@@ -32,22 +30,6 @@ class Claim:
     decision: Decision
     evidence: str
 
-    @classmethod
-    def about(
-        cls,
-        gap: Interval,
-        place: str,
-        says: str,
-        case: str,
-        *,
-        above: float = -math.inf,
-        below: float = math.inf,
-        of: str = "",
-    ) -> Claim:
-        """Return the claim that a paired difference, in points ``of`` something, lies between two bounds."""
-        decision = decide(gap, above=above, below=below)
-        return cls(place=place, says=says, case=case, decision=decision, evidence=gap.points(of))
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self)
@@ -55,20 +37,15 @@ class Claim:
 
 def check_claims(results: Sequence[CellResult]) -> list[Claim]:
     """Return every claim of the paper that the results can speak to."""
-    every: list[Callable[[_Table], Iterator[Claim]]] = [
-        _bold_entries,
-        _alpha_guidelines,
-        _iris_at_five,
-        _mnist_at_ten,
-        _energy_and_alpha,
-        _policies,
-        _fading,
-        _max_min,
-    ]
-    printed = [result for result in results if not result.cell.reading]
-    claims = [claim for test in every for claim in test(_Table(printed))]
-    of_table1 = [result for result in results if result.cell.target == "table1"]
-    return claims + _in_another_light(of_table1)
+    tests: dict[str, tuple[Callable[[_Table], Iterator[Claim]], ...]] = {
+        "table1": (_bold_entries, _alpha_guidelines, _iris_at_five, _mnist_at_ten),
+        "table2": (_energy_and_alpha,),
+        "fig3": (_policies,),
+        "fig4": (_fading, _max_min),
+    }
+    table = _Table([result for result in results if not result.cell.reading])
+    claims = [claim for target, every in tests.items() if table.of(target) for test in every for claim in test(table)]
+    return claims + _in_another_light([result for result in results if result.cell.target == "table1"])
 
 
 def _in_another_light(of_table1: Sequence[CellResult]) -> list[Claim]:
@@ -100,100 +77,87 @@ class _Table:
     def __init__(self, results: Sequence[CellResult], quantity: str = "measured") -> None:
         self._quantity = quantity
         self._by_place = {result.cell.place: result for result in results}
-        self.results = list(self._by_place.values())
 
-    def of(self, target: str, dataset: str | None = None) -> list[CellResult]:
-        return [
-            result for result in self.results if result.cell.target == target and dataset in (None, result.cell.dataset)
-        ]
+    def of(self, target: str, dataset: str = "", row: str = "") -> list[CellResult]:
+        """Return the results of a table or figure, of one half of it, of one of its rows."""
+        cells = [(result, result.cell) for result in self._by_place.values() if result.cell.target == target]
+        return [result for result, cell in cells if dataset in ("", cell.dataset) and row in ("", cell.row)]
 
-    def datasets(self, target: str) -> list[str]:
-        return list(dict.fromkeys(result.cell.dataset for result in self.of(target)))
+    def halves(self, target: str) -> Iterator[tuple[str, list[list[CellResult]]]]:
+        """Yield what each half of a table was really run on (digits, in a small version), and its entries.
 
-    def data_name(self, target: str, dataset: str) -> str:
-        """Return what the half of a table was really run on: digits, in a small version."""
-        return self.of(target, dataset)[0].cell.scenario.workers.dataset
-
-    def figure(self, name: str) -> str:
-        """Return the name of a figure, and what it was run on if that is not MNIST."""
-        run_on = self.data_name(f"fig{name[5]}", "mnist")
-        return name if run_on == "mnist" else f"{name}, {run_on}"
-
-    def summary(self, target: str, row: str, column: str) -> Summary | None:
-        result = self._by_place.get((target, "mnist", row, column))
-        return None if result is None else self.values(result)
-
-    def values(self, result: CellResult) -> Summary | None:
-        summary: Summary | None = getattr(result, self._quantity)
-        return summary
+        Entries of one row and number of workers are together, in the order of alpha.
+        """
+        groups: dict[tuple[str, str], dict[tuple[str, int], list[CellResult]]] = {}
+        for result in self.of(target):
+            cell, scenario = result.cell, result.cell.scenario
+            half = groups.setdefault((cell.dataset, scenario.workers.dataset), {})
+            half.setdefault((cell.row, scenario.radio.scheduled), []).append(result)
+        return ((run_on, list(half.values())) for (_, run_on), half in groups.items())
 
     def mean(self, result: CellResult) -> float:
-        summary = self.values(result)
-        return -math.inf if summary is None else summary.mean
+        summary = getattr(result, self._quantity)
+        return -inf if summary is None else float(summary.mean)
 
-    def triples(self, target: str, dataset: str) -> list[list[CellResult]]:
-        """Return the entries of one row and number of workers, in the order of alpha."""
-        groups: dict[tuple[str, int], list[CellResult]] = {}
-        for result in self.of(target, dataset):
-            groups.setdefault((result.cell.row, result.cell.scenario.radio.scheduled), []).append(result)
-        return list(groups.values())
+    def gaps(self, left: CellResult | None, right: CellResult | None) -> dict[int, float]:
+        """Return left minus right by seed; nothing where one of them failed."""
+        ours, theirs = (self._by_seed(result) for result in (left, right))
+        return {seed: value - theirs[seed] for seed, value in ours.items() if seed in theirs}
+
+    def _by_seed(self, result: CellResult | None) -> dict[int, float]:
+        summary: Summary | None = getattr(result, self._quantity, None)
+        return {} if summary is None else dict(zip(summary.seeds, summary.values, strict=True))
+
+    def compare(
+        self, figure: str, says: str, case: str, left: tuple[str, str], right: tuple[str, str], **bounds: Any
+    ) -> Claim:
+        """Return the claim about the difference of two curves of a figure, each given by its row and column."""
+        target = f"fig{figure[5]}"
+        run_on = self.of(target)[0].cell.scenario.workers.dataset
+        ours, theirs = (self._by_place.get((target, "mnist", *curve)) for curve in (left, right))
+        place = figure if run_on == "mnist" else f"{figure}, {run_on}"
+        return _claim(self.gaps(ours, theirs).values(), place, says, case, **bounds)
 
 
-def _difference(left: Summary | None, right: Summary | None) -> Interval:
-    """Return left minus right over the seeds that both have."""
-    return mean_interval(list(_gaps(left, right).values()))
-
-
-def _gaps(left: Summary | None, right: Summary | None) -> dict[int, float]:
-    """Return left minus right by seed; nothing where one of them failed."""
-    if left is None or right is None:
-        return {}
-    theirs = dict(zip(right.seeds, right.values, strict=True))
-    return {seed: value - theirs[seed] for seed, value in zip(left.seeds, left.values, strict=True) if seed in theirs}
+def _claim(
+    gaps: Iterable[float], place: str, says: str, case: str, *, above: float = -inf, below: float = inf, of: str = ""
+) -> Claim:
+    """Return the claim that the mean of paired differences, in points ``of`` something, lies between two bounds."""
+    gap = mean_interval(list(gaps))
+    decision = decide(gap, above=above, below=below)
+    return Claim(place=place, says=says, case=case, decision=decision, evidence=gap.points(of))
 
 
 def _bold_entries(table: _Table) -> Iterator[Claim]:
-    for dataset in table.datasets("table1"):
-        for triple in table.triples("table1", dataset):
+    says = "the entry in bold is the best of its row"
+    for run_on, triples in table.halves("table1"):
+        for triple in triples:
             bold = next((result for result in triple if result.cell.stands_out), None)
-            others = [result for result in triple if result is not bold]
             if bold is None:
                 continue
-            rival = max(others, key=table.mean)
-            lead = _difference(table.values(bold), table.values(rival))
-            yield Claim.about(
-                lead,
-                f"Table I, {table.data_name('table1', dataset)}",
-                "the entry in bold is the best of its row",
-                f"{bold.cell.row}, {bold.cell.column}",
-                above=0.0,
-                of=f" ahead of the next, {rival.cell.column.partition(', ')[2]}",
-            )
+            rival = max((result for result in triple if result is not bold), key=table.mean)
+            case, of = f"{bold.cell.row}, {bold.cell.column}", rival.cell.column.partition(", ")[2]
+            gaps = table.gaps(bold, rival).values()
+            yield _claim(gaps, f"Table I, {run_on}", says, case, above=0.0, of=f" ahead of the next, {of}")
 
 
 def _alpha_guidelines(table: _Table) -> Iterator[Claim]:
     """Remark 2: large alpha under tight privacy, small alpha under loose privacy."""
-    for dataset in table.datasets("table1"):
-        triples = table.triples("table1", dataset)
+    for run_on, triples in table.halves("table1"):
         rows = list(dict.fromkeys(triple[0].cell.row for triple in triples))
         for says, chosen, sign in (
             ("under tight privacy a larger alpha is better", rows[:2], 1.0),
             ("under loose privacy a smaller alpha is better", rows[-2:], -1.0),
         ):
-            leads = [
-                _gaps(table.values(triple[-1]), table.values(triple[0]))
-                for triple in triples
-                if triple[0].cell.row in chosen
-            ]
+            leads = [table.gaps(triple[-1], triple[0]) for triple in triples if triple[0].cell.row in chosen]
             seeds = sorted(set.intersection(*(set(lead) for lead in leads)))
-            lead = mean_interval([sign * float(np.mean([lead[seed] for lead in leads])) for seed in seeds])
-            place = f"Table I, {table.data_name('table1', dataset)}, Remark 2"
+            gaps = [sign * float(np.mean([lead[seed] for lead in leads])) for seed in seeds]
             case = f"largest against smallest alpha, {' and '.join(chosen)}"
-            yield Claim.about(lead, place, says, case, above=0.0)
+            yield _claim(gaps, f"Table I, {run_on}, Remark 2", says, case, above=0.0)
 
 
 def _iris_at_five(table: _Table) -> Iterator[Claim]:
-    cells = [result for result in table.of("table1", "iris") if result.cell.row == "epsilon = 5"]
+    cells = table.of("table1", "iris", "epsilon = 5")
     best = max(cells, key=table.mean, default=None)
     if best is not None and best.measured is not None and best.cell.printed is not None:
         reached = mean_interval(best.measured.values)
@@ -209,7 +173,7 @@ def _iris_at_five(table: _Table) -> Iterator[Claim]:
 
 
 def _mnist_at_ten(table: _Table) -> Iterator[Claim]:
-    cells = [result for result in table.of("table1", "mnist") if result.cell.row == "epsilon = 10"]
+    cells = table.of("table1", "mnist", "epsilon = 10")
     values = np.array([value for result in cells if result.measured for value in result.measured.values])
     if len(values) and cells[0].cell.printed is not None:
         left = int((values > CHANCE_PERCENT).sum())
@@ -223,12 +187,11 @@ def _mnist_at_ten(table: _Table) -> Iterator[Claim]:
 
 
 def _energy_and_alpha(table: _Table) -> Iterator[Claim]:
-    for dataset in table.datasets("table2"):
-        triples = table.triples("table2", dataset)
+    for run_on, triples in table.halves("table2"):
         whole = [triple for triple in triples if all(result.measured for result in triple)]
         rising = sum(bool(np.all(np.diff([table.mean(result) for result in triple]) > 0)) for triple in whole)
         yield Claim(
-            place=f"Table II, {table.data_name('table2', dataset)}",
+            place=f"Table II, {run_on}",
             says="a smaller alpha spends less energy",
             case="every row",
             decision="does not hold" if rising < len(whole) else "holds" if len(whole) == len(triples) else "undecided",
@@ -237,58 +200,40 @@ def _energy_and_alpha(table: _Table) -> Iterator[Claim]:
 
 
 def _policies(table: _Table) -> Iterator[Claim]:
-    if not table.of("fig3"):
-        return
-    place = table.figure("Fig. 3")
+    says = "a larger path-loss exponent lowers the accuracy"
+    best, cheap = "without privacy constraints NonMix is best", "DirMix(5) loses less than 2 points to NonMix"
     for scheduled in SCHEDULED:
-        for exponent in EXPONENTS:
-            row = f"n = {exponent}, {scheduled} workers"
-            mixed, equal, alone = (table.summary("fig3", row, name) for name in ("DirMix(5)", "EqualMix", "NonMix"))
-            lead, loss = _difference(mixed, equal), _difference(alone, mixed)
-            best, against = "without privacy constraints NonMix is best", f"against DirMix(5), {row}"
-            yield Claim.about(lead, place, "DirMix(5) beats EqualMix", row, above=0.0)
-            yield Claim.about(loss, place, best, against, above=0.0, of=" ahead")
-            yield Claim.about(loss, place, "DirMix(5) loses less than 2 points to NonMix", row, below=2.0, of=" lost")
-        says = "a larger path-loss exponent lowers the accuracy"
+        near, far = (f"n = {exponent}, {scheduled} workers" for exponent in EXPONENTS)
+        for row in (near, far):
+            mixed, equal, alone = ((row, policy) for policy in ("DirMix(5)", "EqualMix", "NonMix"))
+            yield table.compare("Fig. 3", "DirMix(5) beats EqualMix", row, mixed, equal, above=0.0)
+            yield table.compare("Fig. 3", best, f"against DirMix(5), {row}", alone, mixed, above=0.0, of=" ahead")
+            yield table.compare("Fig. 3", cheap, row, alone, mixed, below=2.0, of=" lost")
         for policy in POLICIES:
-            near, far = (table.summary("fig3", f"n = {n}, {scheduled} workers", policy) for n in EXPONENTS)
             case, of = f"{policy}, {scheduled} workers", f" from n = {EXPONENTS[0]} to n = {EXPONENTS[1]}"
-            yield Claim.about(_difference(near, far), place, says, case, above=0.0, of=of)
+            yield table.compare("Fig. 3", says, case, (near, policy), (far, policy), above=0.0, of=of)
 
 
 def _fading(table: _Table) -> Iterator[Claim]:
-    if not table.of("fig4"):
-        return
-    place = table.figure("Fig. 4a")
+    says = "accuracy becomes poorer as K increases"
     calm, *fadings = FADINGS
     largest, smallest = fadings[0], fadings[-2]
     for scheduled in SCHEDULED:
-        found = {fading: table.summary("fig4", f"{ASSIGNMENTS[0]}, {scheduled} workers", fading) for fading in FADINGS}
+        row = f"{ASSIGNMENTS[0]}, {scheduled} workers"
         for fading in fadings:
-            harm, case = _difference(found[calm], found[fading]), f"{fading}, {scheduled} workers"
-            yield Claim.about(harm, place, "fading lowers the accuracy", case, above=0.0, of=" lost")
-        yield Claim.about(
-            _difference(found[smallest], found[largest]),
-            place,
-            "accuracy becomes poorer as K increases",
-            f"{smallest} against {largest}, {scheduled} workers",
-            above=0.0,
-            of=" from the larger to the smaller K",
-        )
+            harm, case = "fading lowers the accuracy", f"{fading}, {scheduled} workers"
+            yield table.compare("Fig. 4a", harm, case, (row, calm), (row, fading), above=0.0, of=" lost")
+        case, of = f"{smallest} against {largest}, {scheduled} workers", " from the larger to the smaller K"
+        yield table.compare("Fig. 4a", says, case, (row, smallest), (row, largest), above=0.0, of=of)
 
 
 def _max_min(table: _Table) -> Iterator[Claim]:
-    if not table.of("fig4"):
-        return
-    place = table.figure("Fig. 4b")
     restored = "max-min assignment restores the accuracy without fading (less than a point lost)"
     unmoved = "with max-min assignment fading makes no difference (within a point)"
     calm, *fadings = FADINGS
     for scheduled in SCHEDULED:
         random, max_min = (f"{assignment}, {scheduled} workers" for assignment in ASSIGNMENTS)
         for fading in fadings:
-            case, under_fading = f"{fading}, {scheduled} workers", table.summary("fig4", max_min, fading)
-            loss = _difference(table.summary("fig4", random, calm), under_fading)
-            yield Claim.about(loss, place, restored, case, below=1.0, of=" lost")
-            change = _difference(table.summary("fig4", max_min, calm), under_fading)
-            yield Claim.about(change, place, unmoved, case, above=-1.0, below=1.0, of=" lost")
+            case, faded = f"{fading}, {scheduled} workers", (max_min, fading)
+            yield table.compare("Fig. 4b", restored, case, (random, calm), faded, below=1.0, of=" lost")
+            yield table.compare("Fig. 4b", unmoved, case, (max_min, calm), faded, above=-1.0, below=1.0, of=" lost")

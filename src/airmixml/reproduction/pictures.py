@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airmixml.output.figures import BLACK, BLUE, COLOURS, GREEN, YELLOW, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.numbers import power_of_ten
 from airmixml.reproduction.cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
-from airmixml.reproduction.mixing_ratios import MixingRatios
-from airmixml.reproduction.results import CellResult
+from airmixml.reproduction.results import CellResult, MixingRatios
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,34 +20,24 @@ if TYPE_CHECKING:
 
 def draw_ratios_figure(drawn: Sequence[MixingRatios], stem: Path) -> list[Path]:
     """Fig. 2: each bar is one slot, each colour one worker's share."""
-    figure = new_figure(
-        11, 2.9, "Fig. 2: who is in a mixture? Each bar is one slot, each colour one of its eight workers"
-    )
+    title = "Fig. 2: who is in a mixture? Each bar is one slot, each colour one of its eight workers"
+    figure = new_figure(11, 2.9, title)
     for axis, each in zip(figure.subplots(1, len(drawn), sharey=True), drawn, strict=True):
         bottom = np.zeros(len(each.ratios))
         for worker, share in enumerate(each.ratios.T):
-            axis.bar(range(len(share)), share, bottom=bottom, width=0.9, color=_worker_colour(worker))
+            axis.bar(range(len(share)), share, bottom=bottom, width=0.9, color=f"C{worker}")
             bottom += share
-        axis.set_title(
-            _pretty(f"α = {power_of_ten(each.alpha)}") + f"\nmean largest share {each.largest_share:.2f}", fontsize=10
-        )
+        name = _pretty(f"α = {power_of_ten(each.alpha)}")
+        axis.set_title(f"{name}\nmean largest share {each.largest_share:.2f}", fontsize=10)
         axis.set(xticks=[], xlabel="slots", ylim=(0, 1))
     figure.axes[0].set_ylabel("mixing ratio q")
     return save_png_and_svg(figure, stem)
 
 
-def _worker_colour(worker: int) -> tuple[float, ...]:
-    from matplotlib import colormaps
-
-    colour: tuple[float, ...] = colormaps["tab10"](worker % 10)
-    return colour
-
-
 def draw_path_loss(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:
     """Fig. 3: accuracy against epochs for each policy and path-loss exponent."""
-    figure = new_figure(
-        10, 4.2, f"Fig. 3: path loss and mixing, maximum power, no fading ({title}; bands: standard deviation)"
-    )
+    about = f"Fig. 3: path loss and mixing, maximum power, no fading ({title}; bands: standard deviation)"
+    figure = new_figure(10, 4.2, about)
     for axis, scheduled in zip(figure.subplots(1, len(SCHEDULED), sharey=True), SCHEDULED, strict=True):
         for colour, policy in zip(COLOURS, POLICIES, strict=False):
             for line, exponent in zip(("-", "--"), EXPONENTS, strict=True):
@@ -60,9 +49,8 @@ def draw_path_loss(results: Sequence[CellResult], stem: Path, title: str) -> lis
 
 def draw_fading(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:
     """Fig. 4: accuracy against epochs under fading, random assignment on the left, max-min on the right."""
-    figure = new_figure(
-        10, 7.6, f"Fig. 4: fading, DirMix(5), n = 4, maximum power ({title}; bands: standard deviation)"
-    )
+    about = f"Fig. 4: fading, DirMix(5), n = 4, maximum power ({title}; bands: standard deviation)"
+    figure = new_figure(10, 7.6, about)
     axes = figure.subplots(len(SCHEDULED), len(ASSIGNMENTS), sharey=True)
     for row_axes, scheduled in zip(axes, SCHEDULED, strict=True):
         for axis, letter, assignment in zip(row_axes, "ab", ASSIGNMENTS, strict=True):
@@ -81,14 +69,8 @@ def _curve(
     mean, deviation = np.array(result.curve).T
     epochs = np.arange(1, len(mean) + 1)
     axis.plot(epochs, mean, line, color=colour, label=label, linewidth=1.6)
-    axis.fill_between(
-        epochs,
-        np.maximum(mean - deviation, 0.0),
-        np.minimum(mean + deviation, 100.0),
-        color=colour,
-        alpha=0.12,
-        linewidth=0,
-    )
+    low, high = np.maximum(mean - deviation, 0.0), np.minimum(mean + deviation, 100.0)
+    axis.fill_between(epochs, low, high, color=colour, alpha=0.12, linewidth=0)
 
 
 def _finish_curves(axis: Axes, title: str) -> None:
@@ -98,15 +80,14 @@ def _finish_curves(axis: Axes, title: str) -> None:
 
 def draw_accuracies(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:
     """Table I as a picture: one panel per column of the table, its rows from left to right."""
-    rows = list(dict.fromkeys(result.cell.row for result in results))
-    columns = list(dict.fromkeys(result.cell.column for result in results))
+    rows, columns = _rows_and_columns(results)
     figure = new_figure(11, 6.2, f"Table I: test accuracy ({title}; bars: standard deviation over seeds)")
     for axis, column in zip(figure.subplots(2, len(columns) // 2, sharex=True, sharey=True).flat, columns, strict=True):
         stated = [each for each in results if each.cell.column == column and not each.cell.reading]
         reread = [each for each in results if each.cell.column == column and each.cell.reading]
-        _points(axis, rows, stated, "measured", "final epoch", BLUE, "o-", -0.09)
-        _points(axis, rows, stated, "best_epoch", "best epoch on the test set", YELLOW, "^:", 0.0)
-        _points(axis, rows, reread, "measured", "final epoch, other reading", GREEN, "s--", 0.09)
+        _points(axis, rows, stated, "measured", -0.09, label="final epoch", color=BLUE, fmt="o-")
+        _points(axis, rows, stated, "best_epoch", 0.0, label="best epoch on the test set", color=YELLOW, fmt="^:")
+        _points(axis, rows, reread, "measured", 0.09, label="final epoch, other reading", color=GREEN, fmt="s--")
         printed = [(rows.index(each.cell.row), each.cell.printed) for each in stated if each.cell.printed is not None]
         if printed:
             axis.plot(*zip(*printed, strict=True), "x", color=BLACK, label="printed", markersize=9, markeredgewidth=2)
@@ -120,62 +101,50 @@ def draw_accuracies(results: Sequence[CellResult], stem: Path, title: str) -> li
     return save_png_and_svg(figure, stem)
 
 
+def _rows_and_columns(results: Sequence[CellResult]) -> tuple[list[str], list[str]]:
+    places = [result.cell.place for result in results]
+    return list(dict.fromkeys(row for *_, row, _ in places)), list(dict.fromkeys(column for *_, column in places))
+
+
 def _pretty(label: str) -> str:
     """Return a label with Greek letters and powers of ten."""
     return re.sub(r"10\^(\d+)", r"$10^{\1}$", label.replace("epsilon", "ε").replace("alpha", "α"))
 
 
 def _points(
-    axis: Axes,
-    rows: list[str],
-    results: Sequence[CellResult],
-    quantity: str,
-    label: str,
-    colour: str,
-    style: str,
-    offset: float,
+    axis: Axes, rows: list[str], results: Sequence[CellResult], quantity: str, offset: float, **style: Any
 ) -> None:
-    known = [(rows.index(each.cell.row), getattr(each, quantity)) for each in results if getattr(each, quantity)]
+    known = [
+        (rows.index(each.cell.row) + offset, getattr(each, quantity)) for each in results if getattr(each, quantity)
+    ]
     if known:
-        axis.errorbar(
-            [place + offset for place, _ in known],
-            [summary.mean for _, summary in known],
-            yerr=[summary.deviation or 0.0 for _, summary in known],
-            fmt=style,
-            color=colour,
-            label=label,
-            markersize=4,
-            capsize=2,
-            linewidth=1.2,
-        )
+        places, summaries = zip(*known, strict=True)
+        means, deviations = [each.mean for each in summaries], [each.deviation or 0.0 for each in summaries]
+        axis.errorbar(places, means, yerr=deviations, markersize=4, capsize=2, linewidth=1.2, **style)
 
 
 def draw_energies(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:
     """Table II as a picture: recomputed over printed energy, entry by entry; without print, the energies."""
     figure = new_figure(9.5, 4.4)
     axis = figure.subplots()
-    rows = list(dict.fromkeys(result.cell.row for result in results))
-    columns = list(dict.fromkeys(result.cell.column for result in results))
+    rows, columns = _rows_and_columns(results)
     has_print = any(result.cell.printed is not None for result in results)
     for reread, marker, colour, label in (
         (False, "o", BLUE, "as printed" if has_print else "energy"),
         (True, "s", GREEN, "other reading"),
     ):
-        chosen = [each for each in results if bool(each.cell.reading) == reread and each.measured is not None]
-        places = [
-            rows.index(each.cell.row) + (columns.index(each.cell.column) - (len(columns) - 1) / 2) * 0.13
-            for each in chosen
-        ]
-        heights = [each.measured.mean / (each.cell.printed or 1.0) for each in chosen if each.measured]
-        if chosen:
-            axis.plot(places, heights, marker, color=colour, label=label, markersize=5, alpha=0.85)
-    axis.set_yscale("log")
+        points = []
+        for cell, measured in ((each.cell, each.measured) for each in results):
+            if bool(cell.reading) == reread and measured is not None:
+                beside = (columns.index(cell.column) - (len(columns) - 1) / 2) * 0.13
+                points.append((rows.index(cell.row) + beside, measured.mean / (cell.printed or 1.0)))
+        if points:
+            axis.plot(*zip(*points, strict=True), marker, color=colour, label=label, markersize=5, alpha=0.85)
+    axis.set(yscale="log", ylabel="recomputed / printed energy" if has_print else "energy [J]")
+    axis.set_xticks(range(len(rows)), [_pretty(row) for row in rows])
     if has_print:
         axis.set_yticks([0.2, 0.5, 1.0, 2.0, 5.0], ["0.2", "0.5", "1", "2", "5"])
         axis.set_yticks([], minor=True)
-    axis.set_xticks(range(len(rows)), [_pretty(row) for row in rows])
-    axis.set_ylabel("recomputed / printed energy" if has_print else "energy [J]")
-    if has_print:
         axis.axhspan(0.95, 1.05, color=GREEN, alpha=0.15, linewidth=0, label="within 5 %")
         axis.axhline(1.0, color=BLACK, linewidth=0.8)
     finish_axis(axis, f"Table II: energy, in each row the six columns from left to right ({title})", legend=9)

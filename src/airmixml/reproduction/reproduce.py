@@ -1,17 +1,78 @@
 """``airmix reproduce``: from the names of tables and figures to files beside the paper's printed values."""
 
+import json
 import time
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Final
 
+from airmixml.output.numbers import plural
+from airmixml.output.tables import TextTable, write_all
 from airmixml.progress import Progress, silent
-from airmixml.reproduction.mixing_ratios import draw_mixing_ratios
-from airmixml.reproduction.paper_claims import check_claims
-from airmixml.reproduction.report import Reproduction, write_reproduction
-from airmixml.reproduction.request import Request
-from airmixml.reproduction.results import judge, summarise
+from airmixml.reproduction import pictures
+from airmixml.reproduction.cells import Request, table_notes
+from airmixml.reproduction.paper_claims import Claim, check_claims
+from airmixml.reproduction.results import (
+    VERDICTS_IN_WORDS,
+    CellResult,
+    MixingRatios,
+    draw_mixing_ratios,
+    judge,
+    summarise,
+)
+from airmixml.reproduction.tables import claims_table, ratios_table, results_csv, results_table, side_by_side
 from airmixml.storage.files import writing_to
 from airmixml.sweeps import Engine, run_sweep
+from airmixml.version import __version__
+
+_TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
+_DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {
+    "table1": pictures.draw_accuracies,
+    "table2": pictures.draw_energies,
+    "fig3": pictures.draw_path_loss,
+    "fig4": pictures.draw_fading,
+}
+_SMALL: Final = "**A small version with too few slots, epochs and seeds: it says nothing about the paper.**\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """Everything that came of a request."""
+
+    request: Request
+    results: list[CellResult]
+    ratios: list[MixingRatios]
+    claims: list[Claim]
+    seconds: float
+    kept_batches: int
+    batches: int
+    out: Path
+    files: list[Path] = field(default_factory=list)
+
+    def parts(self) -> dict[tuple[str, str], list[CellResult]]:
+        """Return the results by table or figure and half of it."""
+        parts: dict[tuple[str, str], list[CellResult]] = {}
+        for result in self.results:
+            parts.setdefault((result.cell.target, result.cell.dataset), []).append(result)
+        return parts
+
+    @property
+    def failures(self) -> list[str]:
+        """What went wrong, cell by cell."""
+        return [f"{', '.join(result.cell.place)}: {error}" for result in self.results for error in result.errors]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "targets": list(self.request.wanted),
+            "seeds": self.request.seeds,
+            "quick": self.request.quick,
+            "device": self.request.device,
+            "airmixml": __version__,
+            "cells": [drawn.to_dict() for drawn in self.ratios] + [result.to_dict() for result in self.results],
+            "claims": [claim.to_dict() for claim in self.claims],
+        }
 
 
 def reproduce(
@@ -32,30 +93,80 @@ def reproduce(
     Args:
         request: what to reproduce.
         out: folder for tables, figures and finished batches.
-        jobs: batches at a time.
-        engine: this machine, or a Ray cluster.
-        data_dir: folder to look for MNIST in.
+        jobs, engine, data_dir, progress: as for ``run_sweep``.
         draw: whether to draw figures, which takes most of the time of a small request.
-        progress: told how far it is.
     """
     started = time.perf_counter()
     groups = request.cell_groups()
     batches = [batch for cells in groups for batch in request.batches(cells)]
     with writing_to(out):
         sweep = run_sweep(batches, out / "batches", jobs=jobs, engine=engine, data_dir=data_dir, progress=progress)
-        seeds = range(request.seeds)
-        results = judge([summarise(cell, sweep, seeds) for cells in groups for cell in cells])
-        claims = check_claims(results)
-        ratios = draw_mixing_ratios() if "fig2" in request.wanted else []
+        results = judge([summarise(cell, sweep, range(request.seeds)) for cells in groups for cell in cells])
         reproduction = Reproduction(
             request=request,
             results=results,
-            ratios=ratios,
-            claims=claims,
-            files=[],
+            ratios=draw_mixing_ratios() if "fig2" in request.wanted else [],
+            claims=check_claims(results),
             seconds=time.perf_counter() - started,
             kept_batches=sweep.kept_batches,
             batches=len(batches),
             out=out,
         )
-        return replace(reproduction, files=write_reproduction(reproduction, draw=draw))
+        return replace(reproduction, files=_write(reproduction, draw=draw))
+
+
+def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
+    """Write all files and return them: each table as Markdown, CSV and LaTeX; ``draw``: each figure as PNG and SVG."""
+    out, files = reproduction.out, []
+    for suffix in (".md", ".csv", ".tex"):  # claims and report are those of the last request
+        (out / f"claims{suffix}").unlink(missing_ok=True)
+    sections = _opening(reproduction)
+    if reproduction.claims:
+        claims = claims_table(reproduction.claims)
+        files += _write_table(out / "claims", claims)
+        sections.append(claims.to_markdown())
+    if reproduction.ratios:
+        ratios = ratios_table(reproduction.ratios)
+        files += _write_table(out / "fig2", ratios)
+        files += pictures.draw_ratios_figure(reproduction.ratios, out / "fig2") if draw else []
+        sections += ["![Fig. 2](fig2.png)\n", ratios.to_markdown()]
+    for (target, dataset), results in reproduction.parts().items():
+        name = f"{target}-{dataset}" if target.startswith("table") else target
+        run_on = results[0].cell.scenario.workers.dataset
+        seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
+        title = f"{_TITLES[target]}, {run_on}"
+        matrix, table = side_by_side(title, results), results_table(f"{title}, entry by entry", results)
+        latex = matrix.to_latex() + "\n" + table.to_latex()
+        files += write_all(out / name, {".md": table.to_markdown(), ".csv": results_csv(results), ".tex": latex})
+        files += _DRAWINGS[target](results, out / name, f"{run_on}, {plural(seeds, 'seed')}") if draw else []
+        picture = f"![{title}]({name}.png)\n"
+        sections += [matrix.to_markdown(), _notes(target, dataset, results), picture, table.to_markdown()]
+    plain = json.dumps(reproduction.to_dict(), indent=1, allow_nan=False) + "\n"
+    return files + write_all(out / "report", {".md": "\n".join(filter(None, sections)), ".json": plain})
+
+
+def _opening(reproduction: Reproduction) -> list[str]:
+    """Return what a stranger must know first: what was run, what the verdicts mean, what failed."""
+    request = reproduction.request
+    what = ", ".join(request.wanted) + (f" ({request.dataset})" if request.dataset else "")
+    lines = [
+        "# The paper, run again\n",
+        f"{what}; seeds 0 to {request.seeds - 1}; device {request.device}; airmixml {__version__}.\n",
+        _SMALL if request.quick else "",
+        VERDICTS_IN_WORDS,
+    ]
+    if reproduction.failures:
+        lines.append("## Failed\n\n" + "".join(f"- {failure}\n" for failure in reproduction.failures))
+    return lines
+
+
+def _notes(target: str, dataset: str, results: Sequence[CellResult]) -> str:
+    """Return what is known about the differences from print, and what speaks for the other readings."""
+    if all(result.cell.printed is None for result in results):
+        return ""
+    reasons = dict.fromkeys(f"Read otherwise: {result.cell.why}." for result in results if result.cell.why)
+    return "".join(f"- {note}\n" for note in (*table_notes(target, dataset), *reasons))
+
+
+def _write_table(stem: Path, table: TextTable) -> list[Path]:
+    return write_all(stem, {".md": table.to_markdown(), ".csv": table.to_csv(), ".tex": table.to_latex()})

@@ -1,4 +1,4 @@
-"""What the cells gave: summaries over the seeds with their confidence, and verdicts against print."""
+"""What the cells gave: summaries over the seeds with their confidence, verdicts against print, and Fig. 2's ratios."""
 
 import math
 import statistics
@@ -7,25 +7,33 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
+from airmixml.radio.ratios import draw_ratios
 from airmixml.reproduction.cells import Cell
+from airmixml.scenario import Mixing
+from airmixml.streams import Streams
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
 
 Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
-AGREES: Final = "agrees"
-TREND: Final = "trend agrees"
-NOT_FOLLOWING: Final = "does not follow from the stated settings"
-UNDECIDED: Final = "undecided"
-
+VERDICTS_IN_WORDS: Final = """\
+*Agrees*: the mean over the seeds is within 3 points of accuracy, or 5 % of energy, of the printed value. *Undecided*:
+it is not, but the printed value lies inside the 95 % confidence interval of the mean. *Trend agrees*: the mean misses
+the printed value by at most 15 points or a factor of 1.5, and clearly different entries of its row and column lie on
+the printed side of it. Otherwise the value *does not follow from the stated settings*. A claim *holds* or *does not
+hold* if the whole 95 % confidence interval of its paired difference says so.
+"""
 Decision = Literal["holds", "does not hold", "undecided"]
 _CONFIDENCE: Final = 0.95
-ACCURACY_TOLERANCE_POINTS: Final = 3.0
-ENERGY_TOLERANCE: Final = 0.05
+_ACCURACY_TOLERANCE_POINTS: Final = 3.0
+_ENERGY_TOLERANCE: Final = 0.05
 _CONCORDANT_SHARE: Final = 0.75
 _FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
 _ENERGY_REACH_FACTOR: Final = 1.5
+_ALPHAS: Final = (0.1, 1.0, 10.0, 100.0, 1e5)  # of Fig. 2
+_WORKERS, _SLOTS, _SHOWN_SLOTS = 8, 20_000, 16  # of Fig. 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,22 +46,20 @@ class Interval:
 
     def percent(self) -> str:
         """Return the interval of an accuracy in words."""
-        spread = "(one seed)" if math.isinf(self.high) else f"({self.low:.1f} to {self.high:.1f})"
-        return f"{self.mean:.1f} {spread} %"
+        return f"{self._in_words('.1f')} %"
 
     def points(self, what: str = "") -> str:
         """Return the interval in words: points of accuracy, and of what."""
-        if math.isnan(self.mean):
-            return "no seed could be compared"
-        spread = "(one seed)" if math.isinf(self.high) else f"({self.low:+.1f} to {self.high:+.1f})"
-        return f"{self.mean:+.1f} {spread} points{what}"
+        return "no seed could be compared" if math.isnan(self.mean) else f"{self._in_words('+.1f')} points{what}"
+
+    def _in_words(self, digits: str) -> str:
+        spread = "one seed" if math.isinf(self.high) else f"{self.low:{digits}} to {self.high:{digits}}"
+        return f"{self.mean:{digits}} ({spread})"
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
     """Return the mean of the values with Student's confidence interval."""
-    if not values:
-        return Interval(mean=math.nan, low=-math.inf, high=math.inf)
-    mean = float(np.mean(values))
+    mean = float(np.mean(values)) if values else math.nan
     if len(values) < 2:
         return Interval(mean=mean, low=-math.inf, high=math.inf)
     # Not around the mean at once: SciPy's interval of a deviation of 0 is not a number.
@@ -95,13 +101,10 @@ class CellResult:
     """A cell with what it gave.
 
     Attributes:
-        cell: what was run.
         measured: after the final epoch, or the energy; None if no seed could be run.
         best_epoch: accuracy of the epoch that is best on the test set; it flatters.
         curve: accuracy after each epoch, mean over the seeds, in percent; and its standard deviation.
         errors: what went wrong, by seed.
-        verdict: about ``measured``.
-        best_epoch_verdict: about ``best_epoch``.
     """
 
     cell: Cell
@@ -175,25 +178,17 @@ def _over_seeds(values: dict[int, float]) -> Summary | None:
 
 
 def judge(results: Sequence[CellResult]) -> list[CellResult]:
-    """Give each result its verdicts.
+    """Give each result its verdicts, which ``VERDICTS_IN_WORDS`` explains.
 
-    *agrees*: the mean over the seeds is within 3 points (accuracy) or 5 % (energy) of print. *undecided*: it is not,
-    but print lies inside the 95 % confidence interval of the mean, so these seeds cannot tell. *trend agrees*: print is
-    missed by at most 15 points or a factor of 1.5, and three quarters of the cells in the same row (and number of
-    workers), and as many of those in the same column, lie on the printed side of it; only those count, and at least
-    three are needed, whose printed values clearly differ from this one. Everything else does not follow from the
-    stated settings.
+    For the trend three quarters of the cells in the same row (and number of workers), and as many of those in the same
+    column, must lie on the printed side; only those count, and at least three are needed, whose printed values clearly
+    differ from this one.
     """
     judged = []
     for result in results:
         peers = _peers(result, results)
-        judged.append(
-            replace(
-                result,
-                verdict=_verdict(result, peers, "measured"),
-                best_epoch_verdict=_verdict(result, peers, "best_epoch"),
-            )
-        )
+        final, best = (_verdict(result, peers, quantity) for quantity in ("measured", "best_epoch"))
+        judged.append(replace(result, verdict=final, best_epoch_verdict=best))
     return judged
 
 
@@ -210,41 +205,89 @@ def _peers(result: CellResult, results: Sequence[CellResult]) -> list[CellResult
 
 
 def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> Verdict:
-    printed, summary = result.cell.printed, getattr(result, quantity)
+    cell, printed, summary = result.cell, result.cell.printed, getattr(result, quantity)
     if printed is None or summary is None:
         return ""
-    if _is_near(summary.mean, printed, result.cell.quantity):
-        return AGREES
+    if _is_near(summary.mean, printed, cell):
+        return "agrees"
     interval = mean_interval(summary.values)
     if interval.low <= printed <= interval.high:
-        return UNDECIDED
-    in_row = [peer for peer in peers if peer.cell.row == result.cell.row]
-    in_column = [peer for peer in peers if peer.cell.row != result.cell.row]
-    orders = [_in_order(result, group, quantity) for group in (in_row, in_column)]
-    enough = sum(len(order) for order in orders) >= _FEWEST_PEERS
+        return "undecided"
+    in_row = [peer for peer in peers if peer.cell.row == cell.row]
+    in_column = [peer for peer in peers if peer.cell.row != cell.row]
+    orders = [_in_order(cell, printed, summary.mean, group, quantity) for group in (in_row, in_column)]
+    enough = sum(map(len, orders)) >= _FEWEST_PEERS
     right = all(sum(order) >= _CONCORDANT_SHARE * len(order) for order in orders)
-    return TREND if enough and right and _is_in_reach(summary.mean, printed, result.cell.quantity) else NOT_FOLLOWING
+    trend = enough and right and _is_in_reach(summary.mean, printed, cell)
+    return "trend agrees" if trend else "does not follow from the stated settings"
 
 
-def _in_order(result: CellResult, peers: Sequence[CellResult], quantity: str) -> list[bool]:
+def _in_order(cell: Cell, printed: float, mean: float, peers: Sequence[CellResult], quantity: str) -> list[bool]:
     """Return, for each peer whose printed value clearly differs, whether it was measured on the printed side."""
-    cell, mean = result.cell, getattr(result, quantity).mean
+    known = [(peer.cell.printed, getattr(peer, quantity)) for peer in peers]
     return [
-        (peer.cell.printed - cell.printed) * (getattr(peer, quantity).mean - mean) > 0.0
-        for peer in peers
-        if peer.cell.printed is not None
-        and cell.printed is not None
-        and getattr(peer, quantity) is not None
-        and not _is_near(peer.cell.printed, cell.printed, cell.quantity)
+        (theirs - printed) * (found.mean - mean) > 0.0
+        for theirs, found in known
+        if theirs is not None and found is not None and not _is_near(theirs, printed, cell)
     ]
 
 
-def _is_near(value: float, printed: float, quantity: str) -> bool:
-    tolerance = ACCURACY_TOLERANCE_POINTS if quantity == "accuracy" else ENERGY_TOLERANCE * printed
+def _is_near(value: float, printed: float, cell: Cell) -> bool:
+    tolerance = _ACCURACY_TOLERANCE_POINTS if cell.quantity == "accuracy" else _ENERGY_TOLERANCE * printed
     return abs(value - printed) <= tolerance
 
 
-def _is_in_reach(value: float, printed: float, quantity: str) -> bool:
-    if quantity == "accuracy":
+def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
+    if cell.quantity == "accuracy":
         return abs(value - printed) <= _ACCURACY_REACH_POINTS
     return printed / _ENERGY_REACH_FACTOR <= value <= printed * _ENERGY_REACH_FACTOR
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixingRatios:
+    """Fig. 2, how alpha spreads the mixing ratios: those drawn for one alpha.
+
+    Attributes:
+        ratios: q of the first slots; slots x workers.
+        largest_share: mean of the largest ratio of a slot.
+        squares: mean of sum q^2, which is 1 where one worker sends alone and 1/workers where all share equally.
+        expected_squares: what the Dirichlet distribution says, (1 + alpha/workers) / (1 + alpha).
+    """
+
+    alpha: float
+    ratios: NDArray[np.float64]
+    largest_share: float
+    squares: float
+    expected_squares: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, in the shape of a cell."""
+        return {
+            "target": "fig2",
+            "row": f"{self.ratios.shape[1]} workers",
+            "column": f"alpha = {self.alpha:g}",
+            "alpha": self.alpha,
+            "quantity": "mean of the sum of squared ratios",
+            "printed": None,
+            "measured": {"mean": self.squares, "largest_share": self.largest_share},
+            "expected": self.expected_squares,
+            "verdict": "",
+        }
+
+
+def draw_mixing_ratios() -> list[MixingRatios]:
+    """Draw the ratios of many slots of eight workers for each alpha."""
+    drawn = []
+    for number, alpha in enumerate(_ALPHAS):
+        mixing = Mixing(policy="dirmix", alpha=alpha)
+        ratios = draw_ratios(mixing, _WORKERS, _SLOTS, Streams(0).generator("ratios", number))
+        drawn.append(
+            MixingRatios(
+                alpha=alpha,
+                ratios=ratios[:_SHOWN_SLOTS],
+                largest_share=float(ratios.max(axis=1).mean()),
+                squares=float((ratios**2).sum(axis=1).mean()),
+                expected_squares=(1.0 + alpha / _WORKERS) / (1.0 + alpha),
+            )
+        )
+    return drawn

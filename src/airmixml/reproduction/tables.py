@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from airmixml.output.tables import TextTable, rows_csv
-from airmixml.reproduction.mixing_ratios import MixingRatios
 from airmixml.reproduction.paper_claims import Claim
-from airmixml.reproduction.results import CellResult, Summary
+from airmixml.reproduction.results import CellResult, MixingRatios, Summary
 
 
 def results_table(title: str, results: Sequence[CellResult]) -> TextTable:
@@ -15,17 +14,16 @@ def results_table(title: str, results: Sequence[CellResult]) -> TextTable:
     printed = any(result.cell.printed is not None for result in results)
     reread = any(result.cell.reading for result in results)
     columns = ["row", "column", *(["read as"] if reread else []), *(["printed"] if printed else [])]
-    kinds = ["final epoch", "best epoch"] if accuracy else ["energy"]
-    for kind in kinds:
+    for kind in ("final epoch", "best epoch") if accuracy else ("energy",):
         columns += [kind, *(["difference", "verdict"] if printed else [])]
     rows = []
     for result in results:
         row = [result.cell.row, result.cell.column, *([result.cell.reading or "printed"] if reread else [])]
         if printed:
-            row.append(_printed(result.cell.printed, accuracy) + (" (bold)" if result.cell.stands_out else ""))
-        row += _judged(result, result.measured, result.verdict, accuracy, printed)
-        if accuracy:
-            row += _judged(result, result.best_epoch, result.best_epoch_verdict, accuracy, printed)
+            row.append(_printed(result) + (" (bold)" if result.cell.stands_out else ""))
+        judged = ((result.measured, result.verdict), (result.best_epoch, result.best_epoch_verdict))
+        for summary, verdict in judged if accuracy else judged[:1]:
+            row += [_summary(summary, accuracy), *([_gap(result, summary), verdict] if printed else [])]
         rows.append(tuple(row))
     seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
     spread = "mean ± standard deviation over" if seeds > 1 else "of"
@@ -35,7 +33,6 @@ def results_table(title: str, results: Sequence[CellResult]) -> TextTable:
 
 def side_by_side(title: str, results: Sequence[CellResult]) -> TextTable:
     """Return the table in the shape of the paper: in each entry print, then final and best epoch, or print and runs."""
-    accuracy = results[0].cell.quantity == "accuracy"
     columns = list(dict.fromkeys(result.cell.column for result in results))
     lines: dict[tuple[str, bool], dict[str, CellResult]] = {}
     for result in results:
@@ -43,8 +40,9 @@ def side_by_side(title: str, results: Sequence[CellResult]) -> TextTable:
     rows = []
     for (row, reread), entries in sorted(lines.items(), key=lambda line: list(lines).index((line[0][0], False))):
         label = f"{row}, read otherwise" if reread else row
-        rows.append((label, *(_entry(entries.get(column), accuracy) for column in columns)))
+        rows.append((label, *(_entry(entries[column]) if column in entries else "" for column in columns)))
     printed = "printed → " if any(result.cell.printed is not None for result in results) else ""
+    accuracy = results[0].cell.quantity == "accuracy"
     shown = f"{printed}final epoch (best epoch), in percent" if accuracy else f"{printed}recomputed"
     return TextTable(title=title, note=f"{shown}.", columns=("", *columns), rows=tuple(rows))
 
@@ -68,12 +66,11 @@ def claims_table(claims: Sequence[Claim]) -> TextTable:
         title="What the text claims",
         note="Differences are means over paired seeds with 95 % confidence intervals.",
         columns=("place", "the paper says", "case", "verdict", "evidence"),
-        rows=tuple((claim.place, claim.says, _case(claim), claim.decision, claim.evidence) for claim in claims),
+        rows=tuple(
+            (claim.place, claim.says, f"{claim.case}; {claim.light}".removesuffix("; "), claim.decision, claim.evidence)
+            for claim in claims
+        ),
     )
-
-
-def _case(claim: Claim) -> str:
-    return f"{claim.case}; {claim.light}" if claim.light else claim.case
 
 
 def results_csv(results: Sequence[CellResult]) -> str:
@@ -91,21 +88,18 @@ def _flat(result: CellResult) -> dict[str, Any]:
     return flat
 
 
-def _judged(result: CellResult, summary: Summary | None, verdict: str, accuracy: bool, printed: bool) -> list[str]:
-    texts = [_summary(summary, accuracy)]
-    if printed:
-        difference = result.difference(summary)
-        gap = "" if difference is None else f"{difference:+.1f}" if accuracy else f"{100.0 * difference:+.1f} %"
-        texts += [gap, verdict]
-    return texts
-
-
-def _entry(result: CellResult | None, accuracy: bool) -> str:
-    if result is None:
+def _gap(result: CellResult, summary: Summary | None) -> str:
+    difference = result.difference(summary)
+    if difference is None:
         return ""
+    return f"{difference:+.1f}" if result.cell.quantity == "accuracy" else f"{100.0 * difference:+.1f} %"
+
+
+def _entry(result: CellResult) -> str:
+    accuracy = result.cell.quantity == "accuracy"
     measured = "failed" if result.measured is None else _mean(result.measured, accuracy)
     best = f" ({result.best_epoch.mean:.1f})" if result.best_epoch is not None else ""
-    printed = "" if result.cell.printed is None else f"{_printed(result.cell.printed, accuracy)} → "
+    printed = "" if result.cell.printed is None else f"{_printed(result)} → "
     return f"{printed}{measured}{best}"
 
 
@@ -122,10 +116,11 @@ def _mean(summary: Summary, accuracy: bool) -> str:
     return f"{summary.mean:.1f}" if accuracy else _energy(summary.mean)
 
 
-def _printed(value: float | None, accuracy: bool) -> str:
+def _printed(result: CellResult) -> str:
+    value = result.cell.printed
     if value is None:
         return ""
-    if not accuracy:
+    if result.cell.quantity == "energy":
         return _energy(value)
     return f"{value:.1f}" if round(value, 1) == value else f"{value:.2f}"
 

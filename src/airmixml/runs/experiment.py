@@ -1,21 +1,19 @@
 """A whole run: simulate, train, write the run folder; one seed or several, resumable."""
 
-import csv
-import io
 import json
 import platform
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
 from airmixml.devices import find_device
-from airmixml.edge import TrainedModel, TrainingHistory, learn
+from airmixml.edge import TrainedModel, learn
 from airmixml.errors import ScenarioError
+from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
@@ -56,48 +54,81 @@ def run(
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
     """
-    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     find_device(context.speed.device)
     check_privacy_target(scenario)
     identity = {**identity_of(scenario), "seeds": seeds}
     name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
-    run_one = partial(_run_one, context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds)
+    runner = _Runner(context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds)
     result: RunResult | SeedsResult
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         if seeds == 1:
-            result = run_one(scenario, folder, str(folder.final))
+            result = runner.run_one(scenario, folder, str(folder.final))
         else:
-            runs = _run_each(scenario, seeds, folder, run_one, progress)
-            result = summarise_seeds(scenario, runs, str(folder.final))
+            result = summarise_seeds(scenario, runner.run_each(scenario, seeds, folder), str(folder.final))
         _finish(scenario, result, folder, replace=force)
     return result
 
 
-def _run_each(
-    scenario: Scenario,
-    seeds: int,
-    whole: RunFolder,
-    run_one: Callable[[Scenario, RunFolder, str], RunResult],
-    progress: Progress,
-) -> list[RunResult]:
-    """Run each seed in a folder of its own; those already finished are kept."""
-    runs = []
-    for number in range(seeds):
-        progress("seeds", number, seeds)
-        single = scenario.with_seed(scenario.seed + number)
-        name = f"seed-{single.seed}"
-        if (whole.work / name).exists():
-            runs.append(_kept(single, whole.work / name))
-            continue
-        with claim_folder(whole.work / name, identity_of(single)) as folder:
-            result = run_one(single, folder, str(whole.final / name))
-            _finish(single, result, folder)
-        runs.append(result)
-    progress("seeds", seeds, seeds)
-    return runs
+@dataclass(frozen=True, kw_only=True)
+class _Runner:
+    """Runs single seeds; ``pictures`` and ``checkpoint_seconds`` are those of ``run``."""
+
+    context: RunContext
+    pictures: bool
+    checkpoint_seconds: float
+
+    def run_each(self, scenario: Scenario, seeds: int, whole: RunFolder) -> list[RunResult]:
+        """Run each seed in a folder of its own; those already finished are kept."""
+        runs = []
+        for number in range(seeds):
+            self.context.progress("seeds", number, seeds)
+            single = scenario.with_seed(scenario.seed + number)
+            name = f"seed-{single.seed}"
+            if (whole.work / name).exists():
+                runs.append(_kept(single, whole.work / name))
+                continue
+            with claim_folder(whole.work / name, identity_of(single)) as folder:
+                result = self.run_one(single, folder, str(whole.final / name))
+                _finish(single, result, folder)
+            runs.append(result)
+        self.context.progress("seeds", seeds, seeds)
+        return runs
+
+    def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> RunResult:
+        """Run one seed inside the folder and return its result."""
+        started, context, device = time.perf_counter(), self.context, self.context.speed.device
+        streams = Streams(scenario.seed)
+        dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
+        held_dim = dataset.held_dim or dataset.input_dim
+        made_with = f"{device} torch {torch.__version__}"
+        checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
+        learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)
+        seconds, training_seconds = time.perf_counter() - started, learned.training_seconds
+        sent, history = learned.transmission, learned.trained.history
+        dataset, report, best = sent.dataset, sent.report, history.best_accuracy
+        _write_findings(sent, learned.trained, folder.work, pictures=self.pictures)
+        about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
+        metrics = {
+            "name": scenario.name,
+            "seed": scenario.seed,
+            "accuracy": {"final": history.final_accuracy, "best": best, "best_epoch": history.best_epoch},
+            **report.to_dict(),
+            "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+            "clipped_values": dataset.clipped_values,
+            "clipped_samples": dataset.clipped_samples,
+            "dataset": {**about, "test_samples": len(dataset.test_labels)},
+            "seconds": seconds,
+            "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
+            "resumed_from_epoch": checkpoint.resumed_epoch,
+            "device": device,
+            "versions": _versions(),
+            "run_dir": run_dir,
+        }
+        return RunResult.from_dict(metrics)
 
 
 def _kept(scenario: Scenario, folder: Path) -> RunResult:
@@ -109,73 +140,19 @@ def _kept(scenario: Scenario, folder: Path) -> RunResult:
     return result
 
 
-def _run_one(
-    scenario: Scenario,
-    folder: RunFolder,
-    run_dir: str,
-    *,
-    context: RunContext,
-    pictures: bool,
-    checkpoint_seconds: float,
-) -> RunResult:
-    """Run one seed inside the folder and return its result."""
-    started, device = time.perf_counter(), context.speed.device
-    dataset = load_dataset(
-        scenario.workers, Streams(scenario.seed), data_dir=context.data_dir, progress=context.progress
-    )
-    held_dim = dataset.held_dim or dataset.input_dim
-    made_with = f"{device} torch {torch.__version__}"
-    checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=checkpoint_seconds)
-    learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)
-    seconds = time.perf_counter() - started
-    sent, history = learned.transmission, learned.trained.history
-    dataset, report = sent.dataset, sent.report
-    _write_findings(sent, learned.trained, folder.work, pictures=pictures)
-    return RunResult.from_dict(
-        {
-            "name": scenario.name,
-            "seed": scenario.seed,
-            "accuracy": {
-                "final": history.final_accuracy,
-                "best": history.best_accuracy,
-                "best_epoch": history.best_epoch,
-            },
-            **report.to_dict(),
-            "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
-            "clipped_values": dataset.clipped_values,
-            "clipped_samples": dataset.clipped_samples,
-            "dataset": {
-                "name": dataset.name,
-                "train_samples": dataset.train_samples,
-                "test_samples": len(dataset.test_labels),
-                "input_dim": dataset.input_dim,
-                "label_dim": dataset.label_dim,
-            },
-            "seconds": seconds,
-            "seconds_by_stage": {
-                "over_the_air": seconds - learned.training_seconds,
-                "training": learned.training_seconds,
-            },
-            "resumed_from_epoch": checkpoint.resumed_epoch,
-            "device": device,
-            "versions": _versions(),
-            "run_dir": run_dir,
-        }
-    )
-
-
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
     """Write what the metrics do not hold: curve, model, ledger, pictures."""
-    write_text(folder / "learning_curve.csv", _curve_table(trained.history))
+    history, report = trained.history, sent.report
+    losses: list[float] | list[str] = history.loss or [""] * len(history.test_accuracy)
+    curve = enumerate(zip(losses, history.test_accuracy, strict=True), start=1)
+    rows = [{"epoch": n, "training_loss": loss, "test_accuracy": accuracy} for n, (loss, accuracy) in curve]
+    write_text(folder / "learning_curve.csv", rows_csv(rows))
     save_model(trained.model, sent.dataset, folder)
-    report = sent.report
     ledger, epsilons = report.ledger, report.worker_epsilons()
-    write_arrays(
-        folder / "ledger.npz",
-        {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons},
-    )
+    spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}
+    write_arrays(folder / "ledger.npz", spent)
     if pictures:
-        draw_run(sent, trained.history, folder / "figures")
+        draw_run(sent, history, folder / "figures")
         stated = [each for each in report.statements if each.adjacency == sent.scenario.privacy.adjacency]
         draw_ledger(epsilons, stated, folder / "figures" / "privacy.png")
 
@@ -187,27 +164,10 @@ def _finish(scenario: Scenario, result: RunResult | SeedsResult, folder: RunFold
     folder.publish(replace=replace, leave_out=(CHECKPOINT,))
 
 
-def _curve_table(history: TrainingHistory) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["epoch", "training_loss", "test_accuracy"])
-    losses: list[float] | list[str] = history.loss or [""] * len(history.test_accuracy)
-    writer.writerows(zip(range(1, len(losses) + 1), losses, history.test_accuracy, strict=True))
-    return text.getvalue()
-
-
 def _versions() -> dict[str, str]:
-    packages = ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")
     return {
         "airmixml": __version__,
         "python": platform.python_version(),
-        **{name: _version(name) for name in packages},
+        **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")},
         "platform": f"{sys.platform} {platform.machine()}",
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -39,8 +39,7 @@ class FileCheckpoint:
     def load(self, like: dict[str, Any]) -> dict[str, Any] | None:
         """Return the last state, or None if there is none to resume from.
 
-        Args:
-            like: the state before the first epoch; what was saved must have its names, shapes and numbers of epochs.
+        It must have the names, shapes and number of epochs of the state before the first epoch, which ``like`` is.
         """
         state = self._store.load(CHECKPOINT, lambda values, arrays: _restored(like, values, arrays))
         self.resumed_epoch = 0 if state is None else state["epoch"]
@@ -56,12 +55,13 @@ class FileCheckpoint:
         self._last_save = time.monotonic()
 
 
+def _groups(state: dict[str, Any]) -> dict[str, dict[str, torch.Tensor]]:
+    """Return the tensors of a state: the network's values, and Adam's moments of each."""
+    return {"model": state["model"], **{f"moments/{place}": each for place, each in enumerate(state["moments"])}}
+
+
 def _tensors(state: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Return the tensors of a state by names of their own: the network's values, and Adam's moments of each."""
-    moments = {
-        f"moments/{place}/{name}": value for place, each in enumerate(state["moments"]) for name, value in each.items()
-    }
-    return {**{f"model/{name}": value for name, value in state["model"].items()}, **moments}
+    return {f"{group}/{name}": value for group, each in _groups(state).items() for name, value in each.items()}
 
 
 def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -82,31 +82,25 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
     finite = all(np.isfinite(arrays[name]).all() for name in wanted) or not straight.all()
     if not finite or not straight.any() or not ((accuracy >= 0.0) & (accuracy <= 1.0)).all():
         raise ValueError("it holds values that no training leaves")
-    tensors = {name: torch.from_numpy(arrays[name]) for name in wanted}
-    return {
-        "epoch": epoch,
-        "model": {name: tensors[f"model/{name}"] for name in like["model"]},
-        "moments": [
-            {name: tensors[f"moments/{place}/{name}"] for name in each} for place, each in enumerate(like["moments"])
-        ],
-        **{name: arrays[name].tolist() for name in _TABLES},
-    }
+    model, *moments = (
+        {name: torch.from_numpy(arrays[f"{group}/{name}"]) for name in each} for group, each in _groups(like).items()
+    )
+    tables = {name: arrays[name].tolist() for name in _TABLES}
+    return {"epoch": epoch, "model": model, "moments": moments, **tables}
 
 
 def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path) -> None:
     """Write the parameters, with the dimensions and class names that go with them."""
     buffer = io.BytesIO()
-    torch.save(
-        {
-            "parameters": {name: value.cpu() for name, value in model.state_dict().items()},
-            "input_dim": dataset.input_dim,
-            "label_dim": dataset.label_dim,
-            "image_shape": list(dataset.image_shape) if dataset.image_shape else None,
-            "class_names": list(dataset.class_names),
-            "private_mean": None if dataset.private_mean is None else torch.from_numpy(dataset.private_mean),
-        },
-        buffer,
-    )
+    content = {
+        "parameters": {name: value.cpu() for name, value in model.state_dict().items()},
+        "input_dim": dataset.input_dim,
+        "label_dim": dataset.label_dim,
+        "image_shape": list(dataset.image_shape) if dataset.image_shape else None,
+        "class_names": list(dataset.class_names),
+        "private_mean": None if dataset.private_mean is None else torch.from_numpy(dataset.private_mean),
+    }
+    torch.save(content, buffer)
     write_bytes(folder / _MODEL, buffer.getvalue())
 
 

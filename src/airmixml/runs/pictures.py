@@ -11,18 +11,20 @@ from numpy.typing import NDArray
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.edge import TrainingHistory
-from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, save_figure
+from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, new_figure, save_figure
+from airmixml.output.numbers import plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.radio.tally import DecibelHistogram
+from airmixml.radio.transmission import MixtureBlock
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_SENT, _RECEIVED, _ACCENT = BLUE, ORANGE, GREEN
+_SENT, _RECEIVED = "sent: sum of all", "received"
 _COLUMNS = 8
 _SYMBOLS_SHOWN = 40
 _MATRIX_SIDE = 60
@@ -30,38 +32,33 @@ _MATRIX_SIDE = 60
 
 def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> None:
     """Draw all pictures into ``folder``: the overview, which holds them all, and each by itself."""
-    from matplotlib.figure import Figure
-
+    report = mixtures.report
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in another script
-        overview = Figure(figsize=(13, 8), layout="constrained")
+        overview = new_figure(13, 8, _title(mixtures, history), size=13)
         top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
         _mixtures(top, mixtures)
-        _curve_and_histograms(bottom, mixtures.report, history)
-        overview.suptitle(_title(mixtures, history), fontsize=13)
+        curve, power, snr = bottom.subplots(1, 3)
+        _learning_curve(curve, history)
+        _power_and_snr(power, snr, report)
         save_figure(overview, folder / "overview.png")
-
-        grid = Figure(figsize=(12, 4.6), layout="constrained")
+        grid = new_figure(12, 4.6)
         _mixtures(grid, mixtures)
         save_figure(grid, folder / "mixtures.png")
-
-        curve = Figure(figsize=(6, 4), layout="constrained")
-        _learning_curve(curve.subplots(), history)
-        save_figure(curve, folder / "learning_curve.png")
-
-        histograms = Figure(figsize=(10, 3.8), layout="constrained")
-        left, right = histograms.subplots(1, 2)
-        _power(left, mixtures.report)
-        _snr(right, mixtures.report)
+        alone = new_figure(6, 4)
+        _learning_curve(alone.subplots(), history)
+        save_figure(alone, folder / "learning_curve.png")
+        histograms = new_figure(10, 3.8)
+        power, snr = histograms.subplots(1, 2)
+        _power_and_snr(power, snr, report)
         save_figure(histograms, folder / "power_and_snr.png")
 
 
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
-    name = scenario.name.replace("$", r"\$")  # not the beginning of a formula
-    slots = "1 slot" if scenario.radio.slots == 1 else f"{scenario.radio.slots:,} slots"
+    slots = f"{plural(scenario.radio.slots, 'slot')} of {scenario.radio.scheduled:,}"
     return (
-        f"{name}: {scenario.workers.count:,} workers, {slots} of {scenario.radio.scheduled:,}  ·  "
+        f"{scenario.name}: {scenario.workers.count:,} workers, {slots}  ·  "
         f"final accuracy {100 * history.final_accuracy:.1f} %  ·  "
         f"ε = {privacy.epsilon:.4g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     )
@@ -80,93 +77,90 @@ def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     """Rows: the sample with the largest ratio, the mixture without noise, the mixture as received."""
     examples, dataset, shape = mixtures.examples, mixtures.dataset, mixtures.dataset.image_shape
     assert shape is not None
-    columns = min(_COLUMNS, examples.slots)
     strongest = examples.ratios.argmax(axis=1)
     workers = examples.draws.scheduled_workers[np.arange(examples.slots), strongest]
     samples = dataset.train_inputs[mixtures.population.sample_index[workers]]
-    rows = (
-        ("largest share", samples),
-        ("sent: sum of all", examples.clean_inputs.cpu().numpy()),
-        ("received", examples.inputs.cpu().numpy()),
-    )
-    axes = figure.subplots(3, columns, squeeze=False)
-    for (name, images), line in zip(rows, axes, strict=True):
+    rows = {
+        "largest share": samples,
+        _SENT: examples.clean_inputs.cpu().numpy(),
+        _RECEIVED: examples.inputs.cpu().numpy(),
+    }
+    axes = figure.subplots(3, min(_COLUMNS, examples.slots), squeeze=False)
+    for (name, images), line in zip(rows.items(), axes, strict=True):
         for slot, axis in enumerate(line):
             axis.imshow(images[slot].reshape(shape), cmap="gray_r")
             axis.set(xticks=[], yticks=[])
         line[0].set_ylabel(name, fontsize=9)
-    for slot, axis in enumerate(axes[0]):
+    _name_slots(axes[0], examples)
+
+
+def _name_slots(axes: NDArray[np.object_], examples: MixtureBlock) -> None:
+    for slot, axis in enumerate(axes):
         axis.set_title(f"slot {slot + 1}: top share {examples.ratios[slot].max():.0%}", fontsize=9)
 
 
 def _moment_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     """The first slot as matrices: products of inputs, and of inputs with labels, as sent and as received."""
-    import torch
-
     examples, signal = mixtures.examples, mixtures.report.signal
+    shown = min(signal.features, _MATRIX_SIDE)
     axes = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1))
-    for place, (title, inputs, labels) in enumerate(
-        (
-            ("sent: sum of all", examples.clean_inputs, examples.clean_labels),
-            ("received", examples.inputs, examples.labels),
-        )
-    ):
-        products = unpack_symmetric(inputs[:1].cpu(), signal.features)[0]
-        shown = min(signal.features, _MATRIX_SIDE)
-        part = products[:shown, :shown].clone()
-        limit = float(torch.quantile(part.abs().flatten()[: shown * shown], 0.98)) or 1.0
-        axes[place].imshow(part, cmap="coolwarm", vmin=-limit, vmax=limit)
-        axes[place].set_title(f"inputs x inputs, {title}", fontsize=9)
-        with_labels = labels[0].cpu().reshape(signal.features, signal.classes)[:shown]
-        limit = float(torch.quantile(with_labels.abs().flatten(), 0.98)) or 1.0
-        axes[2 + place].imshow(with_labels, cmap="coolwarm", vmin=-limit, vmax=limit, aspect="auto")
-        axes[2 + place].set_title(f"inputs x labels, {title}", fontsize=9)
-    for axis in axes:
-        axis.set(xticks=[], yticks=[])
-    axes[0].set_ylabel(f"first {min(signal.features, _MATRIX_SIDE)} of {signal.features} inputs", fontsize=9)
+    sent = (_SENT, examples.clean_inputs, examples.clean_labels)
+    received = (_RECEIVED, examples.inputs, examples.labels)
+    for place, (title, inputs, labels) in enumerate((sent, received)):
+        products = unpack_symmetric(inputs[:1].cpu(), signal.features)[0].numpy()
+        with_labels = labels[0].cpu().numpy().reshape(signal.features, signal.classes)
+        for axis, name, matrix, aspect in (
+            (axes[place], "inputs x inputs", products[:shown, :shown], "equal"),
+            (axes[2 + place], "inputs x labels", with_labels[:shown], "auto"),
+        ):
+            limit = float(np.quantile(np.abs(matrix), 0.98)) or 1.0
+            axis.imshow(matrix, cmap="coolwarm", vmin=-limit, vmax=limit, aspect=aspect)
+            axis.set_title(f"{name}, {title}", fontsize=9)
+            axis.set(xticks=[], yticks=[])
+    axes[0].set_ylabel(f"first {shown} of {signal.features} inputs", fontsize=9)
 
 
 def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     """One panel a slot: every symbol as sent (without noise) and as received."""
-    examples, dataset = mixtures.examples, mixtures.dataset
-    inputs = min(dataset.input_dim, _SYMBOLS_SHOWN)
-    clean, received = (
-        np.hstack([values.cpu().numpy()[:, :inputs], labels.cpu().numpy()])
-        for values, labels in (
-            (examples.clean_inputs, examples.clean_labels),
-            (examples.inputs, examples.labels),
-        )
-    )
-    columns = min(_COLUMNS, examples.slots)
-    axes = figure.subplots(1, columns, squeeze=False, sharey=True)[0]
-    places = np.arange(clean.shape[1])
+    examples, input_dim = mixtures.examples, mixtures.dataset.input_dim
+    inputs = min(input_dim, _SYMBOLS_SHOWN)
+    sent, received = sent_and_received(examples, inputs)
+    axes = figure.subplots(1, min(_COLUMNS, examples.slots), squeeze=False, sharey=True)[0]
     for slot, axis in enumerate(axes):
-        axis.vlines(places, clean[slot], received[slot], color="0.8", linewidth=1.5)
-        axis.plot(places, clean[slot], "o", color=_SENT, label="sent: sum of all")
-        axis.plot(places, received[slot], "x", color=_RECEIVED, label="received", markeredgewidth=2)
+        draw_symbols(axis, sent[slot], received[slot], _SENT, _RECEIVED)
         axis.axvline(inputs - 0.5, color="0.6", linewidth=0.8, linestyle=":")
-        axis.set_title(f"slot {slot + 1}: top share {examples.ratios[slot].max():.0%}", fontsize=9)
-        axis.set_xlabel(
-            ("inputs" if inputs == dataset.input_dim else f"first {inputs} inputs") + " ⋮ labels", fontsize=9
-        )
+        axis.set_xlabel(("inputs" if inputs == input_dim else f"first {inputs} inputs") + " ⋮ labels", fontsize=9)
         axis.set_xticks([])
+    _name_slots(axes, examples)
     axes[0].set_ylabel("value of symbol")
     axes[0].legend(fontsize=8)
 
 
-def _curve_and_histograms(figure: Figure | SubFigure, report: AirReport, history: TrainingHistory) -> None:
-    curve, power, snr = figure.subplots(1, 3)
-    _learning_curve(curve, history)
-    _power(power, report)
-    _snr(snr, report)
+def sent_and_received(
+    examples: MixtureBlock, inputs: int | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return symbols as sent (without noise) and as received: so many inputs, then the labels; slots x symbols."""
+    clean, noisy = (examples.clean_inputs, examples.clean_labels), (examples.inputs, examples.labels)
+    sent, received = (np.hstack([values.cpu()[:, :inputs], labels.cpu()]) for values, labels in (clean, noisy))
+    return sent, received
+
+
+def draw_symbols(
+    axis: Axes, sent: NDArray[np.float32], received: NDArray[np.float32], sent_name: str, received_name: str
+) -> None:
+    """Draw each symbol as sent and as received, with a line between the two."""
+    places = np.arange(len(sent))
+    axis.vlines(places, sent, received, color="0.8", linewidth=1.5)
+    axis.plot(places, sent, "o", color=BLUE, label=sent_name)
+    axis.plot(places, received, "x", color=ORANGE, label=received_name, markeredgewidth=2)
 
 
 def _class_bars(axis: Axes, history: TrainingHistory) -> None:
     """What a learner without epochs has instead of a curve: how well it tells each class."""
     percent = 100 * np.asarray(history.class_accuracy)
-    axis.bar(np.arange(len(percent)), percent, color=_SENT)
+    axis.bar(np.arange(len(percent)), percent, color=BLUE)
     final = 100 * history.final_accuracy
-    axis.axhline(final, color=_RECEIVED, label=f"all classes {final:.1f} %")
+    axis.axhline(final, color=ORANGE, label=f"all classes {final:.1f} %")
     low = max(0.0, 5.0 * np.floor(np.nanmin(percent) / 5.0) - 5.0)
     axis.set(xlabel="class", ylabel="accuracy on clean test set (%)", ylim=(low, 100.5), title="Accuracy of each class")
     axis.set_xticks(np.arange(len(percent)), history.class_names)
@@ -177,44 +171,28 @@ def _learning_curve(axis: Axes, history: TrainingHistory) -> None:
     if history.class_accuracy:
         _class_bars(axis, history)
         return
-    from matplotlib.ticker import MaxNLocator
-
-    epochs = np.arange(1, len(history.test_accuracy) + 1)
-    axis.plot(epochs, 100 * np.asarray(history.test_accuracy), color=_SENT, marker="." if len(epochs) < 40 else "")
-    axis.plot(
-        history.best_epoch,
-        100 * history.best_accuracy,
-        "^",
-        color=_ACCENT,
-        label=f"best epoch {100 * history.best_accuracy:.1f} %",
-    )
-    axis.plot(
-        epochs[-1],
-        100 * history.final_accuracy,
-        "o",
-        color=_RECEIVED,
-        label=f"final {100 * history.final_accuracy:.1f} %",
-    )
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    percent = 100 * np.asarray(history.test_accuracy)
+    epochs, best, final = np.arange(1, len(percent) + 1), 100 * history.best_accuracy, 100 * history.final_accuracy
+    axis.plot(epochs, percent, color=BLUE, marker="." if len(epochs) < 40 else "")
+    axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")
+    axis.plot(epochs[-1], final, "o", color=ORANGE, label=f"final {final:.1f} %")
+    axis.locator_params(axis="x", integer=True)
     axis.set(xlabel="epoch", ylabel="accuracy on clean test set (%)", ylim=(0, 102), title="Learning curve")
     axis.grid(alpha=0.3)
     axis.legend(loc="lower right", fontsize=8)
 
 
-def _power(axis: Axes, report: AirReport) -> None:
+def _power_and_snr(power: Axes, snr: Axes, report: AirReport) -> None:
     limit_dbm = report.scenario.radio.max_power_dbm
     # The step that begins at the limit holds the workers that send with exactly that power.
-    _histogram(axis, report.power_dbm, _SENT, "transmit power", edge_db=limit_dbm + DecibelHistogram.STEP_DB)
-    axis.axvline(limit_dbm, color="0.3", linestyle="--", label="limit")
-    axis.set(xlabel="dBm", ylabel="share of transmissions (%)", title="Power of each worker and slot")
-    axis.legend(fontsize=8)
-
-
-def _snr(axis: Axes, report: AirReport) -> None:
-    _histogram(axis, report.input_snr_db, _SENT, "inputs")
-    _histogram(axis, report.label_snr_db, _RECEIVED, "labels")
-    axis.set(xlabel="dB", ylabel="share of slots (%)", title="Received signal-to-noise ratio")
-    axis.legend(fontsize=8)
+    _histogram(power, report.power_dbm, BLUE, "transmit power", edge_db=limit_dbm + DecibelHistogram.STEP_DB)
+    power.axvline(limit_dbm, color="0.3", linestyle="--", label="limit")
+    power.set(xlabel="dBm", ylabel="share of transmissions (%)", title="Power of each worker and slot")
+    power.legend(fontsize=8)
+    _histogram(snr, report.input_snr_db, BLUE, "inputs")
+    _histogram(snr, report.label_snr_db, ORANGE, "labels")
+    snr.set(xlabel="dB", ylabel="share of slots (%)", title="Received signal-to-noise ratio")
+    snr.legend(fontsize=8)
 
 
 def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str, *, edge_db: float = 0.0) -> None:
@@ -232,46 +210,27 @@ def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str,
 
 def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path) -> None:
     """Draw what the server can learn of each worker, and what every accountant certifies against every adversary."""
-    from matplotlib.figure import Figure
+    figure, own = new_figure(11, 4.2), statements[0]
+    ledger, certified = figure.subplots(1, 2)
+    median, worst = float(np.median(epsilons)), float(epsilons.max())
+    ledger.hist(epsilons, bins=40, range=(0.0, max(worst, 1e-6)), color=BLUE, alpha=0.75)  # ends at the worst worker
+    ledger.axvline(median, color="0.3", label=f"median {median:.3g}")
+    ledger.axvline(worst, color=ORANGE, label=f"worst {worst:.3g}")
+    if own.adversary == "server" and own.target_epsilon is not None:
+        ledger.axvline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
+    ledger.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
+    ledger.locator_params(axis="x", nbins=5)
+    ledger.legend(fontsize=8)
 
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    own = statements[0]
-    _worker_epsilons(left, epsilons, own.target_epsilon if own.adversary == "server" else None)
-    _statements(right, statements)
+    adversaries = ADVERSARIES.names
+    for place, name in enumerate(ACCOUNTANTS.names):
+        beside = 0.1 * (place - len(ACCOUNTANTS.names) // 2)  # so that equal epsilons do not hide each other
+        stated = [each for each in statements if each.accountant == name]
+        rows = [adversaries.index(each.adversary) - beside for each in stated]
+        values = [max(each.epsilon, 1e-6) for each in stated]
+        certified.plot(values, rows, "o", color=accountant_colour(name), alpha=0.8, label=name)
+    certified.set(xscale="log", xlabel="ε (log)", title="What accountants certify", ylim=(-0.5, len(adversaries) - 0.5))
+    certified.set_yticks(range(len(adversaries)), adversaries)
+    certified.grid(alpha=0.3)
+    certified.legend(fontsize=8)
     save_figure(figure, path)
-
-
-def _worker_epsilons(axis: Axes, epsilons: NDArray[np.float64], target_epsilon: float | None) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    highest = max(float(epsilons.max()), 1e-6)  # the last bar ends at the worst worker, not beyond it
-    axis.hist(epsilons, bins=40, range=(0.0, highest), color=BLUE, alpha=0.75)
-    axis.axvline(float(np.median(epsilons)), color="0.3", label=f"median {np.median(epsilons):.3g}")
-    axis.axvline(float(epsilons.max()), color=ORANGE, label=f"worst {epsilons.max():.3g}")
-    if target_epsilon is not None:
-        axis.axvline(target_epsilon, color=GREEN, linestyle="--", label=f"target {target_epsilon:g}")
-    axis.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
-    axis.xaxis.set_major_locator(MaxNLocator(5))
-    axis.legend(fontsize=8)
-
-
-def _statements(axis: Axes, statements: list[PrivacyStatement]) -> None:
-    accountants, adversaries = ACCOUNTANTS.names, ADVERSARIES.names
-    for statement in statements:
-        # Side by side, so that equal figures do not hide each other.
-        beside = 0.1 * (accountants.index(statement.accountant) - len(accountants) // 2)
-        axis.plot(
-            max(statement.epsilon, 1e-6),
-            adversaries.index(statement.adversary) - beside,
-            "o",
-            color=accountant_colour(statement.accountant),
-            alpha=0.8,
-        )
-    for name in accountants:
-        axis.plot([], [], "o", color=accountant_colour(name), label=name)
-    axis.set(xscale="log", xlabel="ε (log)", title="What accountants certify", yticks=range(len(adversaries)))
-    axis.set_yticklabels(adversaries)
-    axis.set_ylim(-0.5, len(adversaries) - 0.5)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)

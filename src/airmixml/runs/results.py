@@ -54,7 +54,7 @@ class WorkerEnergy:
 
 @dataclass(frozen=True, kw_only=True)
 class TransmitPower:
-    """Power of a worker in a slot, and the limit on it, in dBm."""
+    """Power of a worker that sends in a slot, and the limit on it, in dBm."""
 
     median: float
     largest: float
@@ -194,7 +194,7 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
             limit=scenario.radio.max_power_dbm,
         ),
         privacy=_worst_statements(runs),
-        ledger=max((each.ledger for each in runs), key=lambda ledger: ledger.worst_epsilon),
+        ledger=max((each.ledger for each in runs), key=attrgetter("worst_epsilon")),
         **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
         **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
         **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
@@ -206,12 +206,10 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
 
 def _worst_statements(runs: list[RunResult]) -> tuple[PrivacyStatement, ...]:
     """Return the statement of the seed with the largest epsilon, of each adversary, accountant and adjacency."""
-    worst: dict[tuple[str, str, str], PrivacyStatement] = {}
-    for statement in (statement for each in runs for statement in each.privacy):
-        name = (statement.adversary, statement.accountant, statement.adjacency)
-        if name not in worst or statement.epsilon > worst[name].epsilon:
-            worst[name] = statement
-    return tuple(worst.values())
+    stated: dict[tuple[str, str, str], list[PrivacyStatement]] = {}
+    for each in (statement for run in runs for statement in run.privacy):
+        stated.setdefault((each.adversary, each.accountant, each.adjacency), []).append(each)
+    return tuple(max(alike, key=attrgetter("epsilon")) for alike in stated.values())
 
 
 def load_result(folder: Path | str) -> RunResult | SeedsResult:
@@ -220,15 +218,12 @@ def load_result(folder: Path | str) -> RunResult | SeedsResult:
     if folder.absolute().name.endswith(PARTIAL):
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
     try:
-        content = (folder / METRICS).read_bytes()
-    except OSError as problem:
-        raise RunFolderError(
-            f"{folder}: not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
-        ) from None
-    try:
-        metrics = json.loads(content)
+        metrics = json.loads((folder / METRICS).read_bytes())
         several = isinstance(metrics, dict) and "runs" in metrics
         return SeedsResult.from_dict(metrics) if several else RunResult.from_dict(metrics)
+    except OSError as problem:
+        why = f"not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
+        raise RunFolderError(f"{folder}: {why}") from None
     except (ValueError, RecursionError) as problem:
         raise odd_content(folder / METRICS, problem, delete=f"the folder {folder}") from None
 

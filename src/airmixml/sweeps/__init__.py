@@ -1,8 +1,7 @@
 """Many runs as one piece of work: in parallel, resumable, one failing run never costs the others."""
 
-from airmixml.sweeps.batches import Batch, cut_into_batches
+from airmixml.sweeps.batches import Batch, Failed, Sent, SweepOutcome, Trained, cut_into_batches
 from airmixml.sweeps.sweep import Engine, SweepResult, run_sweep
-from airmixml.sweeps.work import Failed, Sent, SweepOutcome, Trained
 
 __all__ = [
     "Batch",

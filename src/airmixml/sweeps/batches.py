@@ -1,18 +1,25 @@
-"""What a sweep is cut into: scenarios of one seed that are simulated and trained side by side."""
+"""Batches, which a sweep is cut into: scenarios of one seed that are simulated together and trained as one stack."""
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal, TypeVar
 
 from airmixml.data import KnownDataSet, known_dataset
 from airmixml.doors import DATASETS
-from airmixml.errors import ScenarioError
-from airmixml.scenario import Scenario
+from airmixml.errors import AirMixError, ScenarioError
+from airmixml.progress import Progress, silent
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.streams import Streams
 from airmixml.version import __version__
+from airmixml.wording import one_line
 from airmixml.workers import encoded_dim
 
+Result = TypeVar("Result")
 Kind = Literal["training", "energy"]
 """Whether a network is trained on the mixtures, or only the energy of sending them is added up."""
 
@@ -56,49 +63,44 @@ class Batch:
     @property
     def bytes_needed(self) -> int:
         """Memory that its mixtures take, roughly; little where none are kept."""
-        if self.kind == "energy":
-            return 0
-        return len(self.scenarios) * _mixture_bytes(self.scenarios[0])
+        return 0 if self.kind == "energy" else len(self.scenarios) * _mixture_bytes(self.scenarios[0])
 
     @property
     def seed(self) -> int:
         """The seed of all its scenarios."""
         return self.scenarios[0].seed
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is computed on a GPU."""
+        return self.device.startswith("cuda")
+
 
 def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str = "cpu") -> list[Batch]:
     """Cut scenarios into batches that fit into memory, each of one seed, data set and learner; equal ones run once."""
     groups: dict[object, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
-        _check_known(scenario)
-        if kind == "training":
-            _check_trainable(scenario)
+        _check(scenario, kind)
         groups.setdefault((scenario.seed, scenario.workers, scenario.learner), []).append(scenario)
     batches = []
-    device = device if kind == "training" else "cpu"  # where energies are computed anyway
     for alike in groups.values():
-        size = _scenarios_at_once(alike[0], device) if kind == "training" else len(alike)
-        batches += [
-            Batch(kind=kind, scenarios=tuple(alike[start : start + size]), device=device)
-            for start in range(0, len(alike), size)
-        ]
+        whole = Batch(kind=kind, scenarios=tuple(alike), device=device if kind == "training" else "cpu")
+        room = _BYTES_AT_ONCE["cuda" if whole.on_gpu else "cpu"]
+        fitting = max(1, min(_MOST_AT_ONCE, room // _mixture_bytes(alike[0])))
+        size = fitting if kind == "training" else len(alike)
+        parts = (whole.scenarios[start : start + size] for start in range(0, len(alike), size))
+        batches += [replace(whole, scenarios=part) for part in parts]
     return batches
 
 
-def _scenarios_at_once(scenario: Scenario, device: str) -> int:
-    room = _BYTES_AT_ONCE["cuda" if device.startswith("cuda") else "cpu"]
-    return max(1, min(_MOST_AT_ONCE, room // _mixture_bytes(scenario)))
-
-
-def _check_known(scenario: Scenario) -> None:
+def _check(scenario: Scenario, kind: Kind) -> None:
+    """Refuse what is not of a known size, and for training what is not a network on the data as they were loaded."""
     if known_dataset(scenario.workers.dataset) is None:
         raise ScenarioError(
             f"workers.dataset = {scenario.workers.dataset!r}: a sweep needs one of {', '.join(DATASETS.names)}"
         )
-
-
-def _check_trainable(scenario: Scenario) -> None:
-    """Refuse what is not a network trained on the data as they were loaded."""
+    if kind == "energy":
+        return
     if scenario.learner.closed_form:
         raise ScenarioError(
             f"learner.model = {scenario.learner.model!r}: a sweep trains networks; run each scenario by itself"
@@ -108,6 +110,160 @@ def _check_trainable(scenario: Scenario) -> None:
 
 
 def _mixture_bytes(scenario: Scenario) -> int:
+    return 4 * _COPIES * scenario.radio.slots * sum(_dimensions(scenario))
+
+
+def _dimensions(scenario: Scenario) -> tuple[int, int]:
+    """Return d_X as it leaves the encoder, and d_Y."""
     known: KnownDataSet = DATASETS.load(scenario.workers.dataset)
-    inputs = encoded_dim(scenario.workers, known.input_dim)
-    return 4 * _COPIES * scenario.radio.slots * (inputs + known.label_dim)
+    return encoded_dim(scenario.workers, known.input_dim), known.label_dim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """Why a scenario could not be run, in one line."""
+
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """What sending a scenario's mixtures took: energy of all workers, and slots that the power limit weakened."""
+
+    energy_joules: float
+    power_limited_slots: int
+
+    def __post_init__(self) -> None:
+        if not (self.energy_joules >= 0.0 and self.power_limited_slots >= 0):
+            raise ValueError(f"energy_joules = {self.energy_joules} in {self.power_limited_slots} limited slots")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained(Sent):
+    """What sending took, and the network that was trained on what was received.
+
+    Attributes:
+        curve: accuracy on the clean test set after each epoch.
+        snr_inputs_db: received signal-to-noise ratio of the inputs in the median slot.
+        epsilon: of the scenario's own statement.
+        epsilon_server: of the worst worker, against the server.
+    """
+
+    curve: tuple[float, ...]
+    snr_inputs_db: float
+    epsilon: float
+    epsilon_server: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.curve or not all(0.0 <= accuracy <= 1.0 for accuracy in self.curve):
+            raise ValueError("curve must be accuracies from 0 to 1")
+
+    @property
+    def final_accuracy(self) -> float:
+        """Accuracy after the last epoch: the figure to trust."""
+        return self.curve[-1]
+
+    @property
+    def best_accuracy(self) -> float:
+        """Accuracy of the best epoch. It is picked on the test set, so it flatters."""
+        return max(self.curve)
+
+
+SweepOutcome = Failed | Sent | Trained
+"""What one scenario gave."""
+
+
+def run_batch(
+    batch: Batch,
+    *,
+    data_dir: Path | None = None,
+    checkpoints: Path | None = None,
+    checkpoint_seconds: float = 5.0,
+    progress: Progress = silent,
+) -> list[SweepOutcome]:
+    """Return the outcome of each scenario of the batch, in order.
+
+    A scenario that cannot be run gets an error as its outcome and leaves the others alone. MNIST is looked for in
+    ``data_dir``; an interrupted training is kept in the folder ``checkpoints``.
+    """
+    if batch.kind == "energy":
+        return _energies(batch, progress)
+    import torch
+
+    from airmixml.edge import train_stack
+    from airmixml.radio.mixtures import simulate_family
+    from airmixml.runs.model_files import FileCheckpoint
+    from airmixml.workers import load_dataset
+
+    first = batch.scenarios[0]
+    # One thread: more would not help small networks, and their number must not change what a batch gives.
+    speed = Speed(device=batch.device, threads=1 if batch.device == "cpu" else 0)
+    dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir)
+    simulate = partial(simulate_family, dataset=dataset, context=RunContext(speed=speed))
+    simulated, outcomes = _family_by_family(batch, simulate, "over the air", progress)
+    if not simulated:
+        return outcomes
+    checkpoint = None
+    if checkpoints is not None:
+        made_with = f"{batch.digest} {batch.device} torch {torch.__version__}"
+        checkpoint = FileCheckpoint(checkpoints, made_with=made_with, every_seconds=checkpoint_seconds)
+    reports = {number: mixtures.report for number, mixtures in simulated.items()}
+    inputs = torch.stack([mixtures.inputs for mixtures in simulated.values()])
+    labels = torch.stack([mixtures.labels for mixtures in simulated.values()])
+    simulated.clear()  # what is stacked need not be held twice
+    histories = train_stack(
+        first.learner, dataset, inputs, labels, seed=first.seed, speed=speed, progress=progress, checkpoint=checkpoint
+    )
+    for (number, report), history in zip(reports.items(), histories, strict=True):
+        if not all(map(math.isfinite, history.loss)):
+            outcomes[number] = Failed(error="training: the loss stopped being a number; the mixtures are too noisy")
+            continue
+        outcomes[number] = Trained(
+            curve=tuple(history.test_accuracy),
+            energy_joules=report.energy_joules,
+            power_limited_slots=report.limited_slots,
+            snr_inputs_db=report.input_snr_db.quantile_db(0.5),
+            epsilon=report.privacy.epsilon,
+            epsilon_server=report.privacy_against_server.epsilon,
+        )
+    return outcomes
+
+
+def _energies(batch: Batch, progress: Progress) -> list[SweepOutcome]:
+    from airmixml.radio.rehearsal import rehearse_family
+
+    input_dim, label_dim = _dimensions(batch.scenarios[0])
+    rehearse = partial(rehearse_family, input_dim=input_dim, label_dim=label_dim)
+    tallies, outcomes = _family_by_family(batch, rehearse, "energy", progress)
+    for number, tally in tallies.items():
+        outcomes[number] = Sent(energy_joules=tally.energy_joules, power_limited_slots=tally.limited_slots)
+    return outcomes
+
+
+def _family_by_family(
+    batch: Batch, run: Callable[[list[Scenario]], list[Result]], stage: str, progress: Progress
+) -> tuple[dict[int, Result], list[SweepOutcome]]:
+    """Run scenarios that share their draws together; return results by number, and outcomes with the errors filled in.
+
+    A family with a member that cannot be run is run one by one: the others lose nothing but time.
+    """
+    from airmixml.radio.draws import DrawsKey, draws_key
+
+    families: dict[DrawsKey, list[int]] = {}
+    for number, scenario in enumerate(batch.scenarios):
+        families.setdefault(draws_key(scenario), []).append(number)
+    results: dict[int, Result] = {}
+    outcomes: list[SweepOutcome] = [Failed(error="") for _ in batch.scenarios]
+    waiting = list(reversed(families.values()))
+    while waiting:
+        members = waiting.pop()
+        try:
+            results.update(zip(members, run([batch.scenarios[member] for member in members]), strict=True))
+        except AirMixError as problem:
+            if len(members) > 1:
+                waiting += [[member] for member in members]
+            else:
+                outcomes[members[0]] = Failed(error=one_line(str(problem)))
+        progress(stage, len(results), len(batch.scenarios))
+    return results, outcomes

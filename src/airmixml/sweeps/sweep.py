@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,10 +13,8 @@ from airmixml.scenario import Scenario
 from airmixml.storage.files import locked, remove_temporaries
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
-from airmixml.sweeps.batches import Batch, Kind
-from airmixml.sweeps.processes import RunBatch, Task, run_here, run_in_processes
-from airmixml.sweeps.ray_cluster import run_on_ray
-from airmixml.sweeps.work import Failed, Sent, SweepOutcome, Trained, run_batch
+from airmixml.sweeps.batches import Batch, Failed, Kind, Sent, SweepOutcome, Trained, run_batch
+from airmixml.sweeps.engines import Finished, RunBatch, Task, attempt, run_in_processes, run_on_ray
 
 Engine = Literal["local", "ray"]
 
@@ -46,16 +44,13 @@ class BatchStore:
         """Return the outcomes of a finished batch, or None."""
         outcomes = self._store.load(f"{batch.digest}.json", lambda values, _: _read_outcomes(batch, values))
         if outcomes is not None:
-            self._forget_beginnings(batch)
+            shutil.rmtree(self.checkpoints(batch), ignore_errors=True)
         return outcomes
 
     def save(self, batch: Batch, outcomes: list[SweepOutcome]) -> None:
         """Keep the outcomes of a finished batch."""
         about = {"kind": batch.kind, "seed": batch.seed, "device": batch.device}
         self._store.save(f"{batch.digest}.json", {**about, "outcomes": [to_plain(outcome) for outcome in outcomes]})
-        self._forget_beginnings(batch)
-
-    def _forget_beginnings(self, batch: Batch) -> None:
         shutil.rmtree(self.checkpoints(batch), ignore_errors=True)
 
     def checkpoints(self, batch: Batch) -> Path:
@@ -105,30 +100,25 @@ def run_sweep(
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         remove_temporaries(folder)
-        found = {batch: store.load(batch) for batch in batches}
-        results = {batch: outcomes for batch, outcomes in found.items() if outcomes is not None}
-        kept = len(results)
+        results = {batch: found for batch in batches if (found := store.load(batch)) is not None}
+        kept, work = len(results), max(1, sum(batch.work for batch in batches))
         tasks = [
             Task(batch=batch, data_dir=data_dir, checkpoints=store.checkpoints(batch), run=run)
             for batch in batches
             if batch not in results
         ]
-        shares: dict[Batch, float] = dict.fromkeys(results, 1.0)
-
-        def tell() -> None:
-            done = sum(each.work * share for each, share in shares.items()) / max(1, sum(each.work for each in batches))
-            progress("sweep", int(_PARTS * done), _PARTS)
+        shares = {batch: float(batch in results) for batch in batches}
 
         def report(batch: Batch, share: float) -> None:
             shares[batch] = share
-            tell()
+            done = sum(each.work * share for each, share in shares.items()) / work
+            progress("sweep", int(_PARTS * done), _PARTS)
 
-        tell()
+        progress("sweep", int(_PARTS * sum(batch.work for batch in results) / work), _PARTS)
+        finishing: Iterator[Finished] = (attempt(task, report) for task in tasks)  # one after the other, here
         if engine == "ray":
             finishing = run_on_ray(tasks, report, jobs)
-        elif (useful := min(jobs or _useful_jobs(batches), len(tasks))) <= 1:
-            finishing = run_here(tasks, report)
-        else:
+        elif (useful := min(jobs or _useful_jobs(batches), len(tasks))) > 1:
             finishing = run_in_processes(tasks, report, useful)
         for finished in finishing:
             if not finished.broke:
@@ -160,7 +150,7 @@ def _check_means(unfinished: Sequence[Batch], engine: Engine, data_dir: Path | N
 
 def _useful_jobs(batches: Sequence[Batch]) -> int:
     """Return one job per core as far as memory allows; one for a GPU."""
-    if any(batch.device.startswith("cuda") for batch in batches):
+    if any(batch.on_gpu for batch in batches):
         return 1
     largest = max((batch.bytes_needed for batch in batches), default=0)
     return min(os.cpu_count() or 1, physical_memory_bytes() // (_BYTES_PER_PROCESS + largest))

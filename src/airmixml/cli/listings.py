@@ -1,0 +1,118 @@
+"""``airmix presets``, ``airmix show`` and ``airmix plugins``: what can be chosen by name, and who brings it."""
+
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import entry_points
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from airmixml.cli import options
+from airmixml.cli.terminal import console, print_json
+from airmixml.doors import REGISTRIES, Registry
+from airmixml.errors import AirMixError
+from airmixml.output.tables import terminal_table
+from airmixml.scenario import Scenario, preset_names, preset_summary
+from airmixml.version import __version__
+from airmixml.wording import reason
+
+_OURS = "airmixml"
+
+
+def presets_command(as_json: options.AsJson = False) -> None:
+    """List the scenarios that come with the package."""
+    summaries = {name: preset_summary(name) for name in preset_names()}
+    if as_json:
+        print_json({"presets": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
+        return
+    console.print(terminal_table(("preset", "what it is"), summaries.items(), words=2))
+
+
+def show_command(
+    preset: Annotated[str, typer.Argument(help="Name of a preset.", show_default=False)],
+    as_json: options.AsJson = False,
+) -> None:
+    """Print a preset as a scenario file that explains every key."""
+    scenario = Scenario.preset(preset)
+    if as_json:
+        print_json(scenario.to_dict())
+    else:
+        typer.echo(scenario.to_toml(comments=True), nl=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plugin:
+    """One name of one kind; ``problem`` is empty unless the name cannot be used or does not load."""
+
+    kind: str
+    group: str
+    name: str
+    package: str = _OURS
+    version: str = __version__
+    problem: str = ""
+
+
+def plugins_command(
+    check: Annotated[
+        bool, typer.Option("--check", help="Load each of them and report those that are broken (exit code 1).")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """List what can be chosen by name, and which package brings it.
+
+    These are encoders, data sets, accountants, adversaries, learners, attacks and methods.
+    """
+    found = [each for registry in REGISTRIES for each in _installed(registry)]
+    if check:
+        found = [each if each.problem else replace(each, problem=_loading_problem(each)) for each in found]
+    if as_json:
+        print_json({"plugins": [asdict(each) for each in found]})
+    else:
+        _print(found)
+    if check and any(each.problem for each in found):
+        raise typer.Exit(1)
+
+
+def _installed(registry: Registry) -> list[_Plugin]:
+    found = [_Plugin(kind=registry.kind, group=registry.group, name=name) for name in registry.own]
+    points = sorted(entry_points(group=registry.group), key=lambda point: (point.name, point.value))
+    for point in points:
+        problem = ""
+        if point.name in registry.own:
+            problem = f"the name is {_OURS}'s own; uninstall that package or rename its entry point"
+        elif any(other.name == point.name and other.value != point.value for other in points):
+            problem = "two packages bring this name; uninstall one of them"
+        package, version = ("unknown", "") if point.dist is None else (point.dist.name, point.dist.version)
+        own = _Plugin(kind=registry.kind, group=registry.group, name=point.name)
+        found.append(replace(own, package=package, version=version, problem=problem))
+    return found
+
+
+def _loading_problem(plugin: _Plugin) -> str:
+    registry = next(registry for registry in REGISTRIES if registry.group == plugin.group)
+    try:
+        registry.load(plugin.name)
+    except AirMixError as problem:
+        return str(problem).partition(": ")[2]  # without the name, which stands before it in every list
+    except Exception as problem:  # whatever happens when a module is imported
+        return f"cannot be loaded ({type(problem).__name__}: {reason(problem)})"
+    return ""
+
+
+def _print(found: list[_Plugin]) -> None:
+    rows = []
+    for registry in REGISTRIES:
+        names = [
+            each.name if each.package == _OURS else f"[bold]{escape(f'{each.name} ({each.package} {each.version})')}[/]"
+            for each in found
+            if each.group == registry.group and not each.problem
+        ]
+        rows.append((registry.kind, registry.group, ", ".join(names)))
+    columns = ("kind", "entry-point group", "names")
+    console.print(terminal_table(columns, rows, title="What can be chosen by name", words=3))
+    for each in found:
+        if each.problem:
+            source = escape(f"{each.kind} {each.name} of {each.package} {each.version}")
+            console.print(f"[bold red]{source}[/]: {escape(each.problem)}", soft_wrap=True)
+    if all(each.package == _OURS for each in found):
+        console.print("No other package adds to them; docs/extending.md shows how to write one.")
