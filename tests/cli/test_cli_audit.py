@@ -29,7 +29,7 @@ HALTING = """
 import importlib, signal
 from airmixml.cli.main import main
 module = importlib.import_module("airmixml.audit.audit_scenario")
-class Halting(module.FileKeeper):
+class Halting(module.Keeper):
     def __init__(self, folder):
         super().__init__(folder, every_seconds=0)
         self.saves = 0
@@ -39,7 +39,7 @@ class Halting(module.FileKeeper):
         if self.saves == 3:
             print("halted", flush=True)
             signal.pause()
-module.FileKeeper = Halting
+module.Keeper = Halting
 main()
 """
 

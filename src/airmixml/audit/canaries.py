@@ -5,24 +5,21 @@ sender. So an encoder that bounds no norms, or a sender that sends too much, sho
 computed: that some picture has exactly these features is more than can be said.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from airmixml.audit.settings import SOUND, Fault
 from airmixml.data import DataSet
+from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 
-if TYPE_CHECKING:
-    from airmixml.radio.senders import Sender
 
-
-def data_of(inputs: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
+def _data_of(inputs: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
     """Return encoded samples, samples x features, as a data set without a test set."""
     return DataSet(
         name="canaries",
@@ -52,8 +49,8 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     workers = scenario.workers
     labels = np.arange(3, dtype=np.int64) % classes
     if _stays_in_cube(workers):
-        inputs, _ = _bounded(workers, _cube_corners(workers, features))
-        return data_of(inputs, labels, classes)
+        inputs = _bounded(workers, _cube_corners(workers, features))
+        return _data_of(inputs, labels, classes)
     body = features - (1 if workers.constant else 0)
     squared_norm, squared_distance = declared_bounds(workers, features)
     signed = squared_distance > 3.0 * squared_norm
@@ -66,8 +63,8 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     if workers.sends == "moments" and signed:
         labels[1] = labels[0]  # then their products with the label point apart too
     # Twice as long as allowed: the encoder is to shorten them.
-    inputs, _ = _bounded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32))
-    return data_of(inputs, labels, classes)
+    inputs = _bounded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32))
+    return _data_of(inputs, labels, classes)
 
 
 def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> DataSet:
@@ -91,26 +88,22 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
         half = rng.random((pairs, body)) < 0.5
         first, second = half.astype(np.float64), (~half).astype(np.float64)
     both = np.concatenate([first, second])
-    encoded, _ = _bounded(workers, (_long_enough(both) if signed else both).astype(np.float32))
-    return data_of(encoded, np.concatenate([first_labels, second_labels]), classes)
+    if signed:  # of norm 2, which every encoder that allows negative numbers shortens
+        both = 2.0 * both / np.linalg.norm(both, axis=1, keepdims=True)
+    encoded = _bounded(workers, both.astype(np.float32))
+    return _data_of(encoded, np.concatenate([first_labels, second_labels]), classes)
 
 
-def sent_of(sender: Sender, samples: int) -> NDArray[np.float64]:
-    """Return what each sample of the sender's data set is sent as, alone and with a share of 1; samples x symbols."""
-    import torch
-
-    alone = sender.mix(torch.arange(samples)[:, None], torch.ones((samples, 1), dtype=torch.float64))
+def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> NDArray[np.float64]:
+    """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
+    sender, count = fault.of(make_sender(scenario, samples, torch.device("cpu"))), samples.train_samples
+    alone = sender.mix(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
     return np.asarray(alone.numpy(), dtype=np.float64)
 
 
-def _bounded(workers: Workers, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
+def _bounded(workers: Workers, features: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return features as the encoder's last step leaves them."""
-    return finish_encoding(workers, features) if encoder_of(workers).bounds_norm else (features, 0)
-
-
-def _long_enough(directions: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return directions of norm 2, which every encoder that allows negative numbers shortens."""
-    return np.asarray(2.0 * directions / np.linalg.norm(directions, axis=1, keepdims=True))
+    return finish_encoding(workers, features)[0] if encoder_of(workers).bounds_norm else features
 
 
 def _stays_in_cube(workers: Workers) -> bool:
@@ -126,9 +119,8 @@ def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:
     most = workers.clip_norm**2 if encoder_of(workers).bounds_norm else float(features)
     ones = min(features, max(1, math.ceil(most)))
     corners = np.zeros((3, features), dtype=np.float32)
-    corners[0, :ones] = 1.0
-    corners[1, ones : 2 * ones] = 1.0
-    corners[2, 2 * ones : 3 * ones] = 1.0
+    for number, corner in enumerate(corners):
+        corner[number * ones : (number + 1) * ones] = 1.0
     return corners
 
 

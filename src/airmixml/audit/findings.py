@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.attacks.claimed_epsilons import Claim, sharpest_of
-from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.one_run import OneRun
+from airmixml.audit.settings import Fault
 from airmixml.audit.trials import Trials
 from airmixml.scenario import Scenario
 

@@ -11,81 +11,125 @@ seats, so they are nearly but not quite independent: counts of them had 0.80 to 
 trials where that was measured. That limits made for independent trials hold for them too is so about, not proven.
 """
 
-from __future__ import annotations
-
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.audit.moves import Moves, moves_of, quantised_law, seat_strengths
-from airmixml.audit.trials import Bench, Trials, collect, noise_source, shares_of
+from airmixml.audit.canaries import sent_of, worst_samples
+from airmixml.audit.settings import SOUND, Fault
+from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
+from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.channel import path_gain
-from airmixml.radio.draws import AirSetting, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
+from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
 from airmixml.radio.privacy_target import round_length_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.units import dbm_to_watts
 
 _WORKERS_PER_CANARY: Final = 20
-_NUMBERS_AT_ONCE: Final = 1 << 19
 # Beyond e^80 a slot has told everything; float32 would overflow next.
 _LARGEST_LOG_RATIO: Final = 80.0
 _CHAPTERS_LOOKED_AT: Final = 8
+_LARGEST_EXPONENT: Final = 200.0
+_VALUES: Final = 6
+_SAME: Final = 0.1
+_SILENT: Final = 1e-6
 
 
-def hidden_schedule_trials(bench: Bench) -> Trials:
-    """Return scores of so many workers in each world."""
-    setting, trials, fault = bench.setting, bench.trials, bench.fault
-    moves = moves_of(setting, bench.classes, bench.adjacency, fault)
-    score = _Score(setting, moves)
-    workers = setting.scenario.workers.count
-    per_run = min(trials, max(1, workers // _WORKERS_PER_CANARY))
-    runs = -(-trials // per_run)
-    setting.scenario.with_seed(setting.scenario.seed + runs)  # refuses a last seed that is too large
-    block_slots = max(SLOTS_PER_CHAPTER, _NUMBERS_AT_ONCE // per_run)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moves:
+    """What the worker adds to a slot that it sends in with a share of 1, beside a slot without it.
 
-    def score_run(run: int) -> NDArray[np.float64]:
-        canaries = min(per_run, trials - run * per_run)
-        return _score_run(bench, moves, score, run, canaries, block_slots)
+    Attributes:
+        with_canary: shape dimensions (1 or 2).
+        without: in the other world; zero where that world's slots look like those without the worker.
+        about: which data set that is, in words.
+    """
 
-    scores = collect("schedule hidden", runs, score_run, bench)
-    told = ", and the schedule is told" if fault.schedule_revealed else ""
-    how = (
-        f"{per_run:,} worker{'s' if per_run > 1 else ''} in each world of {runs:,} schedule{'s' if runs > 1 else ''}; "
-        f"{moves.about}{told}"
-    )
-    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=False)
+    with_canary: NDArray[np.float64]
+    without: NDArray[np.float64]
+    about: str
 
 
-def _score_run(
-    bench: Bench, moves: Moves, score: _Score, run: int, canaries: int, block_slots: int
-) -> NDArray[np.float64]:
-    """Return the scores of the first workers of one run in both worlds; 2 x canaries."""
-    setting, fault, base = bench.setting, bench.fault, bench.setting.scenario
-    scenario = base.with_seed(base.seed + run)
-    radio = scenario.radio
-    gain = path_gain(placed_distances(scenario), radio.path_loss_exponent, radio.unit_path_loss_db)
-    drawn = replace(setting, scenario=scenario, worker_path_gain=gain)
-    noise_watts, blocks = dbm_to_watts(radio.noise_dbm), -(-radio.slots // block_slots)
-    column = np.full(scenario.workers.count, -1)
-    column[:canaries] = np.arange(canaries)
-    totals = [_Total(score, canaries) for _ in range(2)]
-    for block, draws in enumerate(cut_into_blocks(draw_ahead(drawn, threads=bench.threads, noise=False), block_slots)):
-        shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
-        source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
-        beta = torch.from_numpy(draws.power_scale_watts)
-        amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
-        for total, move in zip(totals, (moves.with_canary, moves.without), strict=True):
-            clean = torch.cat([shares * float(part) for part in move], dim=1)
-            noise = torch.randn(clean.shape, generator=source)
-            received = receive_mixtures(clean, noise, beta, fault.heard(noise_watts)) * amplitude
-            told = shares * amplitude if fault.schedule_revealed else None
-            total.add(received.reshape(len(draws), len(move), canaries), told)
-    return np.stack([total.finish() for total in totals])
+def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = SOUND) -> Moves:
+    """Return the worst moves, of what the real sender sends.
+
+    A removal from a fixed schedule lets somebody else take the seat, so the move is v - u. A replacement has several
+    candidates for what the others hold: the second sample itself, or a third one far from both. The one that moves
+    more is taken, by the chi-square divergence of a slot at a small sampling rate,
+    e^|a|^2 + e^|b|^2 - 2 e^(a . b) for moves a and b over the noise; u half-way between the two moves least.
+    """
+    scenario, radio = setting.scenario, setting.scenario.radio
+    canary, other, third = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
+    silence = np.zeros_like(canary)
+    everybody = radio.scheduled == scenario.workers.count
+    if adjacency == "remove-one":
+        if radio.schedule == "poisson" or everybody:
+            return _in_plane(canary, silence, "a seat without the canary is silent")
+        return _in_plane(canary - other, silence, "all other workers hold the sample farthest from the canary")
+    if radio.schedule == "poisson":
+        return _in_plane(canary, other, "what the others sent is known; without the worker a seat is silent")
+    candidates = [
+        _in_plane(canary - other, silence, "all other workers hold the sample that replaces the canary"),
+        _in_plane(canary - third, other - third, "all other workers hold a third sample"),
+    ]
+    if everybody:
+        return candidates[0]
+    strongest = seat_strengths(setting, draw_chapter(setting, 0, noise=False)).max()
+    return max(candidates, key=lambda moves: _divergence(moves, float(strongest)))
+
+
+def _in_plane(first: NDArray[np.float64], second: NDArray[np.float64], about: str) -> Moves:
+    """Return two moves in coordinates of the plane that they span: the first lies on its first axis."""
+    length = math.sqrt(float(first @ first))
+    if not second.any():
+        return Moves(with_canary=np.array([length]), without=np.zeros(1), about=about)
+    along = float(first @ second) / length
+    across = math.sqrt(max(float(second @ second) - along**2, 0.0))
+    return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
+
+
+def _divergence(moves: Moves, strength: float) -> float:
+    a, b = strength * moves.with_canary, strength * moves.without
+    products = np.minimum([a @ a, b @ b, a @ b], _LARGEST_EXPONENT)
+    return float(np.expm1(products) @ np.array([1.0, 1.0, -2.0]))
+
+
+def quantised_law(strengths: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return a few strengths and their chances: equal parts of the energy, each at its root mean square.
+
+    Strong seats tell most, so they are divided finest. Nearly equal strengths are one value, and none is another.
+    """
+    ordered = np.sort(strengths)
+    silent = int(np.searchsorted(ordered, _SILENT * ordered[-1], side="right"))
+    if silent == len(ordered):
+        return np.zeros(1), np.ones(1)
+    if silent:
+        heard, chances = quantised_law(ordered[silent:])
+        share = silent / len(ordered)
+        return np.append(heard, 0.0), np.append((1.0 - share) * chances, share)
+    if ordered[0] >= (1.0 - _SAME) * ordered[-1]:
+        return np.array([float(np.sqrt(np.mean(ordered**2)))]), np.ones(1)
+    energy = np.cumsum(ordered**2)
+    part = np.minimum((_VALUES * energy / energy[-1]).astype(np.int64), _VALUES - 1)
+    counts = np.bincount(part, minlength=_VALUES)
+    squares = np.bincount(part, ordered**2, _VALUES)
+    used = counts > 0
+    return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
+
+
+def seat_strengths(setting: AirSetting, draws: SlotDraws) -> NDArray[np.float64]:
+    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
+    amplitude = np.sqrt(draws.power_scale_watts / (dbm_to_watts(setting.scenario.radio.noise_dbm) / 2.0))
+    if setting.scenario.radio.schedule == "poisson":
+        share = 1.0 / setting.scenario.radio.scheduled
+        return np.asarray(amplitude * share)  # the share of anybody who sends, even if nobody does
+    return (draws.ratios * amplitude[:, None]).ravel()
 
 
 class _Score:
@@ -121,7 +165,7 @@ class _Total:
 
     def __init__(self, score: _Score, trials: int) -> None:
         self._score = score
-        self._scores = torch.zeros(trials, dtype=torch.float64)
+        self.scores = torch.zeros(trials, dtype=torch.float64)
         self._open = [torch.zeros(trials) for _ in score.moves]
         self._slots = 0
 
@@ -139,7 +183,7 @@ class _Total:
                 ratio = torch.log1p(score.rate * (score.likelihood(received, move) - 1.0))
             else:
                 ratio = self._finished_rounds(score.likelihood(received, move), number)
-            self._scores += sign * ratio.sum(dim=0, dtype=torch.float64)
+            self.scores += sign * ratio.sum(dim=0, dtype=torch.float64)
         self._slots += len(received)
 
     def _finished_rounds(self, likelihood: torch.Tensor, number: int) -> torch.Tensor:
@@ -157,6 +201,40 @@ class _Total:
             lengths[-1] = score.slots - (first_round + len(finished) - 1) * score.round_length
         return torch.log((1.0 - score.rate * lengths).clamp(min=0.0) + score.rate * finished)
 
-    def finish(self) -> NDArray[np.float64]:
-        """Return the scores; shape trials."""
-        return self._scores.numpy()
+
+def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
+    """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
+    base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
+    moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
+    score = _Score(bench.air, moves)
+    per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
+    runs = -(-trials // per_run)
+    base.with_seed(base.seed + runs)  # refuses a last seed that is too large
+    block_slots = max(SLOTS_PER_CHAPTER, numbers_at_once // per_run)
+    noise_watts, blocks = dbm_to_watts(base.radio.noise_dbm), -(-base.radio.slots // block_slots)
+
+    def score_run(run: int, canaries: int) -> NDArray[np.float64]:
+        scenario = base.with_seed(base.seed + run)
+        gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
+        drawn = replace(bench.air, scenario=scenario, worker_path_gain=gain)
+        ahead = draw_ahead(drawn, threads=bench.context.speed.threads, noise=False)
+        column = np.full(scenario.workers.count, -1)
+        column[:canaries] = np.arange(canaries)
+        totals = [_Total(score, canaries) for _ in range(2)]
+        for block, draws in enumerate(cut_into_blocks(ahead, block_slots)):
+            shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
+            source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
+            beta = torch.from_numpy(draws.power_scale_watts)
+            amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
+            for total, move in zip(totals, (moves.with_canary, moves.without), strict=True):
+                clean = torch.cat([shares * float(part) for part in move], dim=1)
+                noise = torch.randn(clean.shape, generator=source)
+                received = receive_mixtures(clean, noise, beta, fault.heard(noise_watts)) * amplitude
+                told = shares * amplitude if fault.schedule_revealed else None
+                total.add(received.reshape(len(draws), len(move), canaries), told)
+        return np.stack([total.scores.numpy() for total in totals])
+
+    scores = bench.collect("schedule hidden", per_run, score_run)
+    told = ", and the schedule is told" if fault.schedule_revealed else ""
+    how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {moves.about}{told}"
+    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=False)

@@ -6,24 +6,27 @@ deviation must be independent standard normal numbers. Noise that is stronger th
 """
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
-from airmixml.audit.faults import Fault
+from airmixml.audit.settings import Fault
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.transmission import MixtureBlock, simulate_blocks
+from airmixml.radio.draws import SlotDraws
+from airmixml.radio.senders import Sender
+from airmixml.radio.transmission import simulate_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import deploy
+from airmixml.workers import Population, deploy
 
 # Each may fail by chance, so each takes its part of the failure probability: level, quietest, repeated, shape.
 CHECKS: Final = 4
@@ -98,21 +101,6 @@ class NoiseCheck:
     def _fails(self, p_value: float | None) -> bool:
         return p_value is not None and p_value < self.failure
 
-    def to_numbers(self) -> NDArray[np.float64]:
-        """Return all values in order, NaN for None; 1 x values."""
-        return np.array([[math.nan if value is None else value for value in vars(self).values()]], dtype=np.float64)
-
-    @classmethod
-    def from_numbers(cls, numbers: NDArray[np.float64]) -> Self:
-        """Return what ``to_numbers`` was made of."""
-        values: list[Any] = [None if math.isnan(value) else float(value) for value in numbers[0]]
-        return cls(
-            **{
-                entry.name: int(value) if entry.type == "int" else value
-                for entry, value in zip(fields(cls), values, strict=True)
-            }
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {**vars(self), "passed": self.passed, "why_not": self.why_not}
@@ -122,13 +110,9 @@ class NoiseMeter:
     """Takes in the noise of a run block by block; their size changes nothing."""
 
     def __init__(self, symbols: int, noise_watts: float) -> None:
-        self.runs = 1
-        self._symbols, self._noise_watts = symbols, noise_watts
-        self._groups = min(symbols, _GROUPS)
-        self._slots, self._squares, self._row_squares = 0, 0.0, 0.0
-        self._least_of_slots = 1.0
-        self._symbol_sums = torch.zeros(symbols, dtype=torch.float64)
-        self._symbol_squares = torch.zeros(symbols, dtype=torch.float64)
+        self._symbols, self._noise_watts, self._groups = symbols, noise_watts, min(symbols, _GROUPS)
+        self._slots, self._squares, self._row_squares, self._least_of_slots = 0, 0.0, 0.0, 1.0
+        self._symbol_sums, self._symbol_squares = torch.zeros((2, symbols), dtype=torch.float64)
         self._beyond = np.zeros(1 + len(_THRESHOLDS), dtype=np.int64)
         self._grouped: list[NDArray[np.float64]] = []
         self._used: list[NDArray[np.bool_]] = []
@@ -172,18 +156,19 @@ class NoiseMeter:
         self._symbol_squares += squares.sum(dim=0)
         self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
 
-    def finish(self, failure: float) -> NoiseCheck:
-        """Return what was found, each check failing by chance with that probability at most."""
+    def finish(self, failure: float, runs: int = 1) -> NoiseCheck:
+        """Return what was found in so many runs, each check failing by chance with that probability at most."""
         slots, numbers = self._slots, self._slots * self._symbols
         left_out = sum(map(len, self._used)) - slots
         if not numbers:
-            return NoiseCheck(runs=self.runs, slots=0, slots_left_out=left_out, numbers=0, failure=failure)
+            return NoiseCheck(runs=runs, slots=0, slots_left_out=left_out, numbers=0, failure=failure)
         # Noise that is stronger than stated must not look like noise that repeats itself.
         excess = max(1.0, self._squares / numbers)
-        least_of_symbols = (
-            float(chi2.cdf(float(self._symbol_squares.min()), slots)) if slots >= _FEWEST_ADDED_UP else 1.0
-        )
-        least_of_slots = self._least_of_slots if self._symbols >= _FEWEST_ADDED_UP else 1.0
+        least_of_symbols = float(chi2.cdf(float(self._symbol_squares.min()), slots))
+        quietest = [
+            2.0 * slots * self._least_of_slots if self._symbols >= _FEWEST_ADDED_UP else 1.0,
+            2.0 * self._symbols * least_of_symbols if slots >= _FEWEST_ADDED_UP else 1.0,
+        ]
         alike = [
             float(chi2.sf(float(self._symbol_sums.square().sum()) / slots / excess, self._symbols)) if slots > 1 else 1,
             float(chi2.sf(self._row_squares / excess, slots)) if self._symbols > 1 else 1.0,
@@ -191,13 +176,13 @@ class NoiseMeter:
         ]
         louder = float(chi2.sf(self._squares, numbers)) < failure
         return NoiseCheck(
-            runs=self.runs,
+            runs=runs,
             slots=slots,
             slots_left_out=left_out,
             numbers=numbers,
             deviation=math.sqrt(self._squares / numbers),
             upper=math.sqrt(self._squares / _least_chi_square(failure, numbers)),
-            quietest_p_value=min(1.0, 2.0 * slots * least_of_slots, 2.0 * self._symbols * least_of_symbols),
+            quietest_p_value=min(1.0, *quietest),
             repeated_p_value=min(1.0, len(alike) * min(alike)),
             shape_p_value=None if louder else self._shape_p_value(numbers),
             failure=failure,
@@ -229,11 +214,29 @@ class NoiseMeter:
         return min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
 
 
-def heard_of(block: MixtureBlock, label_weight: float, fault: Fault) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what reaches the adversary, and the same without noise, the weight of labels put back; slots x symbols."""
-    received = torch.cat([block.inputs, block.labels * label_weight], dim=1)
-    clean = torch.cat([block.clean_inputs, block.clean_labels * label_weight], dim=1)
-    return (received if fault.noise_factor == 1.0 else clean + (received - clean) * fault.noise_factor), clean
+def heard_blocks(
+    scenario: Scenario,
+    dataset: DataSet,
+    population: Population,
+    fault: Fault,
+    speed: Speed,
+    meter: NoiseMeter | None,
+    sender: Sender | None = None,
+) -> Iterator[tuple[torch.Tensor, SlotDraws]]:
+    """Run all slots and yield what reaches the adversary, the weight of labels put back, and what was drawn for it.
+
+    Received is slots x symbols. The meter is told of the noise of every slot.
+    """
+    weight = scenario.workers.label_weight
+    for block in simulate_blocks(scenario, dataset, population, speed=speed, sender=sender):
+        with using_threads(speed.threads):
+            received = torch.cat([block.inputs, block.labels * weight], dim=1)
+            clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
+            if fault.noise_factor != 1.0:
+                received = clean + (received - clean) * fault.noise_factor
+            if meter is not None:
+                meter.add(received, clean, block.draws.power_scale_watts)
+            yield received, block.draws
 
 
 def runs_needed(scenario: Scenario, symbols: int) -> int:
@@ -241,27 +244,24 @@ def runs_needed(scenario: Scenario, symbols: int) -> int:
     return min(-(-_ENOUGH_NUMBERS // (scenario.radio.slots * symbols)), _MOST_RUNS)
 
 
-def noise_of_a_run(scenario: Scenario, dataset: DataSet, symbols: int, fault: Fault, context: RunContext) -> NoiseMeter:
-    """Run all slots of a scenario on its own data and return the meter that heard them.
+def check_noise(
+    scenario: Scenario, dataset: DataSet, symbols: int, fault: Fault, context: RunContext, failure: float
+) -> NoiseCheck:
+    """Run all slots of a scenario on its own data, and return what their noise is like.
 
-    Few slots tell little of their noise, so then runs of other seeds follow, until there are enough numbers or runs.
+    Few slots tell little of it, so runs of other seeds follow until there are enough numbers or runs.
     """
-    meter = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm))
-    meter.runs = runs = runs_needed(scenario, symbols)
+    meter, runs = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm)), runs_needed(scenario, symbols)
     others = (seed for seed in count() if seed != scenario.seed)
     for run in range(runs):
         context.progress(_STAGE, run, runs)
-        _hear(scenario.with_seed(next(others)) if run else scenario, dataset, meter, fault, context.speed)
+        seeded = scenario.with_seed(next(others)) if run else scenario
+        population = deploy(seeded.workers, dataset.train_samples, Streams(seeded.seed))
+        centred = centre_privately([seeded], dataset, population)
+        for _ in heard_blocks(seeded, centred, population, fault, context.speed, meter):
+            pass
     context.progress(_STAGE, runs, runs)
-    return meter
-
-
-def _hear(scenario: Scenario, dataset: DataSet, meter: NoiseMeter, fault: Fault, speed: Speed) -> None:
-    population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
-    dataset = centre_privately([scenario], dataset, population)
-    for block in simulate_blocks(scenario, dataset, population, speed=speed):
-        with using_threads(speed.threads):
-            meter.add(*heard_of(block, scenario.workers.label_weight, fault), block.draws.power_scale_watts)
+    return meter.finish(failure, runs)
 
 
 def _least_chi_square(failure: float, freedom: int) -> float:

@@ -2,9 +2,10 @@
 
 from airmixml.attacks.claimed_epsilons import sharpest_of
 from airmixml.audit.evidence import shows_little
-from airmixml.audit.faults import Fault
 from airmixml.audit.findings import Audit, AuditResult
 from airmixml.audit.noise_check import NoiseCheck
+from airmixml.audit.settings import Fault
+from airmixml.output.numbers import epsilon_text
 
 
 def verdict_of(audits: list[Audit], fault: Fault) -> str:
@@ -87,8 +88,3 @@ def audit_markdown(result: AuditResult) -> str:
             "",
         ]
     return "\n".join(lines)
-
-
-def epsilon_text(value: float | None) -> str:
-    """Return an epsilon with four digits; a dash where there is none."""
-    return "-" if value is None else f"{value:.4g}"

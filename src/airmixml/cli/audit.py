@@ -12,6 +12,7 @@ from airmixml.cli import options
 from airmixml.cli.options import check_force, choose_scenario
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
+from airmixml.output.numbers import epsilon_text
 from airmixml.scenario import Speed
 from airmixml.wording import nearest, shown
 
@@ -101,8 +102,6 @@ def _print(result: AuditResult) -> None:
 
 def _table(found: Audit) -> Table:
     """Return claims and lower bounds of one adversary."""
-    from airmixml.audit.words import epsilon_text
-
     table = Table(
         title=f"{found.adversary}: epsilon at delta = {found.delta:g}, {found.adjacency} neighbours",
         title_justify="left",

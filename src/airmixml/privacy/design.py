@@ -137,17 +137,15 @@ class Design:
         """Return the design with ``factor`` times the power in every slot."""
         return replace(self, received_watts=tuple(factor * value for value in self.received_watts))
 
+    def before_the_draw(self) -> Self:
+        """Return the design without what is known only after a run: it holds for any schedule."""
+        return replace(self, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
+
     def with_slots(self, slots: int) -> Self:
         """Return the first slots of such a design as a plan, all of the strongest kind."""
-        return replace(
-            self,
-            slots_per_round=self.round_length if self.max_participations else 0,
-            received_watts=(max(self.received_watts),),
-            counts=(slots,),
-            worst_received_watts=None,
-            worst_sent_watts=None,
-            worst_participations=None,
-        )
+        length = self.round_length if self.max_participations else 0
+        strongest = (max(self.received_watts),)
+        return replace(self.before_the_draw(), slots_per_round=length, received_watts=strongest, counts=(slots,))
 
 
 def slots_per_round(slots: int, max_participations: int) -> int:
