@@ -14,8 +14,8 @@ from scipy.stats import chi2
 
 from airmixml.audit import Audit, fault_named
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
+from airmixml.audit.report import verdict_of
 from airmixml.audit.settings import SOUND
-from airmixml.audit.words import verdict_of
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio import draws, transmission
 from airmixml.storage.results import from_plain, to_plain

@@ -28,7 +28,7 @@ FILES = {"scenario.toml", "metrics.json", "scores.npz", "audit.md", "audit.png"}
 HALTING = """
 import importlib, signal
 from airmixml.cli.main import main
-module = importlib.import_module("airmixml.audit.audit_scenario")
+module = importlib.import_module("airmixml.audit.auditor")
 class Halting(module.Keeper):
     def __init__(self, folder):
         super().__init__(folder, every_seconds=0)

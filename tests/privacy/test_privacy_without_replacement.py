@@ -14,7 +14,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
 
 from airmixml.privacy import Design, GaussianSlots, Release, Sensitivity, certified_epsilon, state_privacy
-from airmixml.privacy.pld import without_replacement_pmf
+from airmixml.privacy.library_bounds import without_replacement_pmf
 
 Array = NDArray[np.float64]
 LOG_ORDERS = np.linspace(-5.0, 5.0, 21)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.audit.audit_scenario import audit
-    from airmixml.audit.auditor import Auditor
+    from airmixml.audit.auditor import Auditor, audit
     from airmixml.audit.findings import Audit, AuditResult
     from airmixml.audit.settings import FAULTS, AuditSettings, Fault, fault_named
 
@@ -17,8 +16,7 @@ __all__ = ["FAULTS", "Audit", "AuditResult", "AuditSettings", "Auditor", "Fault"
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.audit.audit_scenario": ("audit",),
-        "airmixml.audit.auditor": ("Auditor",),
+        "airmixml.audit.auditor": ("Auditor", "audit"),
         "airmixml.audit.findings": ("Audit", "AuditResult"),
         "airmixml.audit.settings": ("FAULTS", "AuditSettings", "Fault", "fault_named"),
     },

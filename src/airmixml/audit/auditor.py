@@ -1,35 +1,46 @@
-"""An audit: attack what an adversary sees, bound epsilon from below, and hold that against every claim."""
+"""An audit: attack what an adversary sees, bound epsilon from below, and hold that against every claim.
 
+``airmix audit`` writes a folder with verdict, tables, scores and picture; an interrupted one is resumed.
+"""
+
+import json
 import math
+import time
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
-from airmixml.audit.evidence import bounds_of, why_far_below
-from airmixml.audit.findings import Audit
+from airmixml.audit.findings import Audit, AuditResult, bounds_of, why_far_below
 from airmixml.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.audit.known_schedule import known_schedule_trials
-from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed
+from airmixml.audit.noise_check import CHECKS, NoiseMeter, check_noise, runs_needed
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
+from airmixml.audit.report import audit_markdown, draw_audit, verdict_of
 from airmixml.audit.settings import AuditSettings, check_hidden, why_nothing_is_hidden
-from airmixml.audit.trials import Bench, Keeper
+from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
+from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.privacy_target import slots_target
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.tally import Tally
-from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.storage.files import write_arrays, write_text, writing_to
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
+from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import encoded_dim
+from airmixml.workers import encoded_dim, load_dataset
 
 # A sensitivity that the worst canaries miss by more than this is worth a word.
 _NOT_REACHED: Final = 1.001
@@ -42,9 +53,10 @@ _NOISE_SHARE: Final = 0.01
 
 
 class Auditor:
-    """Audits one scenario, for one adversary after the other.
+    """Audits one scenario with its encoded data, for one adversary after the other.
 
-    The schedule is rehearsed once: it decides the worst worker and what is claimed.
+    The schedule is rehearsed once: it decides the worst worker and what is claimed. What the confidence leaves is split
+    over the adversaries. The keeper keeps finished blocks of trials.
     """
 
     def __init__(
@@ -56,16 +68,6 @@ class Auditor:
         context: RunContext | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        """Prepare an audit.
-
-        Args:
-            scenario: what to audit.
-            dataset: its data, encoded.
-            settings: trials, canaries, confidence, and the fault that is injected; what the confidence leaves is split
-                over the adversaries.
-            context: threads, block size and progress.
-            keeper: keeps finished blocks of trials.
-        """
         self.scenario, self.dataset, self._settings = scenario, dataset, settings
         self._context, self._keeper = context or RunContext(), keeper or Keeper()
         self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
@@ -101,8 +103,12 @@ class Auditor:
             worst = int(self.tally.ledger.received_watts.argmax())
             trials = known_schedule_trials(self._bench, worst) if why_told else hidden_schedule_trials(self._bench)
             one_run, left_out = self._one_run(told=bool(why_told))
-            noise = self._noise()
-        other = one_run is not None and one_run.adjacency != self.adjacency
+            noise = self._keeper.noise_check  # of the run with canaries, or of as many runs as it takes
+            if noise is None:
+                symbols, failure = self._bench.air.signal.symbols, self._noise_failure
+                noise = check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure)
+                self._keeper.save_noise(noise)
+        other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
         audit = Audit(
             adversary=adversary,
             adjacency=self.adjacency,
@@ -110,15 +116,14 @@ class Auditor:
             confidence=self._settings.confidence,
             failure=self._failure,
             claims=self._claims(adversary, self.adjacency),
-            other_claims=self._claims(adversary, one_run.adjacency) if one_run is not None and other else [],
-            bounds=bounds_of(
-                trials, one_run, left_out, noise, adjacency=self.adjacency, delta=self.delta, failure=self._failure
-            ),
+            other_claims=self._claims(adversary, other) if other else [],
+            bounds=[],
             trials=trials,
             one_run=one_run,
             noise_check=noise,
             notes=[],
         )
+        audit = replace(audit, bounds=bounds_of(audit, left_out))
         return replace(audit, notes=self._notes(audit, why_told))
 
     def _claims(self, adversary: str, adjacency: str) -> list[Claim]:
@@ -154,15 +159,6 @@ class Auditor:
         self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
 
-    def _noise(self) -> NoiseCheck:
-        """Return what the noise of a real run is like: of that with canaries, or of as many as it takes."""
-        if self._keeper.noise_check is None:
-            symbols, fault = self._bench.air.signal.symbols, self._settings.fault
-            check = check_noise(self.scenario, self.dataset, symbols, fault, self._context, self._noise_failure)
-            self._keeper.save_noise(check)
-        assert self._keeper.noise_check is not None
-        return self._keeper.noise_check
-
     def _notes(self, audit: Audit, why_told: str) -> list[str]:
         notes = []
         if audit.adversary == "release" and why_told:
@@ -171,7 +167,8 @@ class Auditor:
             notes.append("the slots alone are audited, not the one that estimates the mean")
         if not why_told and len(self.tally.design.counts) > 1:
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
-        notes += why_far_below(audit)
+        if far_below := why_far_below(audit):
+            notes.append(far_below)
         sampling = "none" if why_told else self.tally.design.sampling
         claimed = self.tally.design.sensitivity.squared_move(self.adjacency, sampling)
         moved = self._worst_moves.squared_move(self.adjacency, sampling)
@@ -200,3 +197,66 @@ class Auditor:
         canaries = worst_samples(self.scenario, self._features, self.dataset.label_dim)
         canary, other, _ = sent_of(self.scenario, canaries)
         return Sensitivity(removal=math.fsum(canary**2), replacement=math.fsum((canary - other) ** 2))
+
+
+def audit(
+    scenario: Scenario,
+    settings: AuditSettings | None = None,
+    *,
+    out: Path | str | None = None,
+    force: bool = False,
+    speed: Speed | None = None,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> AuditResult:
+    """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
+
+    Args:
+        scenario: what to audit.
+        settings: adversaries, neighbours, trials, canaries, confidence and fault.
+        out: folder to make (default: a free name below ``runs``).
+        force: replace ``out`` where it exists.
+        speed: threads and block size.
+        data_dir: folder to look for MNIST in.
+        progress: told how far each stage is.
+    """
+    settings = settings or AuditSettings()
+    settings.check(scenario)
+    fault, started = settings.fault, time.perf_counter()
+    asked = [settings.trials, settings.canaries, settings.confidence, fault.name]
+    identity = {**identity_of(scenario), "audit": [list(settings.adversaries), settings.neighbours(scenario), *asked]}
+    name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
+        dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+        keeper = Keeper(folder.work)
+        auditor = Auditor(scenario, dataset, settings, context=context, keeper=keeper)
+        audits = [auditor.audit(adversary) for adversary in settings.adversaries]
+        result = AuditResult(
+            scenario=scenario,
+            fault=fault,
+            audits=audits,
+            verdict=verdict_of(audits, fault),
+            resumed_blocks=keeper.resumed_blocks,
+            seconds=time.perf_counter() - started,
+            run_dir=folder.final,
+        )
+        _write(result, folder.work)
+        folder.publish(replace=force, leave_out=KEPT_FILES)
+    return result
+
+
+def _write(result: AuditResult, folder: Path) -> None:
+    """Write what makes the folder whole."""
+    scores: dict[str, NDArray[Any]] = {}
+    for each in result.audits:
+        scores[f"{each.adversary}_with_canary"] = each.trials.scores_in
+        scores[f"{each.adversary}_without"] = each.trials.scores_out
+        if each.one_run is not None:
+            scores[f"{each.adversary}_one_run"] = each.one_run.scores
+            scores[f"{each.adversary}_one_run_coins"] = each.one_run.coins
+    write_arrays(folder / "scores.npz", scores)
+    write_text(folder / "audit.md", audit_markdown(result))
+    draw_audit(result, folder / "audit.png")
+    write_text(folder / SCENARIO, result.scenario.to_toml())
+    write_text(folder / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")

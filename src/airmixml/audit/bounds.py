@@ -1,7 +1,8 @@
 """Lower bounds on epsilon from the scores of an attack, each with a stated confidence.
 
 An attack gives every trial a score, large where it believes that the canary was there. Scores of trials with the canary
-(``scores_in``) and without it (``scores_out``) that separate better than (epsilon, delta) allows refute that epsilon.
+(``scores_in``) and without it (``scores_out``) that separate better than (epsilon, delta) allows refute that epsilon. A
+bound is exceeded with probability ``confidence`` by the mechanism's epsilon at ``delta``.
 """
 
 import math
@@ -38,12 +39,6 @@ def clopper_pearson_epsilon(scores_in: Scores, scores_out: Scores, delta: float,
     (epsilon, delta) allows TPR <= e^epsilon FPR + delta and TNR <= e^epsilon FNR + delta for every test. A quarter of
     the trials chooses threshold and direction, the rest bounds the two rates, each with half of the failure
     probability (Jagielski, Ullman and Oprea 2020, with the choice made on other trials than the count).
-
-    Args:
-        scores_in: one score per trial with the canary.
-        scores_out: one score per trial without it.
-        delta: of the claim.
-        confidence: probability with which the bound holds.
     """
 
     def both_directions(miss: Scores, alarm: Scores) -> Scores:
@@ -64,7 +59,7 @@ def gaussian_epsilon_lower(scores_in: Scores, scores_out: Scores, delta: float, 
 
     Both error rates at one threshold bound mu = Phi^-1(1 - FPR) - Phi^-1(FNR) from below, and mu has an exact epsilon
     (Nasr et al. 2023, 'Tight auditing of differentially private machine learning'). It assumes the trade-off curve
-    of a Gaussian mechanism, which slots with a known schedule have. Arguments as of ``clopper_pearson_epsilon``.
+    of a Gaussian mechanism, which slots with a known schedule have.
     """
 
     def gaussian_shift(miss: Scores, alarm: Scores) -> Scores:
@@ -81,7 +76,7 @@ def parametric_epsilon(scores_in: Scores, scores_out: Scores, delta: float, conf
 
     Log-likelihood ratios of a Gaussian mechanism are. The deviation is bounded above through chi-square and the
     distance of the means below through the normal law, each with half of the failure probability; their ratio bounds
-    mu. Unlike counting this reaches any epsilon. Arguments as of ``clopper_pearson_epsilon``.
+    mu. Unlike counting this reaches any epsilon.
     """
     failure = (1.0 - confidence) / 2.0
     trials_in, trials_out = len(scores_in), len(scores_out)
@@ -126,26 +121,29 @@ def one_run_epsilon(
     """Return an epsilon that is exceeded with that confidence, the guesses made and how many of them were right.
 
     For each share so many canaries are guessed, half of them with the largest scores as in, half with the smallest as
-    out, and nobody says a word about the others. The failure probability is split over the shares.
-
-    Args:
-        scores: one per canary.
-        coins: which canaries were in.
-        delta: of the claim.
-        confidence: probability with which the bound holds.
-        shares: which shares of the canaries to guess.
+    out, and nobody says a word about the others. The failure probability is split over the shares. ``coins`` says
+    which canaries were in.
     """
     failure = (1.0 - confidence) / len(shares)
     order = np.argsort(scores, kind="stable")
     best = (0.0, 0, 0)
-    for share in shares:
-        each_side = int(share * len(scores)) // 2
-        if each_side == 0:
-            continue
-        correct = int(np.sum(~coins[order[:each_side]]) + np.sum(coins[order[-each_side:]]))
-        found = _one_run_lower(len(scores), 2 * each_side, correct, delta, failure)
-        best = max(best, (found, 2 * each_side, correct))
+    for each_side in (int(share * len(scores)) // 2 for share in shares):
+        if each_side:
+            correct = int(np.sum(~coins[order[:each_side]]) + np.sum(coins[order[-each_side:]]))
+            found = _one_run_lower(len(scores), 2 * each_side, correct, delta, failure)
+            best = max(best, (found, 2 * each_side, correct))
     return best
+
+
+def _one_run_lower(canaries: int, guesses: int, correct: int, delta: float, failure: float) -> float:
+    def spare(epsilon: float) -> float:
+        return failure - one_run_p_value(canaries, guesses, correct, epsilon, delta)
+
+    if spare(0.0) <= 0.0:
+        return 0.0
+    if spare(_LARGEST_EPSILON) > 0.0:
+        return _LARGEST_EPSILON
+    return max(0.0, float(brentq(spare, 0.0, _LARGEST_EPSILON, xtol=1e-9)) - 1e-9)
 
 
 def one_run_least_p_value(canaries: int, share: float, delta: float) -> float:
@@ -169,17 +167,6 @@ def one_run_shares(canaries: int, delta: float, confidence: float) -> tuple[floa
         if one_run_least_p_value(canaries, _GUESSED_SHARES[count - 1], delta) <= failure / count / 2.0:
             return _GUESSED_SHARES[:count]
     return _GUESSED_SHARES[:1] if one_run_least_p_value(canaries, 1.0, delta) < failure else ()
-
-
-def _one_run_lower(canaries: int, guesses: int, correct: int, delta: float, failure: float) -> float:
-    def spare(epsilon: float) -> float:
-        return failure - one_run_p_value(canaries, guesses, correct, epsilon, delta)
-
-    if spare(0.0) <= 0.0:
-        return 0.0
-    if spare(_LARGEST_EPSILON) > 0.0:
-        return _LARGEST_EPSILON
-    return max(0.0, float(brentq(spare, 0.0, _LARGEST_EPSILON, xtol=1e-9)) - 1e-9)
 
 
 def _chosen_then_counted(

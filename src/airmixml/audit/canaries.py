@@ -19,8 +19,9 @@ from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 
 
-def _data_of(inputs: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
-    """Return encoded samples, samples x features, as a data set without a test set."""
+def _encoded(workers: Workers, features: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
+    """Return samples as the encoder's last step leaves them, without a test set; features are samples x features."""
+    inputs = finish_encoding(workers, features)[0] if encoder_of(workers).bounds_norm else features
     return DataSet(
         name="canaries",
         train_inputs=inputs,
@@ -39,21 +40,13 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     The first has the largest norm too, so that it is also the canary that is removed. Scaled inputs are all ones and
     all zeros with different labels: squared distance d_X + 2, where the paper's bound d_X + d_Y is never reached.
     Bounded norms are C e_1 and -C e_1, or C e_2 where no number is negative. Moments point apart by the angle that
-    makes their products differ most (``Signal.largest_squared_distance``).
-
-    Args:
-        scenario: says how samples are encoded and sent.
-        features: numbers in an encoded input, the constant among them.
-        classes: number of classes.
+    makes their products differ most (``Signal.largest_squared_distance``). The constant is one of the features.
     """
     workers = scenario.workers
     labels = np.arange(3, dtype=np.int64) % classes
     if _stays_in_cube(workers):
-        inputs = _bounded(workers, _cube_corners(workers, features))
-        return _data_of(inputs, labels, classes)
-    body = features - (1 if workers.constant else 0)
-    squared_norm, squared_distance = declared_bounds(workers, features)
-    signed = squared_distance > 3.0 * squared_norm
+        return _encoded(workers, _cube_corners(workers, features), labels, classes)
+    body, signed = _body_of(workers, features)
     cosine = _worst_cosine(workers, Signal.of(workers, features, classes), signed=signed)
     directions = np.zeros((3, body), dtype=np.float64)
     directions[0, 0] = 1.0
@@ -63,8 +56,7 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     if workers.sends == "moments" and signed:
         labels[1] = labels[0]  # then their products with the label point apart too
     # Twice as long as allowed: the encoder is to shorten them.
-    inputs = _bounded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32))
-    return _data_of(inputs, labels, classes)
+    return _encoded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32), labels, classes)
 
 
 def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> DataSet:
@@ -76,9 +68,7 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
     opposite, and for moments, which a sign leaves as they are, against another direction. The labels of a pair differ.
     """
     workers, rng = scenario.workers, Streams(scenario.seed).generator("canary")
-    body = features - (1 if workers.constant else 0)
-    squared_norm, squared_distance = declared_bounds(workers, features)
-    signed = squared_distance > 3.0 * squared_norm
+    body, signed = _body_of(workers, features)
     first_labels = rng.integers(0, classes, size=pairs)
     second_labels = (first_labels + rng.integers(1, classes, size=pairs)) % classes
     if signed:
@@ -90,8 +80,7 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
     both = np.concatenate([first, second])
     if signed:  # of norm 2, which every encoder that allows negative numbers shortens
         both = 2.0 * both / np.linalg.norm(both, axis=1, keepdims=True)
-    encoded = _bounded(workers, both.astype(np.float32))
-    return _data_of(encoded, np.concatenate([first_labels, second_labels]), classes)
+    return _encoded(workers, both.astype(np.float32), np.concatenate([first_labels, second_labels]), classes)
 
 
 def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> NDArray[np.float64]:
@@ -101,9 +90,10 @@ def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> NDArr
     return np.asarray(alone.numpy(), dtype=np.float64)
 
 
-def _bounded(workers: Workers, features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return features as the encoder's last step leaves them."""
-    return finish_encoding(workers, features)[0] if encoder_of(workers).bounds_norm else features
+def _body_of(workers: Workers, features: int) -> tuple[int, bool]:
+    """Return how many features there are but for the constant, and whether any may be negative."""
+    squared_norm, squared_distance = declared_bounds(workers, features)
+    return features - (1 if workers.constant else 0), squared_distance > 3.0 * squared_norm
 
 
 def _stays_in_cube(workers: Workers) -> bool:

@@ -80,8 +80,14 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     ]
     if everybody:
         return candidates[0]
-    strongest = seat_strengths(setting, draw_chapter(setting, 0, noise=False)).max()
-    return max(candidates, key=lambda moves: _divergence(moves, float(strongest)))
+    strongest = float(seat_strengths(setting, draw_chapter(setting, 0, noise=False)).max())
+
+    def divergence(moves: Moves) -> float:
+        a, b = strongest * moves.with_canary, strongest * moves.without
+        products = np.minimum([a @ a, b @ b, a @ b], _LARGEST_EXPONENT)
+        return float(np.expm1(products) @ np.array([1.0, 1.0, -2.0]))
+
+    return max(candidates, key=divergence)
 
 
 def _in_plane(first: NDArray[np.float64], second: NDArray[np.float64], about: str) -> Moves:
@@ -92,12 +98,6 @@ def _in_plane(first: NDArray[np.float64], second: NDArray[np.float64], about: st
     along = float(first @ second) / length
     across = math.sqrt(max(float(second @ second) - along**2, 0.0))
     return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
-
-
-def _divergence(moves: Moves, strength: float) -> float:
-    a, b = strength * moves.with_canary, strength * moves.without
-    products = np.minimum([a @ a, b @ b, a @ b], _LARGEST_EXPONENT)
-    return float(np.expm1(products) @ np.array([1.0, 1.0, -2.0]))
 
 
 def quantised_law(strengths: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

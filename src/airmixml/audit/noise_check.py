@@ -118,43 +118,35 @@ class NoiseMeter:
         self._used: list[NDArray[np.bool_]] = []
 
     def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
-        """Take consecutive slots into account.
-
-        Args:
-            received: slots x symbols.
-            clean: the same without noise; slots x symbols.
-            power_scale_watts: beta; slots.
-        """
+        """Take consecutive slots into account: received with noise and without it, slots x symbols; beta, slots."""
         at_once = max(1, _NUMBERS_AT_ONCE // self._symbols)
         for first in range(0, len(received), at_once):
             part = slice(first, first + at_once)
-            self._add(received[part].cpu().double(), clean[part].cpu().double(), power_scale_watts[part])
-
-    def _add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
-        amplitude = np.sqrt(power_scale_watts / (self._noise_watts / 2.0))
-        loudest = clean.abs().amax(dim=1).numpy()
-        with np.errstate(invalid="ignore"):
-            used = np.isfinite(amplitude) & (amplitude > 0.0) & (_HALF_UNIT * loudest * amplitude <= _MOST_ROUNDING)
-        noise = ((received - clean) * torch.from_numpy(amplitude)[:, None])[torch.from_numpy(used)]
-        if not bool(torch.isfinite(noise).all()):  # what is no number hides nothing that can be relied on
-            noise, self._least_of_slots = torch.nan_to_num(noise, 0.0, 0.0, 0.0), 0.0
-        squares = noise.square()
-        slot_squares = squares.sum(dim=1)
-        grouped = np.zeros((len(used), self._groups))
-        for group in range(self._groups):
-            members = noise[:, group :: self._groups]
-            grouped[used, group] = (members.sum(dim=1) / math.sqrt(members.shape[1])).numpy()
-        self._grouped.append(grouped)
-        self._used.append(used)
-        if not used.any():
-            return
-        self._slots += len(noise)
-        self._squares += float(slot_squares.sum())
-        self._row_squares += float(noise.sum(dim=1).square().sum()) / self._symbols
-        self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self._symbols)))
-        self._symbol_sums += noise.sum(dim=0)
-        self._symbol_squares += squares.sum(dim=0)
-        self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
+            heard, without = received[part].cpu().double(), clean[part].cpu().double()
+            amplitude = np.sqrt(power_scale_watts[part] / (self._noise_watts / 2.0))
+            loudest = without.abs().amax(dim=1).numpy()
+            with np.errstate(invalid="ignore"):
+                used = np.isfinite(amplitude) & (amplitude > 0.0) & (_HALF_UNIT * loudest * amplitude <= _MOST_ROUNDING)
+            noise = ((heard - without) * torch.from_numpy(amplitude)[:, None])[torch.from_numpy(used)]
+            if not bool(torch.isfinite(noise).all()):  # what is no number hides nothing that can be relied on
+                noise, self._least_of_slots = torch.nan_to_num(noise, 0.0, 0.0, 0.0), 0.0
+            squares = noise.square()
+            slot_squares = squares.sum(dim=1)
+            grouped = np.zeros((len(used), self._groups))
+            for group in range(self._groups):
+                members = noise[:, group :: self._groups]
+                grouped[used, group] = (members.sum(dim=1) / math.sqrt(members.shape[1])).numpy()
+            self._grouped.append(grouped)
+            self._used.append(used)
+            if not used.any():
+                continue
+            self._slots += len(noise)
+            self._squares += float(slot_squares.sum())
+            self._row_squares += float(noise.sum(dim=1).square().sum()) / self._symbols
+            self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self._symbols)))
+            self._symbol_sums += noise.sum(dim=0)
+            self._symbol_squares += squares.sum(dim=0)
+            self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
 
     def finish(self, failure: float, runs: int = 1) -> NoiseCheck:
         """Return what was found in so many runs, each check failing by chance with that probability at most."""

@@ -77,7 +77,7 @@ def run_with_canaries(
     fault: Fault,
     context: RunContext,
 ) -> OneRun:
-    """Run all slots once and return the score of every canary.
+    """Run all slots once on the real data, encoded, and return the score of every canary.
 
     Args:
         scenario: what to run.

@@ -72,10 +72,8 @@ FAULTS: Final = {
 def fault_named(name: str) -> Fault:
     """Return the fault of that name; the sound mechanism for an empty one."""
     if name and name not in FAULTS:
-        raise ScenarioError(
-            f"--fault = {shown(name)}: must be one of {', '.join(FAULTS)}; did you mean "
-            f"{nearest(name.lower(), list(FAULTS))}?"
-        )
+        meant = nearest(name.lower(), list(FAULTS))
+        raise ScenarioError(f"--fault = {shown(name)}: must be one of {', '.join(FAULTS)}; did you mean {meant}?")
     return FAULTS[name] if name else SOUND
 
 
@@ -107,25 +105,21 @@ class AuditSettings:
         """Refuse in one line what cannot be audited."""
         if not self.adversaries or any(adversary not in AUDITED for adversary in self.adversaries):
             raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be release, server or both")
-        if self.adjacency and self.adjacency not in ADJACENCIES:
+        if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
         if not 100 <= self.trials <= 10**8:
-            raise ScenarioError(
-                f"trials = {self.trials}: must be at least 100, half of them with the canary, and at most 10^8"
-            )
+            allowed = "at least 100, half of them with the canary, and at most 10^8"
+            raise ScenarioError(f"trials = {self.trials}: must be {allowed}")
         if not 0 <= self.canaries <= 10**6:
-            raise ScenarioError(
-                f"canaries = {self.canaries}: must be at least 0 (no run with many canaries) and at most 10^6"
-            )
+            allowed = "at least 0 (no run with many canaries) and at most 10^6"
+            raise ScenarioError(f"canaries = {self.canaries}: must be {allowed}")
         if not 0.5 <= self.confidence < 1.0:
             raise ScenarioError(f"confidence = {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95")
         check_privacy_target(scenario)
         if self.fault.schedule_revealed:
             if "release" not in self.adversaries:
-                raise ScenarioError(
-                    f"fault = {self.fault.name!r}: the server knows the schedule anyway; audit the release "
-                    "(--adversary release)"
-                )
+                why = "the server knows the schedule anyway; audit the release (--adversary release)"
+                raise ScenarioError(f"fault = {self.fault.name!r}: {why}")
             # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
             any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
             check_hidden(self.fault, scenario, planned_design(scenario, any_sensitivity, received_watts=0.0))
@@ -144,6 +138,5 @@ def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
 def check_hidden(fault: Fault, scenario: Scenario, design: Design) -> None:
     """Refuse to reveal a schedule that is not hidden."""
     if why := why_nothing_is_hidden(scenario, design):
-        raise ScenarioError(
-            f"fault = {fault.name!r}: nothing is hidden that could be revealed, since {why}; choose another fault"
-        )
+        nothing = f"nothing is hidden that could be revealed, since {why}; choose another fault"
+        raise ScenarioError(f"fault = {fault.name!r}: {nothing}")

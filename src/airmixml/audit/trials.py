@@ -95,6 +95,10 @@ class Trials:
     normal: bool
     shift: float | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return how many there are and how they were made, as plain values."""
+        return {"with_canary": len(self.scores_in), "without": len(self.scores_out), "how": self.how}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bench:
@@ -117,10 +121,7 @@ class Bench:
     ) -> NDArray[np.float64]:
         """Return the scores of all trials, 2 x trials (with the canary, without it); kept ones are not made again.
 
-        Args:
-            name: of the attack.
-            per_block: trials of a block; the last one may have fewer.
-            score_block: takes a block's number and its trials; returns their scores, 2 x trials.
+        ``score_block`` returns those of a block, from its number and its trials; the last block may have fewer.
         """
         sizes = [min(per_block, self.trials - first) for first in range(0, self.trials, per_block)]
         done = self.keeper.load(name, sizes)
@@ -141,10 +142,7 @@ def noise_source(seed: int, chapter: int) -> torch.Generator:
 def shares_of(columns: NDArray[np.int64], ratios: NDArray[np.float64], canaries: int) -> torch.Tensor:
     """Return the share of each canary in each slot, 0 where it does not send; slots x canaries.
 
-    Args:
-        columns: number of the canary in each seat, -1 for other workers; slots x scheduled.
-        ratios: slots x scheduled.
-        canaries: how many there are.
+    ``columns`` has the number of the canary in each seat, -1 for other workers; like ratios slots x scheduled.
     """
     slot, seat = np.nonzero(columns >= 0)
     shares = torch.zeros((len(columns), canaries))

@@ -84,7 +84,7 @@ def audit_command(
 
 
 def _print(result: AuditResult) -> None:
-    from airmixml.audit.words import noise_in_words
+    from airmixml.audit.report import noise_in_words
 
     style = "bold red" if result.caught else "bold"
     console.print(escape(result.verdict), style=style, soft_wrap=True)

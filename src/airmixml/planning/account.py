@@ -20,8 +20,8 @@ from airmixml.privacy import (
     gaussian_epsilon,
     state_privacy,
 )
-from airmixml.privacy.accountants import accountant_named
 from airmixml.privacy.evaluation import least_epsilon, refusal
+from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import with_centring
 from airmixml.radio.privacy_target import (

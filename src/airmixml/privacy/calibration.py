@@ -8,13 +8,12 @@ from typing import Final
 from scipy.optimize import brentq
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import accountant_named
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
 from airmixml.privacy.evaluation import considered_views, least_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import accountant_named
 
 _WIDEST: Final = 1e30
 _TOLERANCE: Final = 1e-4
@@ -90,15 +89,13 @@ def _closed_forms(
 
 def guess_factor(design: Design, adversary: Adversary, *, adjacency: str, epsilon: float, delta: float) -> float:
     """Return about what ``calibrate_power`` would, at once and without any promise: to start from, or to compare."""
-    return max(_guess(view, epsilon, delta) for view in adversary.views(design, adjacency))
-
-
-def _guess(mechanism: GaussianSlots, epsilon: float, delta: float) -> float:
-    """Return about the right factor: many sampled slots are nearly a Gaussian mechanism, mu^2 = r^2 T (e^s - 1)."""
-    together = gaussian_mu(epsilon, delta) ** 2 / mechanism.slots
-    if mechanism.sampling_rate == 1.0:  # nothing is hidden: exactly a Gaussian mechanism
-        return together / max(mechanism.squared_shifts)
-    return math.log1p(together / mechanism.sampling_rate**2) / max(mechanism.squared_shifts)
+    guesses = []
+    for view in adversary.views(design, adjacency):
+        # Many sampled slots are nearly a Gaussian mechanism, mu^2 = r^2 T (e^s - 1); if nothing is hidden, exactly one.
+        together, rate = gaussian_mu(epsilon, delta) ** 2 / view.slots, view.sampling_rate
+        allowed = together if rate == 1.0 else math.log1p(together / rate**2)
+        guesses.append(allowed / max(view.squared_shifts))
+    return max(guesses)
 
 
 def _root(excess: Callable[[float], float], guess: float, tolerance: float) -> float:

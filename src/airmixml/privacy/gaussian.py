@@ -15,8 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import Accountant
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import Accountant, GaussianSlots
 
 # Rounding of a few steps must not carry an epsilon below what holds.
 _ROUNDING_MARGIN: Final = 1e-12

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import Accountant, refuse_poisson
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import Accountant, GaussianSlots
 
 # Rounding of a few steps must not carry a calibrated epsilon above its target.
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
@@ -76,11 +75,7 @@ def smallest_certifiable_epsilon(delta: float) -> float:
 def squared_shift_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
     """Return the epsilon_t(2) of every slot that makes Corollary 1 give ``epsilon``: Proposition 2, both branches.
 
-    Args:
-        epsilon: target, must exceed ln(1/delta).
-        delta: target.
-        slots: T.
-        sampling_rate: r = |N_t| / N.
+    Arguments as of ``power_scale_for_privacy``.
     """
     smallest = smallest_certifiable_epsilon(delta)
     per_slot = (epsilon - smallest) / slots
@@ -124,16 +119,22 @@ def power_scale_for_privacy(
     return np.asarray(_ROUNDING_MARGIN * (noise_watts / 2.0) * squared_shift / (ratio**2 * sensitivity))
 
 
-class PaperLoose(Accountant):
+class PaperBound(Accountant):
+    """A bound as it is in print."""
+
+    considers_all_views = False
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Refuse coins that workers toss for themselves, for which the theorem was not proven."""
+        drawn = mechanism.as_drawn().sampling != "poisson"
+        return "" if drawn else "its theorem samples without replacement; use pld or rdp"
+
+
+class PaperLoose(PaperBound):
     """Corollary 1: order 2 of Proposition 1."""
 
     about = "Corollary 1 of the paper: Renyi order 2 alone"
-    considers_all_views = False
     closed_form = True
-
-    def refusal(self, mechanism: GaussianSlots) -> str:
-        """Refuse Poisson sampling, for which its theorem was not proven."""
-        return refuse_poisson(mechanism)
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         """Return the sum of the slots' losses plus ln(1/delta)."""

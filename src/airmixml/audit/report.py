@@ -1,4 +1,4 @@
-"""The picture of an audit: claims beside lower bounds, and what the attack achieves beside what the claim allows."""
+"""An audit for its readers: one line for a manager, a page of tables for an expert, and a picture."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.audit.findings import Audit, AuditResult
+from airmixml.audit.findings import Audit, AuditResult, why_far_below
+from airmixml.audit.noise_check import NoiseCheck
+from airmixml.audit.settings import Fault
 from airmixml.output.figures import save_figure
+from airmixml.output.numbers import epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +23,84 @@ _FOUND: Final = "#4a8f5d"
 _BROKEN: Final = "#c8402f"
 _COUNTED: Final = 10
 _WORDS: Final = {"release": "an adversary who sees only the mixtures (release)", "server": "the server"}
+
+
+def verdict_of(audits: list[Audit], fault: Fault) -> str:
+    """Return one line that a manager understands."""
+    broken = f" (injected fault: {fault.about})" if fault.name else ""
+    noise = audits[0].noise_check
+    refuted = [each for each in audits if any(map(each.refutes, each.bounds))]
+    if refuted or noise.passed is False:
+        first = "CAUGHT" if fault.name else "BROKEN"
+        found = [noise.why_not] * (noise.passed is False) + list(map(_in_words, refuted))
+        if noise.passed is False:
+            false = "no claim that rests on it holds" if not refuted else "the claims are false"
+        else:
+            false = "that claim is false" if len(refuted) == 1 else "those claims are false"
+        return f"{first}: " + "; ".join(found) + f", so {false}{broken}."
+    unchecked = "; the noise of a run was not checked" * (noise.passed is None)
+    if all(each.sharpest is None for each in audits):
+        return "NO CLAIM: nothing could be refuted; " + "; ".join(map(_in_words, audits)) + f"{unchecked}{broken}."
+    first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", []
+    for each in audits:
+        why = why_far_below(each, near=0.5)
+        found.append(_in_words(each) + (f", which shows little ({why})" if why else ""))
+    return f"{first}: " + "; ".join(found) + f"{unchecked}{broken}."
+
+
+def noise_in_words(check: NoiseCheck) -> str:
+    """Return what the noise of a real run is like, in one line."""
+    if check.passed is None:
+        return "noise of a real run: not checked, its signal is so loud that float32 rounds it away"
+    runs = f" of {check.runs:,} runs" if check.runs > 1 else ""
+    left_out = f", {check.slots_left_out:,} louder slots left out" if check.slots_left_out else ""
+    shape = "" if check.shape_p_value is None else f", of being Gaussian {check.shape_p_value:.2g}"
+    return (
+        f"noise of a real run: {'as stated' if check.passed else check.why_not.partition(' run ')[2]}; "
+        f"standard deviation {check.deviation:.4g} of the stated one, {check.upper:.4g} at most, from "
+        f"{check.numbers:,} numbers{runs}{left_out}; p-value of the quietest slot or symbol "
+        f"{check.quietest_p_value:.2g}, of repeated noise {check.repeated_p_value:.2g}{shape}"
+    )
+
+
+def _in_words(each: Audit) -> str:
+    refuting = [bound for bound in each.bounds if each.refutes(bound)]
+    bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else each.best
+    stated, attack = each.claim_beside(bound), "on the release" if each.adversary == "release" else "by the server"
+    claimed = "nothing is claimed" if stated is None else f"{stated.epsilon:.4g} is claimed ({stated.accountant})"
+    return (
+        f"the best attack {attack} found epsilon >= {bound.epsilon:.4g} with {100 * each.confidence:g} % confidence, "
+        f"{claimed}"
+    )
+
+
+def audit_markdown(result: AuditResult) -> str:
+    """Return everything that was found as a page of Markdown."""
+    lines = [f"# Audit of {result.scenario.name}, seed {result.scenario.seed}", "", result.verdict, ""]
+    noise = noise_in_words(result.own.noise_check)
+    lines += [f"{noise[0].upper()}{noise[1:]}.", ""]
+    for found in result.audits:
+        lines += [
+            f"## {found.adversary}: {found.adjacency}, delta {found.delta:g}",
+            "",
+            f"{found.trials.how}.",
+            "",
+            "| claim | epsilon | why |",
+            "|---|---|---|",
+            *(f"| {claim.accountant} | {epsilon_text(claim.epsilon)} | {claim.why} |" for claim in found.claims),
+            "",
+            f"| lower bound, {100 * found.confidence:g} % for all adversaries together | epsilon | assumes | from |",
+            "|---|---|---|---|",
+            *(
+                f"| {bound.method} ({bound.adjacency}) | {epsilon_text(bound.epsilon)} | {bound.assumes} | "
+                f"{bound.detail} |"
+                for bound in found.bounds
+            ),
+            "",
+            *(f"- {note}" for note in found.notes),
+            "",
+        ]
+    return "\n".join(lines)
 
 
 def draw_audit(result: AuditResult, path: Path) -> None:
@@ -39,17 +120,16 @@ def draw_audit(result: AuditResult, path: Path) -> None:
 
 def _epsilons(axis: Axes, audit: Audit) -> None:
     """Draw every claim and every lower bound as a dot on one line each."""
-    rows: list[tuple[str, float, str, str]] = [
-        (f"claimed: {claim.accountant}", claim.epsilon, _CLAIM, "s")
-        for claim in audit.claims
-        if claim.epsilon is not None
-    ]
+    rows: list[tuple[str, float, str, str]] = []
+    for claim in audit.claims:
+        if claim.epsilon is not None:
+            rows.append((f"claimed: {claim.accountant}", claim.epsilon, _CLAIM, "s"))
     claimed = len(rows)
     for bound in audit.bounds:
-        if bound.epsilon is None:
-            continue
-        other = "" if bound.adjacency == audit.adjacency else f" ({bound.adjacency})"
-        rows.append((f"found: {bound.method}{other}", bound.epsilon, _BROKEN if audit.refutes(bound) else _FOUND, "o"))
+        if bound.epsilon is not None:
+            other = "" if bound.adjacency == audit.adjacency else f" ({bound.adjacency})"
+            colour = _BROKEN if audit.refutes(bound) else _FOUND
+            rows.append((f"found: {bound.method}{other}", bound.epsilon, colour, "o"))
     above_zero = [value for _, value, _, _ in rows if value > 0.0] or [1.0]
     left_edge, right_edge = min(above_zero) / 4.0, max(above_zero) * 4.0
     values = [value if value > 0.0 else left_edge * 1.15 for _, value, _, _ in rows]
@@ -88,14 +168,9 @@ def _rates(axis: Axes, audit: Audit) -> None:
     counted = alarms * len(audit.trials.scores_out) >= _COUNTED
     # A handful of false alarms may lie anywhere: what they suggest is no evidence.
     axis.plot(alarms[counted], np.maximum(hits[counted], least), color=colour, linewidth=2, label="the attack")
-    axis.plot(
-        np.maximum(alarms[~counted], least),
-        np.maximum(hits[~counted], least),
-        color=colour,
-        linewidth=1,
-        linestyle=(0, (1, 2)),
-        label=f"fewer than {_COUNTED} false alarms",
-    )
+    few_alarms, few_hits = np.maximum(alarms[~counted], least), np.maximum(hits[~counted], least)
+    few = f"fewer than {_COUNTED} false alarms"
+    axis.plot(few_alarms, few_hits, color=colour, linewidth=1, linestyle=(0, (1, 2)), label=few)
     axis.plot(grid, grid, color="0.6", linestyle=":", linewidth=1, label="guessing")
     axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.6))
     axis.set_xlabel("false alarms (canary absent)", fontsize=9)
