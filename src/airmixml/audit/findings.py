@@ -153,11 +153,8 @@ def bounds_of(audit: Audit, left_out: str) -> list[LowerBound]:
         add("gaussian", epsilon, "the trade-off curve of a Gaussian mechanism")
         p_value, assumes = lower.normal_scores_p_value(*scores), "normal scores of one variance"
         if p_value >= _LEAST_P_VALUE:
-            epsilon, detail = (
-                lower.parametric_epsilon(*scores, delta, each),
-                f"{counted}; p-value of normality {p_value:.2g}",
-            )
-            add("normal scores", epsilon, assumes, detail)
+            epsilon = lower.parametric_epsilon(*scores, delta, each)
+            add("normal scores", epsilon, assumes, f"{counted}; p-value of normality {p_value:.2g}")
         else:
             add("normal scores", None, assumes, f"left out: the scores are not normal (p-value {p_value:.2g})")
     if noise.short and noise.upper is not None and trials.shift is not None:
@@ -171,10 +168,8 @@ def bounds_of(audit: Audit, left_out: str) -> list[LowerBound]:
     detail = f"{correct:,} of {guesses:,} guesses right, {len(one_run.coins):,} canaries in one run on the real data"
     if not shares:
         least = lower.one_run_least_p_value(len(one_run.coins), 1.0, delta)
-        detail += (
-            f"; left out: at a delta of {delta:g} its p-value is never below {least:.3g}, and its share of the "
-            f"failure probability is {spared:.3g}"
-        )
+        share = f"its share of the failure probability is {spared:.3g}"
+        detail += f"; left out: at a delta of {delta:g} its p-value is never below {least:.3g}, and {share}"
     add(_ONE_RUN, epsilon if shares else None, "nothing", detail, one_run.adjacency)
     return found
 
@@ -188,14 +183,10 @@ def why_far_below(audit: Audit, near: float = 0.7) -> str:
     methods = sum(bound.epsilon is not None for bound in audit.bounds)
     most = lower.largest_counted_epsilon(trials, audit.delta, 1.0 - audit.failure / methods)
     if best.method == _COUNTING and claim.epsilon > most:
-        return (
-            f"counting {2 * trials:,} trials cannot show more than epsilon {most:.3g}, and less where only rare "
-            "outcomes tell"
-        )
-    return (
-        f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:g}, more come closer; or more is claimed "
-        "than is lost"
-    )
+        rare = "and less where only rare outcomes tell"
+        return f"counting {2 * trials:,} trials cannot show more than epsilon {most:.3g}, {rare}"
+    otherwise = "more come closer; or more is claimed than is lost"
+    return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:g}, {otherwise}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

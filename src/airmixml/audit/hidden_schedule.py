@@ -28,6 +28,7 @@ from airmixml.radio.channel import path_gain
 from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
 from airmixml.radio.privacy_target import round_length_of
 from airmixml.radio.rehearsal import placed_distances
+from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.units import dbm_to_watts
 
@@ -39,6 +40,7 @@ _LARGEST_EXPONENT: Final = 200.0
 _VALUES: Final = 6
 _SAME: Final = 0.1
 _SILENT: Final = 1e-6
+Law = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,7 +102,7 @@ def _in_plane(first: NDArray[np.float64], second: NDArray[np.float64], about: st
     return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
 
 
-def quantised_law(strengths: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def quantised_law(strengths: NDArray[np.float64]) -> Law:
     """Return a few strengths and their chances: equal parts of the energy, each at its root mean square.
 
     Strong seats tell most, so they are divided finest. Nearly equal strengths are one value, and none is another.
@@ -133,80 +135,65 @@ def seat_strengths(setting: AirSetting, draws: SlotDraws) -> NDArray[np.float64]
 
 
 class _Score:
-    """The log-likelihood ratio of a slot, or of a round of slots in which a worker sends once.
+    """Adds up the scores of trials: log-likelihood ratios of slots, or of rounds of slots in which a worker sends once.
 
-    With r the sampling rate, s a seat's strength and z what was received over the noise deviation it is
+    With r the sampling rate, s a seat's strength and z what was received over the noise deviation that of a slot is
     ln(1 - r + r E_s exp(s a . z - s^2 |a|^2 / 2)), less the same with the other world's move. E_s is over a law with
     a few values, exact where shares are equal; any score is an attack, so rounding costs strength alone.
     """
 
-    def __init__(self, setting: AirSetting, moves: Moves) -> None:
-        scenario = setting.scenario
-        self.rate = scenario.radio.scheduled / scenario.workers.count
-        self.slots = scenario.radio.slots
-        self.round_length = max(1, round_length_of(scenario))
-        self.moves = (moves.with_canary, moves.without)
-        looked_at = min(_CHAPTERS_LOOKED_AT, chapter_count(scenario.radio.slots))
-        drawn = [seat_strengths(setting, draw_chapter(setting, number, noise=False)) for number in range(looked_at)]
-        self.strengths, self.chances = quantised_law(np.concatenate(drawn))
-
-    def likelihood(self, received: torch.Tensor, move: NDArray[np.float64]) -> torch.Tensor:
-        """Return E_s exp(...) of a slot that the worker sends in; slots x trials."""
-        along = sum(received[:, part] * float(value) for part, value in enumerate(move))
-        square, ratio = float(move @ move), torch.zeros_like(received[:, 0])
-        for strength, chance in zip(self.strengths, self.chances, strict=True):
-            exponent = strength * along - strength**2 * square / 2.0
-            ratio += chance * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
-        return ratio
-
-
-class _Total:
-    """Adds up the scores of trials, chapter by chapter."""
-
-    def __init__(self, score: _Score, trials: int) -> None:
-        self._score = score
+    def __init__(self, scenario: Scenario, moves: Moves, law: Law, trials: int) -> None:
         self.scores = torch.zeros(trials, dtype=torch.float64)
-        self._open = [torch.zeros(trials) for _ in score.moves]
-        self._slots = 0
+        self._moves, self._law, self._slots = (moves.with_canary, moves.without), law, scenario.radio.slots
+        self._rate = scenario.radio.scheduled / scenario.workers.count
+        self._round_length = max(1, round_length_of(scenario))
+        self._done, self._open = 0, [torch.zeros(trials) for _ in self._moves]
 
     def add(self, received: torch.Tensor, told: torch.Tensor | None) -> None:
         """Take slots into account: slots x dimensions x trials, and the strengths of those told; slots x trials."""
-        score = self._score
         for sign, number in ((1.0, 0), (-1.0, 1)):
-            move = score.moves[number]
+            move = self._moves[number]
             if not move.any():
                 continue
+            along = sum(received[:, part] * float(value) for part, value in enumerate(move))
+            square = float(move @ move)
             if told is not None:
-                along = sum(received[:, part] * float(value) for part, value in enumerate(move))
-                ratio = told * along - told**2 * float(move @ move) / 2.0
-            elif score.round_length == 1:
-                ratio = torch.log1p(score.rate * (score.likelihood(received, move) - 1.0))
+                ratio = told * along - told**2 * square / 2.0
             else:
-                ratio = self._finished_rounds(score.likelihood(received, move), number)
+                likelihood = torch.zeros_like(received[:, 0])  # E_s exp(...) of a slot that the worker sends in
+                for strength, chance in zip(*self._law, strict=True):
+                    exponent = strength * along - strength**2 * square / 2.0
+                    likelihood += chance * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
+                if self._round_length == 1:
+                    ratio = torch.log1p(self._rate * (likelihood - 1.0))
+                else:
+                    ratio = self._finished_rounds(likelihood, number)
             self.scores += sign * ratio.sum(dim=0, dtype=torch.float64)
-        self._slots += len(received)
+        self._done += len(received)
 
     def _finished_rounds(self, likelihood: torch.Tensor, number: int) -> torch.Tensor:
         """Return the log-likelihood ratios of rounds that end here; what is left waits for its end. Rounds x trials."""
-        score, last = self._score, self._slots + len(likelihood)
-        first_round = self._slots // score.round_length
-        places = torch.arange(self._slots, last) // score.round_length - first_round
+        length, last = self._round_length, self._done + len(likelihood)
+        first_round = self._done // length
+        places = torch.arange(self._done, last) // length - first_round
         sums = torch.zeros((int(places[-1]) + 1, likelihood.shape[1])).index_add_(0, places, likelihood)
         sums[0] += self._open[number]
-        ends_here = last % score.round_length == 0 or last == score.slots
+        ends_here = last % length == 0 or last == self._slots
         finished = sums if ends_here else sums[:-1]
         self._open[number] = torch.zeros_like(sums[-1]) if ends_here else sums[-1]
-        lengths = torch.full((len(finished), 1), float(score.round_length))
-        if last == score.slots and len(finished):
-            lengths[-1] = score.slots - (first_round + len(finished) - 1) * score.round_length
-        return torch.log((1.0 - score.rate * lengths).clamp(min=0.0) + score.rate * finished)
+        lengths = torch.full((len(finished), 1), float(length))
+        if last == self._slots and len(finished):
+            lengths[-1] = self._slots - (first_round + len(finished) - 1) * length
+        return torch.log((1.0 - self._rate * lengths).clamp(min=0.0) + self._rate * finished)
 
 
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
     """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
     base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
     moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
-    score = _Score(bench.air, moves)
+    looked_at = min(_CHAPTERS_LOOKED_AT, chapter_count(base.radio.slots))
+    drawn = [seat_strengths(bench.air, draw_chapter(bench.air, number, noise=False)) for number in range(looked_at)]
+    law = quantised_law(np.concatenate(drawn))
     per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large
@@ -216,11 +203,11 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     def score_run(run: int, canaries: int) -> NDArray[np.float64]:
         scenario = base.with_seed(base.seed + run)
         gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
-        drawn = replace(bench.air, scenario=scenario, worker_path_gain=gain)
-        ahead = draw_ahead(drawn, threads=bench.context.speed.threads, noise=False)
+        air = replace(bench.air, scenario=scenario, worker_path_gain=gain)
+        ahead = draw_ahead(air, threads=bench.context.speed.threads, noise=False)
         column = np.full(scenario.workers.count, -1)
         column[:canaries] = np.arange(canaries)
-        totals = [_Total(score, canaries) for _ in range(2)]
+        totals = [_Score(base, moves, law, canaries) for _ in range(2)]
         for block, draws in enumerate(cut_into_blocks(ahead, block_slots)):
             shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
             source = noise_source(base.seed, 2 * (run * blocks + block) + 1)

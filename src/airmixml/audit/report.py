@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airmixml.audit.findings import Audit, AuditResult, why_far_below
 from airmixml.audit.noise_check import NoiseCheck
@@ -152,8 +151,12 @@ def _epsilons(axis: Axes, audit: Audit) -> None:
 
 def _rates(axis: Axes, audit: Audit) -> None:
     """Draw hits against false alarms, and shade what the sharpest claim forbids."""
-    hits, alarms = _curve(audit.trials.scores_in, audit.trials.scores_out)
-    least = 0.5 / max(len(audit.trials.scores_out), 1)
+    scores_in, scores_out = np.sort(audit.trials.scores_in), np.sort(audit.trials.scores_out)
+    thresholds = np.unique(np.concatenate([scores_in, scores_out]))[::-1]  # from the strictest on
+    thresholds = thresholds[:: max(1, len(thresholds) // 4000)]
+    hits = 1.0 - np.searchsorted(scores_in, thresholds, side="left") / len(scores_in)
+    alarms = 1.0 - np.searchsorted(scores_out, thresholds, side="left") / len(scores_out)
+    least = 0.5 / max(len(scores_out), 1)
     grid = np.geomspace(least, 1.0, 400)
     sharpest = audit.sharpest
     if sharpest is not None and sharpest.epsilon is not None:
@@ -165,7 +168,7 @@ def _rates(axis: Axes, audit: Audit) -> None:
         axis.fill_between(grid, allowed, 1.6, color=_CLAIM, alpha=0.18, label=label, linewidth=0)
         axis.plot(grid, allowed, color=_CLAIM, linewidth=1)
     colour = _BROKEN if audit.caught else _FOUND
-    counted = alarms * len(audit.trials.scores_out) >= _COUNTED
+    counted = alarms * len(scores_out) >= _COUNTED
     # A handful of false alarms may lie anywhere: what they suggest is no evidence.
     axis.plot(alarms[counted], np.maximum(hits[counted], least), color=colour, linewidth=2, label="the attack")
     few_alarms, few_hits = np.maximum(alarms[~counted], least), np.maximum(hits[~counted], least)
@@ -175,15 +178,6 @@ def _rates(axis: Axes, audit: Audit) -> None:
     axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.6))
     axis.set_xlabel("false alarms (canary absent)", fontsize=9)
     axis.set_ylabel("hits (canary present)", fontsize=9)
-    axis.set_title(f"{len(audit.trials.scores_in) + len(audit.trials.scores_out):,} trials", fontsize=10.5, loc="left")
+    axis.set_title(f"{len(scores_in) + len(scores_out):,} trials", fontsize=10.5, loc="left")
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, loc="lower right")
-
-
-def _curve(scores_in: NDArray[np.float64], scores_out: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Return the rates of hits and of false alarms at every threshold, from the strictest on."""
-    thresholds = np.unique(np.concatenate([scores_in, scores_out]))[::-1]
-    thresholds = thresholds[:: max(1, len(thresholds) // 4000)]
-    hits = 1.0 - np.searchsorted(np.sort(scores_in), thresholds, side="left") / len(scores_in)
-    alarms = 1.0 - np.searchsorted(np.sort(scores_out), thresholds, side="left") / len(scores_out)
-    return hits, alarms

@@ -1,11 +1,15 @@
 """What an adversary may learn: bounds, accountants, adversaries, ledgers, calibration. Needs no torch."""
 
 from airmixml.privacy.adversaries import Adversary, Eavesdropper, Release, Server
-from airmixml.privacy.calibration import calibrate_power, check_target
 from airmixml.privacy.design import Design, Sensitivity, participation_bound
-from airmixml.privacy.evaluation import PrivacyStatement, certified_epsilon, state_privacy
-from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_epsilons
-from airmixml.privacy.ledger import Ledger
+from airmixml.privacy.evaluation import (
+    PrivacyStatement,
+    calibrate_power,
+    certified_epsilon,
+    check_target,
+    state_privacy,
+)
+from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
 from airmixml.privacy.loose_bound import (
     power_scale_for_privacy,
     slot_privacy_loss,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.loose_bound import slot_squared_shift
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.units import dbm_to_watts
 
 
@@ -34,8 +34,7 @@ class Adversary(ABC):
     colluders: int = 0
 
     def __post_init__(self) -> None:
-        if self.colluders < 0:
-            raise PrivacyError(f"colluders = {self.colluders}: must be at least 0")
+        require(self.colluders >= 0, f"colluders = {self.colluders}: must be at least 0")
 
     @classmethod
     def of(cls, scenario: Any, power_gain: Callable[[float], float]) -> Self:
@@ -147,8 +146,8 @@ class _KnowsNoSchedule(Adversary):
         if self._schedule_is_told(design):
             return _known_schedule(heard, adjacency, alone)
         others = design.workers - self.colluders
-        if others < 1:
-            raise PrivacyError(f"privacy.colluders = {self.colluders}: must be fewer than the {design.workers} workers")
+        fewer = f"must be fewer than the {design.workers} workers"
+        require(others >= 1, f"privacy.colluders = {self.colluders}: {fewer}")
         seats, rounds = design.round_length * design.scheduled, design.rounds
         squared_move = self._squared_moves(design, adjacency)[0]
         if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
@@ -225,8 +224,8 @@ class Eavesdropper(_KnowsNoSchedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.own_noise_watts < math.inf:
-            raise PrivacyError(f"own_noise_watts = {self.own_noise_watts:g}: must be finite and above 0")
+        watts = self.own_noise_watts
+        require(0.0 < watts < math.inf, f"own_noise_watts = {watts:g}: must be finite and above 0")
 
     @classmethod
     def of(cls, scenario: Any, power_gain: Callable[[float], float]) -> Self:

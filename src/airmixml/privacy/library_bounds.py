@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import binomial_quantile
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_profile, total_variation
-from airmixml.privacy.mechanism import Accountant, GaussianSlots
+from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
 
 # Whole orders are exact in the library for both kinds of sampling; fractional ones only help below order 2.
 _ORDERS: Final = (*(1.0 + x / 10.0 for x in range(1, 10)), *map(float, (*range(2, 33), 40, 48, 64, 96, 128, 256)))
@@ -91,27 +91,17 @@ class RdpAccountant(Accountant):
                     event = dp.SampledWithoutReplacementDpEvent(slots.population, slots.sampled, event)
                 accountant.compose(event, count)
             epsilon = float(accountant.get_epsilon(delta))
-        _check_zero(epsilon, slots, delta)
+        # Zero is also what the library returns when rounding made a divergence negative.
+        apart = (count * slots.sampling_rate * float(total_variation(math.sqrt(s))) for s, count in slots.kinds)
+        require(epsilon > 0.0 or math.fsum(apart) <= delta, _TOO_SMALL)
         return epsilon
-
-
-def _check_zero(epsilon: float, slots: GaussianSlots, delta: float) -> None:
-    """Refuse the zero that the library returns when rounding made a divergence negative, unless zero is right."""
-    if epsilon > 0.0:
-        return
-    apart = math.fsum(
-        count * slots.sampling_rate * float(total_variation(math.sqrt(squared_shift)))
-        for squared_shift, count in slots.kinds
-    )
-    if apart > delta:
-        raise PrivacyError(_TOO_SMALL)
 
 
 @contextmanager
 def _careful() -> Iterator[None]:
     """Refuse what the library's logarithm of a sum that rounding made zero refuses, in our words.
 
-    Its warnings stay off the terminal: on orders that it leaves out, and on the zeros that ``_check_zero`` looks at.
+    Its warnings stay off the terminal: on orders that it leaves out, and on zeros.
     """
     logger = logging.getLogger("absl")
     before = logger.level
@@ -138,7 +128,8 @@ class PldAccountant(Accountant):
         if mechanism.sampling == "none":
             return gaussian_epsilon(math.sqrt(mechanism.total), delta)  # the distribution is Gaussian, so this is exact
         slots = mechanism.as_drawn().coarsened(_MOST_KINDS)
-        kinds = [(_rounded_up(s), count) for s, count in slots.kinds if s > 0.0]
+        # On a grid of 0.01 %, rounded up, so that rounding on the way here cannot move the discretisation.
+        kinds = [(math.exp(math.ceil(math.log(s) / _GRID) * _GRID), count) for s, count in slots.kinds if s > 0.0]
         if not kinds:
             return 0.0
         step = coarseness * _step(kinds, slots.sampling_rate)
@@ -249,11 +240,6 @@ def _connected_dots(step: float, above: NDArray[np.float64], mirrored: NDArray[n
     profile = np.minimum.accumulate(np.clip(np.concatenate([below[:0:-1], above]), 0.0, 1.0))
     # Dense: the library composes sparse ones in Python.
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -points, points, profile).to_dense_pmf()
-
-
-def _rounded_up(squared_shift: float) -> float:
-    """Return the squared shift on a grid of 0.01 %, so that rounding on the way here cannot move the discretisation."""
-    return math.exp(math.ceil(math.log(squared_shift) / _GRID) * _GRID)
 
 
 def _largest_loss(mu: float, sampling_rate: float) -> float:

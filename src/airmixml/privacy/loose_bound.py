@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.mechanism import Accountant, GaussianSlots
+from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
 
 # Rounding of a few steps must not carry a calibrated epsilon above its target.
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
@@ -48,10 +48,9 @@ def log_subsampled_renyi_term(squared_shift: ArrayLike) -> NDArray[np.float64]:
 def check_slots(squared_shift: ArrayLike, sampling_rate: float) -> None:
     """Raise a PrivacyError for squared shifts below 0 and rates outside (0, 1]."""
     values = np.asarray(squared_shift, dtype=np.float64)
-    if not (np.isfinite(values).all() and (values >= 0.0).all()):
-        raise PrivacyError("squared shifts: must be finite and at least 0")
-    if not 0.0 < sampling_rate <= 1.0:
-        raise PrivacyError(f"sampling_rate = {sampling_rate:g}: must be above 0 and at most 1")
+    fits = bool((np.isfinite(values) & (values >= 0.0)).all())
+    require(fits, "squared shifts: must be finite and at least 0")
+    require(0.0 < sampling_rate <= 1.0, f"sampling_rate = {sampling_rate:g}: must be above 0 and at most 1")
 
 
 def slot_privacy_loss(squared_shift: ArrayLike, sampling_rate: float) -> NDArray[np.float64]:
@@ -62,8 +61,7 @@ def slot_privacy_loss(squared_shift: ArrayLike, sampling_rate: float) -> NDArray
 
 def total_privacy_loss(sum_of_slot_losses: float, delta: float) -> float:
     """Return epsilon of Corollary 1: the slots' terms plus ln(1/delta)."""
-    if not 0.0 < delta < 1.0:
-        raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
+    require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
     return sum_of_slot_losses + math.log(1.0 / delta)
 
 

@@ -17,6 +17,12 @@ ADJACENCIES: Final = ("replace-one", "remove-one")
 SAMPLINGS: Final = ("none", "without-replacement", "poisson")
 
 
+def require(fits: bool, otherwise: str) -> None:
+    """Raise a PrivacyError with that message unless something fits."""
+    if not fits:
+        raise PrivacyError(otherwise)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GaussianSlots:
     """Slots in a row, each a Gaussian mechanism on the workers that were scheduled.
@@ -56,19 +62,15 @@ class GaussianSlots:
     def __post_init__(self) -> None:
         for name, allowed in (("adjacency", ADJACENCIES), ("sampling", SAMPLINGS)):
             value = getattr(self, name)
-            if value not in allowed:
-                raise PrivacyError(f"{name} = {value!r}: must be one of {', '.join(allowed)}")
-        if len(self.squared_shifts) != len(self.counts) or not self.squared_shifts:
-            raise PrivacyError("squared_shifts and counts: must be of the same length, at least 1")
-        if not all(math.isfinite(value) and value >= 0.0 for value in self.squared_shifts):
-            raise PrivacyError(
-                f"squared shifts up to {max(self.squared_shifts):g}: must be finite and at least 0; lower the power"
-            )
-        if not all(count >= 0 for count in self.counts):
-            raise PrivacyError(f"counts down to {min(self.counts)}: must be at least 0")
-        most = self.population
-        if not 1 <= self.sampled <= most:
-            raise PrivacyError(f"sampled = {self.sampled}: must be at least 1 and at most the {most} workers")
+            require(value in allowed, f"{name} = {value!r}: must be one of {', '.join(allowed)}")
+        alike = len(self.squared_shifts) == len(self.counts) > 0
+        require(alike, "squared_shifts and counts: must be of the same length, at least 1")
+        largest, fewest, most = max(self.squared_shifts), min(self.counts), self.population
+        fits = all(math.isfinite(value) and value >= 0.0 for value in self.squared_shifts)
+        require(fits, f"squared shifts up to {largest:g}: must be finite and at least 0; lower the power")
+        require(fewest >= 0, f"counts down to {fewest}: must be at least 0")
+        fits = 1 <= self.sampled <= most
+        require(fits, f"sampled = {self.sampled}: must be at least 1 and at most the {most} workers")
 
     @property
     def sampling_rate(self) -> float:

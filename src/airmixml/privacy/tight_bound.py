@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
-from airmixml.errors import PrivacyError
 from airmixml.privacy.loose_bound import PaperBound, check_slots, log_subsampled_renyi_term
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import GaussianSlots, require
 
 DEFAULT_ORDERS: Final = tuple(range(2, 513))
 
@@ -105,8 +104,7 @@ def tight_epsilon(
         delta: target delta.
         orders: whole Renyi orders to minimise over.
     """
-    if not 0.0 < delta < 1.0:
-        raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
+    require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
     gamma = np.asarray(orders, dtype=np.float64)
     total = np.zeros(len(gamma))
     for squared_shift, count in zip(squared_shifts, counts, strict=True):
