@@ -99,9 +99,8 @@ def _body_of(workers: Workers, features: int) -> tuple[int, bool]:
 def _stays_in_cube(workers: Workers) -> bool:
     """Whether inputs lie in [0, 1]^d and only norms above ``clip_norm`` are shortened."""
     encoder = encoder_of(workers)
-    if encoder.bounds_norm and encoder.keeps_inputs:
-        return workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
-    return not encoder.bounds_norm
+    as_they_are = workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
+    return not encoder.bounds_norm or (encoder.keeps_inputs and as_they_are)
 
 
 def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:

@@ -48,15 +48,12 @@ class Audit:
     """What an attack found beside what is claimed.
 
     Attributes:
-        adversary: whose attack.
-        adjacency: which neighbours.
         delta: of claims and bounds.
         confidence: with which all lower bounds on all adversaries of one command hold together.
         failure: probability with which a bound on this adversary may be wrong, its part of what the confidence leaves.
         claims: of every accountant, for these neighbours.
         other_claims: the same for the other neighbours, where a bound is about those.
         bounds: by every method.
-        trials: the scores.
         one_run: the run with many canaries, if there was one.
         noise_check: what the noise of a real run is like.
         notes: what a reader should know, in words.
@@ -191,16 +188,10 @@ def why_far_below(audit: Audit, near: float = 0.7) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditResult:
-    """Everything that one command found; ``to_dict`` is its ``metrics.json``.
+    """Everything that one command found, one audit for each adversary; ``to_dict`` is its ``metrics.json``.
 
-    Attributes:
-        scenario: what was audited.
-        fault: injected into the mechanism.
-        audits: one for each adversary.
-        verdict: one line that a manager understands.
-        resumed_blocks: of trials that an interrupted audit had finished.
-        seconds: how long it took.
-        run_dir: folder of the results.
+    The verdict is one line that a manager understands; resumed are the blocks of trials that an interrupted audit had
+    finished.
     """
 
     scenario: Scenario

@@ -19,6 +19,7 @@ from scipy.stats import binom, chi2, norm
 from airmixml.audit.settings import Fault
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
+from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.senders import Sender
@@ -166,6 +167,9 @@ class NoiseMeter:
             float(chi2.sf(self._row_squares / excess, slots)) if self._symbols > 1 else 1.0,
             self._lag_p_value(excess),
         ]
+        chances = np.array([0.5, *(2.0 * norm.sf(limit) for limit in _THRESHOLDS)])
+        below, above = binom.cdf(self._beyond, numbers, chances), binom.sf(self._beyond - 1, numbers, chances)
+        shape = min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
         louder = float(chi2.sf(self._squares, numbers)) < failure
         return NoiseCheck(
             runs=runs,
@@ -176,7 +180,7 @@ class NoiseMeter:
             upper=math.sqrt(self._squares / _least_chi_square(failure, numbers)),
             quietest_p_value=min(1.0, *quietest),
             repeated_p_value=min(1.0, len(alike) * min(alike)),
-            shape_p_value=None if louder else self._shape_p_value(numbers),
+            shape_p_value=None if louder else shape,
             failure=failure,
         )
 
@@ -200,11 +204,6 @@ class NoiseMeter:
         least = float(np.min(exponents, initial=0.0))
         return min(1.0, math.exp(least + math.log(2.0 * (slots - 1))))
 
-    def _shape_p_value(self, numbers: int) -> float:
-        chances = np.array([0.5, *(2.0 * norm.sf(limit) for limit in _THRESHOLDS)])
-        below, above = binom.cdf(self._beyond, numbers, chances), binom.sf(self._beyond - 1, numbers, chances)
-        return min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
-
 
 def heard_blocks(
     scenario: Scenario,
@@ -214,12 +213,14 @@ def heard_blocks(
     speed: Speed,
     meter: NoiseMeter | None,
     sender: Sender | None = None,
+    progress: Progress = silent,
 ) -> Iterator[tuple[torch.Tensor, SlotDraws]]:
     """Run all slots and yield what reaches the adversary, the weight of labels put back, and what was drawn for it.
 
     Received is slots x symbols. The meter is told of the noise of every slot.
     """
-    weight = scenario.workers.label_weight
+    weight, slots = scenario.workers.label_weight, scenario.radio.slots
+    progress("one run", 0, slots)
     for block in simulate_blocks(scenario, dataset, population, speed=speed, sender=sender):
         with using_threads(speed.threads):
             received = torch.cat([block.inputs, block.labels * weight], dim=1)
@@ -229,6 +230,7 @@ def heard_blocks(
             if meter is not None:
                 meter.add(received, clean, block.draws.power_scale_watts)
             yield received, block.draws
+        progress("one run", block.first_slot + block.slots, slots)
 
 
 def runs_needed(scenario: Scenario, symbols: int) -> int:

@@ -34,7 +34,6 @@ from airmixml.workers import deploy
 _LEAST_CANARIES: Final = 10
 _WORKERS_PER_CANARY: Final = 20
 _MOST_NUMBERS: Final = 50_000_000
-_STAGE: Final = "one run"
 Heard = tuple[torch.Tensor, SlotDraws]
 
 
@@ -112,21 +111,13 @@ def run_with_canaries(
     middles, moves = (sent[:canaries] + sent[canaries:]) / 2.0, (sent[:canaries] - sent[canaries:]) / 2.0
     column = np.full(population.count, -1)
     column[who] = np.arange(canaries)
-
-    def heard() -> Iterator[Heard]:
-        done, slots = 0, scenario.radio.slots
-        context.progress(_STAGE, done, slots)
-        moved = replace(population, sample_index=sample_index)
-        for received, draws in heard_blocks(scenario, held, moved, fault, context.speed, meter, sender):
-            yield received, draws
-            done += len(draws)
-            context.progress(_STAGE, done, slots)
-
+    moved = replace(population, sample_index=sample_index)
+    heard = heard_blocks(scenario, held, moved, fault, context.speed, meter, sender, context.progress)
     if told:
         others = make_sender(scenario, dataset, torch.device("cpu"))
-        scores = _matched_scores(heard(), scenario, others, population.sample_index, column, middles, moves)
+        scores = _matched_scores(heard, scenario, others, population.sample_index, column, middles, moves)
     else:
-        scores = _blind_scores(heard(), scenario, moves, one_sided=adjacency == "remove-one")
+        scores = _blind_scores(heard, scenario, moves, one_sided=adjacency == "remove-one")
     return OneRun(scores=scores.numpy(), coins=coins, adjacency=adjacency)
 
 
