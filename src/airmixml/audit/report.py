@@ -67,10 +67,8 @@ def _in_words(each: Audit) -> str:
     bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else each.best
     stated, attack = each.claim_beside(bound), "on the release" if each.adversary == "release" else "by the server"
     claimed = "nothing is claimed" if stated is None else f"{stated.epsilon:.4g} is claimed ({stated.accountant})"
-    return (
-        f"the best attack {attack} found epsilon >= {bound.epsilon:.4g} with {100 * each.confidence:g} % confidence, "
-        f"{claimed}"
-    )
+    found = f"found epsilon >= {bound.epsilon:.4g} with {100 * each.confidence:g} % confidence"
+    return f"the best attack {attack} {found}, {claimed}"
 
 
 def audit_markdown(result: AuditResult) -> str:

@@ -256,10 +256,8 @@ class Eavesdropper(_KnowsNoSchedule):
 
     def _heard(self, design: Design) -> Design:
         if self.gain is None:
-            raise PrivacyError(
-                "privacy.adversary = 'eavesdropper': fading puts no bound on how well it hears a worker, so nothing "
-                "can be certified; use radio.fading = none"
-            )
+            why = f"{self.why(design)}, so nothing can be certified; use radio.fading = none"
+            raise PrivacyError(f"privacy.adversary = 'eavesdropper': {why}")
         worst = design.worst_sent_watts
         return replace(
             design,
@@ -280,11 +278,8 @@ def _known_schedule(design: Design, adjacency: str, squared_move: float) -> Gaus
         why=_known_in_words(design),
     )
     if design.worst_received_watts is None:
-        total, given, failure = (
-            every.strongest(design.participations).total,
-            _any_schedule(design),
-            design.schedule_failure,
-        )
+        total = every.strongest(design.participations).total
+        given, failure = _any_schedule(design), design.schedule_failure
     else:
         (total,) = _squared_shifts(design, (design.worst_received_watts,), squared_move)
         given, failure = "the schedule that was drawn", 0.0

@@ -81,9 +81,7 @@ class RdpAccountant(Accountant):
             return float(accountant.get_epsilon(delta))
         slots = mechanism.as_drawn().coarsened(_MOST_KINDS_RENYI)
         with _careful():
-            for squared_shift, count in slots.kinds:
-                if squared_shift == 0.0:
-                    continue
+            for squared_shift, count in (kind for kind in slots.kinds if kind[0] > 0.0):
                 event = dp.GaussianDpEvent(1.0 / math.sqrt(squared_shift))
                 if slots.sampling == "poisson":
                     event = dp.PoissonSampledDpEvent(slots.sampling_rate, event)
@@ -168,10 +166,13 @@ def counted_slots_epsilon(slots: GaussianSlots, delta: float) -> float:
 
 
 def _composed_epsilon(slots: GaussianSlots, kinds: list[tuple[float, int]], step: float, delta: float) -> float:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
     composed = None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the library's, in moments that it leaves out
         for squared_shift, count in kinds:
-            together = _slot_distribution(slots, squared_shift, step).self_compose(count)
+            pmfs = slot_pmfs(slots.adjacency, squared_shift, slots.sampling_rate, step)
+            together = PrivacyLossDistribution(*pmfs).self_compose(count)
             composed = together if composed is None else composed.compose(together)
         assert composed is not None
         epsilon = float(composed.get_epsilon_for_delta(delta))
@@ -189,28 +190,19 @@ def _epsilon_by_halving(composed: Any, delta: float, *, upper: float) -> float:
     return high
 
 
-def _slot_distribution(slots: GaussianSlots, squared_shift: float, step: float) -> Any:
-    """Return the privacy loss distribution of one slot."""
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+def slot_pmfs(adjacency: str, squared_shift: float, sampling_rate: float, step: float) -> tuple[Any, ...]:
+    """Return the discretised privacy losses of one slot: with a worker against without it, and the other way round.
 
-    rate, mu = slots.sampling_rate, math.sqrt(squared_shift)
-    if slots.adjacency == "replace-one":
-        return PrivacyLossDistribution(without_replacement_pmf(squared_shift, rate, step))
-    loss = _losses(mu, rate, step)
-    removed, added = _sampled_profile(mu, rate, loss), _unsampled_profile(mu, rate, loss)
-    return PrivacyLossDistribution(_connected_dots(step, removed, added), _connected_dots(step, added, removed))
-
-
-def without_replacement_pmf(squared_shift: float, sampling_rate: float, step: float) -> Any:
-    """Return the discretised privacy loss of one slot, replace-one neighbours, sampling without replacement."""
+    One serves for both where the neighbours can be exchanged (replace-one).
+    """
     mu = math.sqrt(squared_shift)
-    sampled = _sampled_profile(mu, sampling_rate, _losses(mu, sampling_rate, step))
-    return _connected_dots(step, sampled, sampled)
-
-
-def _losses(mu: float, sampling_rate: float, step: float) -> NDArray[np.float64]:
     points = max(1, math.ceil(_largest_loss(mu, sampling_rate) / step))
-    return np.asarray(step * np.arange(points + 1))
+    loss = np.asarray(step * np.arange(points + 1))
+    sampled = _sampled_profile(mu, sampling_rate, loss)
+    if adjacency == "replace-one":
+        return (_connected_dots(step, sampled, sampled),)
+    added = _unsampled_profile(mu, sampling_rate, loss)
+    return _connected_dots(step, sampled, added), _connected_dots(step, added, sampled)
 
 
 def _sampled_profile(mu: float, sampling_rate: float, loss: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -115,10 +115,7 @@ def tight_epsilon(
 
 
 def gaussian_renyi_epsilon(total_squared_shift: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:
-    """Return epsilon where the schedule is known: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1).
-
-    ``total_squared_shift`` is mu^2, the sum of the squared shifts of the worker's own slots.
-    """
+    """Return epsilon of known slots that sum up to mu^2: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1)."""
     gamma = np.asarray(orders, dtype=np.float64)
     return float(np.min(gamma * total_squared_shift / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
 
