@@ -19,8 +19,7 @@ from airmixml import Scenario, __version__
 from airmixml.doors import ACCOUNTANTS
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.privacy import Ledger, state_privacy
-from airmixml.privacy.accountants import accountant_named
-from airmixml.privacy.rdp import load_dp_accounting
+from airmixml.privacy.mechanism import accountant_named
 from airmixml.radio.draws import AirSetting, draw_ahead
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
@@ -86,7 +85,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    load_dp_accounting()
+    import dp_accounting.pld
+    import dp_accounting.rdp  # noqa: F401
+
     moments = InputMoments(mean=0.212, deviation=0.259)
     result = {
         "command": "python benchmarks/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),

@@ -148,8 +148,8 @@ ACCOUNTANTS: Final = Registry(
     places={
         "paper-loose": "airmixml.privacy.loose_bound:PaperLoose",
         "paper-tight": "airmixml.privacy.tight_bound:PaperTight",
-        "rdp": "airmixml.privacy.rdp:RdpAccountant",
-        "pld": "airmixml.privacy.pld:PldAccountant",
+        "rdp": "airmixml.privacy.library_bounds:RdpAccountant",
+        "pld": "airmixml.privacy.library_bounds:PldAccountant",
         "gdp": "airmixml.privacy.gaussian:Gdp",
     },
 )

@@ -7,6 +7,10 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.audit import Audit, Auditor, AuditSettings, fault_named
+from airmixml.audit.trials import Bench, Keeper
+from airmixml.radio.draws import AirSetting
+from airmixml.radio.rehearsal import placed_distances
+from airmixml.scenario import RunContext
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -20,5 +24,24 @@ def audited() -> Callable[..., Audit]:
         dataset = load_dataset(scenario.workers, Streams(scenario.seed))
         asked = {"adversaries": (adversary,), "canaries": 0, **options}
         return Auditor(scenario, dataset, AuditSettings(fault=fault_named(fault), **asked)).audit(adversary)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def bench_of() -> Callable[..., Bench]:
+    """What the trials of a preset have in common."""
+
+    def call(preset: str, **options: Any) -> Bench:
+        scenario = Scenario.preset(preset)
+        dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+        return Bench(
+            air=AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario)),
+            classes=dataset.label_dim,
+            adjacency=scenario.privacy.adjacency,
+            settings=AuditSettings(**options),
+            keeper=Keeper(),
+            context=RunContext(),
+        )
 
     return call

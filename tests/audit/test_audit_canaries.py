@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from airmixml import Scenario
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
 from airmixml.radio.privacy_target import sensitivity_of
-from airmixml.radio.senders import make_sender
 
 MOMENTS = ("workers.sends=moments", "learner.model=lda")
 CENTRED = ("workers.encoder=clip", "workers.centre=own")
@@ -57,8 +55,7 @@ def scenario_of(*overrides: str) -> Scenario:
 
 
 def sent(scenario: Scenario, features: int) -> np.ndarray:
-    sender = make_sender(scenario, worst_samples(scenario, features, 3), torch.device("cpu"))
-    return sent_of(sender, 3)
+    return sent_of(scenario, worst_samples(scenario, features, 3))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -93,7 +90,7 @@ def test_pairs_of_one_run(name: str) -> None:
     features = 65
     scenario = scenario_of(*overrides)
     pairs = draw_pairs(scenario, features, 3, 40)
-    vectors = sent_of(make_sender(scenario, pairs, torch.device("cpu")), 80)
+    vectors = sent_of(scenario, pairs)
     declared = sensitivity_of(scenario, features, 3)
     moves = vectors[:40] - vectors[40:]
     squares = np.einsum("ij,ij->i", moves, moves)

@@ -13,11 +13,12 @@ import torch
 from scipy.stats import chi2
 
 from airmixml.audit import Audit, fault_named
-from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
-from airmixml.audit.words import verdict_of
+from airmixml.audit.report import verdict_of
+from airmixml.audit.settings import SOUND
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio import draws, transmission
+from airmixml.storage.results import from_plain, to_plain
 
 Audited = Callable[..., Audit]
 FEW: dict[str, Any] = {"trials": 200}
@@ -152,7 +153,7 @@ def test_numbers_by_hand() -> None:
     in_parts = measured(noise, blocks=7)
     for name, value in vars(check).items():
         assert getattr(in_parts, name) == pytest.approx(value, rel=1e-9)
-    assert NoiseCheck.from_numbers(check.to_numbers()) == check
+    assert from_plain(NoiseCheck, to_plain(check)) == check
 
 
 def test_false_alarms_are_rare() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, hidden_schedule
-from airmixml.audit.faults import SOUND
-from airmixml.audit.moves import moves_of, quantised_law
+from airmixml.audit.hidden_schedule import moves_of, quantised_law
+from airmixml.audit.trials import Bench
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import presence_of
@@ -82,13 +82,12 @@ def test_below_every_claim(overrides: tuple[str, ...], adjacency: str, audited: 
     assert np.isfinite(audit.trials.scores_out).all()
 
 
-def test_every_block_has_noise_of_its_own(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_has_noise_of_its_own(bench_of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
     real = hidden_schedule.noise_source
     monkeypatch.setattr(hidden_schedule, "noise_source", lambda *which: (seen.append(which), real(*which))[1])
-    monkeypatch.setattr(hidden_schedule, "_NUMBERS_AT_ONCE", 1)
     # 150 = 100 + 50 workers of two runs, each in blocks of 128 slots.
-    audited("paper-iris", adversary="release", trials=300)
+    hidden_schedule.hidden_schedule_trials(bench_of("paper-iris", trials=300), numbers_at_once=1)
     assert len(seen) == len(set(seen)) == 2 * 8
 
 
@@ -123,7 +122,7 @@ def moves(*overrides: str, adjacency: str = "replace-one") -> tuple[float, float
     """Squared moves in the two worlds, and their product."""
     scenario = Scenario.preset("paper-iris").with_overrides(EXACT, *overrides)
     setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
-    found = moves_of(setting, 3, adjacency, SOUND)
+    found = moves_of(setting, 3, adjacency)
     one, other = found.with_canary, found.without
     return float(one @ one), float(other @ other), float(one @ other)
 

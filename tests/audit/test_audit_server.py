@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from airmixml.audit import Audit
+from airmixml.audit.known_schedule import known_schedule_trials
+from airmixml.audit.trials import Bench
 
 Audited = Callable[..., Audit]
 EXACT = "privacy.sensitivity=encoder"
@@ -57,16 +59,12 @@ def test_the_papers_sensitivity_is_not_reached(audited: Audited) -> None:
     assert "the sensitivity 7 that is claimed with is never reached: 6 is" in audit.notes
 
 
-def test_along_one_direction_is_the_same_law(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = audited("private-iris", adversary="server")
-    monkeypatch.setattr("airmixml.audit.known_schedule._MOST_NUMBERS_PER_TRIAL", 10)
-    along = audited("private-iris", adversary="server")
-    assert "all of them received" in whole.trials.how
-    assert "along the canary's direction" in along.trials.how
-    for one, other in (
-        (whole.trials.scores_in, along.trials.scores_in),
-        (whole.trials.scores_out, along.trials.scores_out),
-    ):
+def test_along_one_direction_is_the_same_law(bench_of: Callable[..., Bench]) -> None:
+    whole = known_schedule_trials(bench_of("private-iris"), 0)
+    along = known_schedule_trials(bench_of("private-iris"), 0, most_numbers_per_trial=10)
+    assert "all of them received" in whole.how
+    assert "along the canary's direction" in along.how
+    for one, other in ((whole.scores_in, along.scores_in), (whole.scores_out, along.scores_out)):
         error = np.std(one) * np.sqrt(2 / len(one))
         assert abs(np.mean(one) - np.mean(other)) < 4 * error
         assert np.std(one) == pytest.approx(np.std(other), rel=4 / np.sqrt(len(one)))

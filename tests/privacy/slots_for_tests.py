@@ -26,10 +26,14 @@ def hidden(
     )
 
 
+def stronger(mechanism: GaussianSlots, factor: float) -> GaussianSlots:
+    return replace(mechanism, squared_shifts=tuple(factor * s for s in mechanism.squared_shifts))
+
+
 def worse_versions(mechanism: GaussianSlots, factor: float) -> dict[str, GaussianSlots]:
     """Return slots that tell more, by what was changed."""
     return {
-        "more power": mechanism.scaled(factor),
+        "more power": stronger(mechanism, factor),
         "more slots": replace(mechanism, counts=tuple(math.ceil(factor * count) for count in mechanism.counts)),
         "more sampled": replace(mechanism, sampled=min(mechanism.population, math.ceil(factor * mechanism.sampled))),
         "fewer to hide among": replace(

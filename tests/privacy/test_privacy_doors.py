@@ -16,7 +16,7 @@ from airmixml.errors import PluginError
 from airmixml.output.figures import accountant_colour
 from airmixml.planning.account import account_scenario, epsilon_curves
 from airmixml.privacy import Accountant, Adversary, Design, GaussianSlots, Server
-from airmixml.privacy.accountants import accountant_named
+from airmixml.privacy.mechanism import accountant_named
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.rehearsal import rehearse
 

@@ -14,7 +14,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
 
 from airmixml.privacy import Design, GaussianSlots, Release, Sensitivity, certified_epsilon, state_privacy
-from airmixml.privacy.pld import without_replacement_pmf
+from airmixml.privacy.library_bounds import slot_pmfs
 
 Array = NDArray[np.float64]
 LOG_ORDERS = np.linspace(-5.0, 5.0, 21)
@@ -87,7 +87,7 @@ def hockey_stick(first: Array, second: Array, cell: float, log_order: float) -> 
 
 
 def pmf_of(world: World, squared_shift: float) -> PrivacyLossDistribution:
-    return PrivacyLossDistribution(without_replacement_pmf(squared_shift, world.rate, 2e-3))
+    return PrivacyLossDistribution(*slot_pmfs("replace-one", squared_shift, world.rate, 2e-3))
 
 
 @in_every_world
@@ -97,7 +97,7 @@ def test_no_world_is_further_apart_in_one_slot_than_its_loss_distribution_says(
     world: World, swap: bool, squared_shift: float
 ) -> None:
     first, second, cell = neighbours(world.swapped() if swap else world, squared_shift, 10_001)
-    pmf = without_replacement_pmf(squared_shift, world.rate, 2e-3)
+    (pmf,) = slot_pmfs("replace-one", squared_shift, world.rate, 2e-3)
     for log_order in (math.sqrt(squared_shift) * LOG_ORDERS).tolist():
         assert hockey_stick(first, second, cell, log_order) <= pmf.get_delta_for_epsilon(log_order) + 3e-7
 
@@ -111,7 +111,7 @@ def test_where_all_others_hold_0_the_loss_distribution_is_attained(
     """Forth at orders from 1 on, back at orders below; what is bounded below order 1 is the excess over 1 - order."""
     world = World((0.0,) * (workers - 1), sampled)
     first, second, cell = neighbours(world.swapped() if swap else world, squared_shift, 10_001)
-    pmf = without_replacement_pmf(squared_shift, world.rate, 2e-3)
+    (pmf,) = slot_pmfs("replace-one", squared_shift, world.rate, 2e-3)
     checked = 0
     orders = math.sqrt(squared_shift) * LOG_ORDERS
     for log_order in orders[(orders <= 0.0) if swap else (orders >= 0.0)].tolist():
@@ -130,7 +130,7 @@ def test_the_loss_distribution_of_one_slot_by_hand() -> None:
         return math.erfc(-x / math.sqrt(2.0)) / 2.0
 
     by_hand = (normal(1.0 - math.log(5.0) / 2.0) - 5.0 * normal(-1.0 - math.log(5.0) / 2.0)) / 4.0
-    pmf = without_replacement_pmf(4.0, 0.25, math.log(2.0) / 500.0)
+    (pmf,) = slot_pmfs("replace-one", 4.0, 0.25, math.log(2.0) / 500.0)
     assert pmf.get_delta_for_epsilon(math.log(2.0)) == pytest.approx(by_hand, rel=1e-6, abs=0)
     assert pmf.get_delta_for_epsilon(-math.log(2.0)) == pytest.approx(0.5 + 0.5 * by_hand, rel=1e-6, abs=0)
 

@@ -15,7 +15,8 @@ import pytest
 
 from airmixml import RunFolderError, Scenario
 from airmixml.attacks.attack_cases import PartStore
-from airmixml.audit.audit_scenario import FileKeeper
+from airmixml.audit.noise_check import NoiseCheck
+from airmixml.audit.trials import Keeper
 from airmixml.compare import compare_methods, load_methods
 from airmixml.storage.results import Arrays, ResultStore, from_plain, to_plain
 
@@ -207,24 +208,42 @@ GOOD = np.arange(8.0).reshape(2, 4)
         ({"a": 1}, {"a/0": GOOD.ravel()}),
         ({"a": 1}, {"a/0": GOOD.T}),
         ({"a": 1}, {"a/0": np.full((2, 4), np.nan)}),
-        ({"a": 2}, {"a/0": GOOD, "a/1": GOOD[:, :3]}),
+        ({"a": 1}, {"a/0": GOOD[:1]}),
     ],
 )
 def test_odd_trials_of_an_audit(counts: Any, arrays: Arrays, tmp_path: Path) -> None:
     ResultStore(tmp_path).save("trials.npz", counts, arrays)
     with told(tmp_path / "trials.npz"):
-        FileKeeper(tmp_path)
+        Keeper(tmp_path)
+
+
+@pytest.mark.parametrize("sizes", [[3], [4], [4, 4], [4, 2], [5, 3]])
+def test_trials_of_an_audit_of_the_wrong_size(sizes: list[int], tmp_path: Path) -> None:
+    Keeper(tmp_path, every_seconds=0.0).save("a", [GOOD, GOOD[:, :3]])
+    with told(tmp_path / "trials.npz"):
+        Keeper(tmp_path).load("a", sizes)
+
+
+def test_an_odd_noise_check_of_an_audit(tmp_path: Path) -> None:
+    ResultStore(tmp_path).save("noise.json", {"runs": 1})
+    with told(tmp_path / "noise.json"):
+        Keeper(tmp_path)
 
 
 def test_trials_of_an_audit_come_back(tmp_path: Path) -> None:
-    keeper = FileKeeper(tmp_path, every_seconds=0.0)
+    keeper = Keeper(tmp_path, every_seconds=0.0)
     keeper.save("known", [GOOD])
-    keeper.save("known", [GOOD, 2 * GOOD])
+    keeper.save("known", [GOOD, 2 * GOOD[:, :3]])  # the last block may have fewer trials
+    noise = NoiseCheck(runs=1, slots=3, slots_left_out=0, numbers=21, deviation=1.1, shape_p_value=None, failure=1e-6)
+    keeper.save_noise(noise)
     keeper.save("a/b", [3 * GOOD])
-    again = FileKeeper(tmp_path)
+    again = Keeper(tmp_path)
     assert again.resumed_blocks == 3
-    np.testing.assert_array_equal(again.load("known"), [GOOD, 2 * GOOD])
-    np.testing.assert_array_equal(again.load("a/b"), [3 * GOOD])
-    assert again.load("other") == []
+    assert again.noise_check == noise
+    first, last = again.load("known", [4, 3])
+    np.testing.assert_array_equal(first, GOOD)
+    np.testing.assert_array_equal(last, 2 * GOOD[:, :3])
+    np.testing.assert_array_equal(again.load("a/b", [4]), [3 * GOOD])
+    assert again.load("other", [4]) == []
     np.savez(tmp_path / "trials.npz", **{"known/0": GOOD})  # as it was before: not there
-    assert FileKeeper(tmp_path).resumed_blocks == 0
+    assert Keeper(tmp_path).resumed_blocks == 0

@@ -7,30 +7,17 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.audit.audit_scenario import audit
-    from airmixml.audit.auditor import Auditor
-    from airmixml.audit.faults import FAULTS, Fault, fault_named
+    from airmixml.audit.auditor import Auditor, audit
     from airmixml.audit.findings import Audit, AuditResult
-    from airmixml.audit.settings import AuditSettings
+    from airmixml.audit.settings import FAULTS, AuditSettings, Fault, fault_named
 
-__all__ = [
-    "FAULTS",
-    "Audit",
-    "AuditResult",
-    "AuditSettings",
-    "Auditor",
-    "Fault",
-    "audit",
-    "fault_named",
-]
+__all__ = ["FAULTS", "Audit", "AuditResult", "AuditSettings", "Auditor", "Fault", "audit", "fault_named"]
 
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.audit.audit_scenario": ("audit",),
-        "airmixml.audit.auditor": ("Auditor",),
-        "airmixml.audit.faults": ("FAULTS", "Fault", "fault_named"),
+        "airmixml.audit.auditor": ("Auditor", "audit"),
         "airmixml.audit.findings": ("Audit", "AuditResult"),
-        "airmixml.audit.settings": ("AuditSettings",),
+        "airmixml.audit.settings": ("FAULTS", "AuditSettings", "Fault", "fault_named"),
     },
 )

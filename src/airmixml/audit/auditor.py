@@ -1,37 +1,46 @@
-"""An audit: attack what an adversary sees, bound epsilon from below, and hold that against every claim."""
+"""An audit: attack what an adversary sees, bound epsilon from below, and hold that against every claim.
 
+``airmix audit`` writes a folder with verdict, tables, scores and picture; an interrupted one is resumed.
+"""
+
+import json
 import math
+import time
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
-from airmixml.audit.evidence import bounds_of, why_far_below
-from airmixml.audit.findings import Audit
+from airmixml.audit.findings import Audit, AuditResult, bounds_of, why_far_below
 from airmixml.audit.hidden_schedule import hidden_schedule_trials
-from airmixml.audit.known_schedule import known_schedule_trials, slots_of_worker
-from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, noise_of_a_run, runs_needed
+from airmixml.audit.known_schedule import known_schedule_trials
+from airmixml.audit.noise_check import CHECKS, NoiseMeter, check_noise, runs_needed
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
+from airmixml.audit.report import audit_markdown, draw_audit, verdict_of
 from airmixml.audit.settings import AuditSettings, check_hidden, why_nothing_is_hidden
-from airmixml.audit.trials import Bench, Keeper, MemoryKeeper, Trials
+from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
+from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.privacy_target import slots_target
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import NOBODY_SENT
-from airmixml.radio.senders import make_sender
 from airmixml.radio.tally import Tally
-from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.storage.files import write_arrays, write_text, writing_to
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
+from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import encoded_dim
+from airmixml.workers import encoded_dim, load_dataset
 
 # A sensitivity that the worst canaries miss by more than this is worth a word.
 _NOT_REACHED: Final = 1.001
@@ -41,13 +50,13 @@ _PAIRS_LOOKED_AT: Final = 16
 # Most of the failure probability that a check of the noise takes: noise is plenty, so it costs nothing.
 _NOISE_FAILURE: Final = 1e-6
 _NOISE_SHARE: Final = 0.01
-_NOISE: Final = "noise of a run"
 
 
 class Auditor:
-    """Audits one scenario, for one adversary after the other.
+    """Audits one scenario with its encoded data, for one adversary after the other.
 
-    The schedule is rehearsed once: it decides the worst worker and what is claimed.
+    The schedule is rehearsed once: it decides the worst worker and what is claimed. What the confidence leaves is split
+    over the adversaries. The keeper keeps finished blocks of trials.
     """
 
     def __init__(
@@ -59,40 +68,26 @@ class Auditor:
         context: RunContext | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        """Prepare an audit.
-
-        Args:
-            scenario: what to audit.
-            dataset: its data, encoded.
-            settings: trials, canaries, confidence, and the fault that is injected; what the confidence leaves is split
-                over the adversaries.
-            context: threads, block size and progress.
-            keeper: keeps finished blocks of trials.
-        """
         self.scenario, self.dataset, self._settings = scenario, dataset, settings
-        self._context, self._keeper = context or RunContext(), keeper or MemoryKeeper()
-        self._progress = self._context.progress
+        self._context, self._keeper = context or RunContext(), keeper or Keeper()
         self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
         left = 1.0 - settings.confidence
         self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / CHECKS)
         self._failure = (left - CHECKS * self._noise_failure) / len(settings.adversaries)
-        self._noise_check: NoiseCheck | None = None
         self._features = encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim)
         self._bench = Bench(
-            setting=AirSetting.of(scenario, self._features, dataset.label_dim, placed_distances(scenario)),
+            air=AirSetting.of(scenario, self._features, dataset.label_dim, placed_distances(scenario)),
             classes=dataset.label_dim,
             adjacency=self.adjacency,
-            trials=settings.trials // 2,
-            fault=settings.fault,
+            settings=settings,
             keeper=self._keeper,
-            progress=self._progress,
-            threads=self._context.speed.threads,
+            context=self._context,
         )
 
     @cached_property
     def tally(self) -> Tally:
         """What the schedule of the scenario's seed decides."""
-        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=self._progress)
+        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=self._context.progress)
         if not tally.largest_power_watts:
             raise ScenarioError(NOBODY_SENT)
         return tally
@@ -105,10 +100,15 @@ class Auditor:
             if fault.schedule_revealed:
                 check_hidden(fault, self.scenario, self.tally.design)
         with using_threads(self._context.speed.threads):
-            trials = self._known() if why_told else hidden_schedule_trials(self._bench)
+            worst = int(self.tally.ledger.received_watts.argmax())
+            trials = known_schedule_trials(self._bench, worst) if why_told else hidden_schedule_trials(self._bench)
             one_run, left_out = self._one_run(told=bool(why_told))
-            noise = self._noise()
-        other = one_run is not None and one_run.adjacency != self.adjacency
+            noise = self._keeper.noise_check  # of the run with canaries, or of as many runs as it takes
+            if noise is None:
+                symbols, failure = self._bench.air.signal.symbols, self._noise_failure
+                noise = check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure)
+                self._keeper.save_noise(noise)
+        other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
         audit = Audit(
             adversary=adversary,
             adjacency=self.adjacency,
@@ -116,21 +116,14 @@ class Auditor:
             confidence=self._settings.confidence,
             failure=self._failure,
             claims=self._claims(adversary, self.adjacency),
-            other_claims=self._claims(adversary, one_run.adjacency) if one_run is not None and other else [],
-            bounds=bounds_of(
-                trials,
-                one_run,
-                left_out,
-                noise,
-                adjacency=self.adjacency,
-                delta=self.delta,
-                failure=self._failure,
-            ),
+            other_claims=self._claims(adversary, other) if other else [],
+            bounds=[],
             trials=trials,
             one_run=one_run,
             noise_check=noise,
             notes=[],
         )
+        audit = replace(audit, bounds=bounds_of(audit, left_out))
         return replace(audit, notes=self._notes(audit, why_told))
 
     def _claims(self, adversary: str, adjacency: str) -> list[Claim]:
@@ -141,17 +134,12 @@ class Auditor:
         """
         design = self.tally.design
         if adversary == "release" and not design.power_tells_schedule:
-            design = replace(design, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
+            design = design.before_the_draw()
         return claims_of(self.scenario, design, adversary, ACCOUNTANTS.names, adjacency=adjacency, delta=self.delta)
-
-    def _known(self) -> Trials:
-        worst = int(self.tally.ledger.received_watts.argmax())
-        own = slots_of_worker(self._bench.setting, worst, threads=self._context.speed.threads)
-        return known_schedule_trials(self._bench, own)
 
     def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
         """Return the run with many canaries, or why there is none."""
-        scenario, fault, symbols = self.scenario, self._settings.fault, self._bench.setting.signal.symbols
+        scenario, fault, symbols = self.scenario, self._settings.fault, self._bench.air.signal.symbols
         canaries, why = canaries_that_fit(self._settings.canaries, scenario.workers.count, symbols)
         if not canaries:
             return None, why
@@ -160,39 +148,16 @@ class Auditor:
         adjacency = "replace-one" if hidden_fixed else self.adjacency
         told = told or fault.schedule_revealed
         name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
-        kept = self._keeper.load(name)
-        if kept:
+        if kept := self._keeper.load(name, [canaries]):
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
         meter = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm))
         run = run_with_canaries(
-            scenario,
-            self.dataset,
-            canaries,
-            adjacency=adjacency,
-            told=told,
-            fault=fault,
-            context=self._context,
-            meter=meter,
+            scenario, self.dataset, canaries, meter, adjacency=adjacency, told=told, fault=fault, context=self._context
         )
-        if self._noise_check is None and runs_needed(scenario, symbols) == 1:
-            self._keep(meter.finish(self._noise_failure))
+        if self._keeper.noise_check is None and runs_needed(scenario, symbols) == 1:
+            self._keeper.save_noise(meter.finish(self._noise_failure))
         self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
-
-    def _noise(self) -> NoiseCheck:
-        """Return what the noise of a real run is like: of that with canaries, or of as many as it takes."""
-        if self._noise_check is None and (kept := self._keeper.load(_NOISE)):
-            self._noise_check = NoiseCheck.from_numbers(kept[0])
-        if self._noise_check is None:
-            symbols = self._bench.setting.signal.symbols
-            meter = noise_of_a_run(self.scenario, self.dataset, symbols, self._settings.fault, self._context)
-            self._keep(meter.finish(self._noise_failure))
-        assert self._noise_check is not None
-        return self._noise_check
-
-    def _keep(self, check: NoiseCheck) -> None:
-        self._noise_check = check
-        self._keeper.save(_NOISE, [check.to_numbers()])
 
     def _notes(self, audit: Audit, why_told: str) -> list[str]:
         notes = []
@@ -202,13 +167,11 @@ class Auditor:
             notes.append("the slots alone are audited, not the one that estimates the mean")
         if not why_told and len(self.tally.design.counts) > 1:
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
-        notes += why_far_below(audit)
+        if far_below := why_far_below(audit):
+            notes.append(far_below)
         sampling = "none" if why_told else self.tally.design.sampling
-        removal, replacement = self._worst_moves
-        claimed, moved = (
-            each.squared_move(self.adjacency, sampling)
-            for each in (self.tally.design.sensitivity, Sensitivity(removal=removal, replacement=replacement))
-        )
+        claimed = self.tally.design.sensitivity.squared_move(self.adjacency, sampling)
+        moved = self._worst_moves.squared_move(self.adjacency, sampling)
         if claimed > _NOT_REACHED * moved and not self._settings.fault.name:
             notes.append(f"the sensitivity {claimed:g} that is claimed with is never reached: {moved:.4g} is")
         if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in audit.bounds):
@@ -222,20 +185,78 @@ class Auditor:
     def _missed_by_pairs(self, adjacency: str) -> str:
         """Return in words how far the canaries of the one run fall short of the worst ones; empty where they do not."""
         pairs = draw_pairs(self.scenario, self._features, self.dataset.label_dim, _PAIRS_LOOKED_AT)
-        first, second = np.split(
-            sent_of(make_sender(self.scenario, pairs, torch.device("cpu")), 2 * _PAIRS_LOOKED_AT), 2
-        )
+        first, second = np.split(sent_of(self.scenario, pairs), 2)
         moves = first if adjacency == "remove-one" else first - second
-        moved = float(np.mean(np.sum(moves**2, axis=1)))
-        removal, replacement = self._worst_moves
-        worst = removal if adjacency == "remove-one" else replacement
-        if moved >= _WELL_REACHED * worst:
-            return ""
-        return f"canaries of the one run move by {moved:.3g} squared, the worst ones by {worst:.3g}"
+        moved, worst = float(np.mean(np.sum(moves**2, axis=1))), self._worst_moves.squared_move(adjacency, "none")
+        short = moved < _WELL_REACHED * worst
+        return f"canaries of the one run move by {moved:.3g} squared, the worst ones by {worst:.3g}" if short else ""
 
     @cached_property
-    def _worst_moves(self) -> tuple[float, float]:
-        """Largest squared moves of canaries as they are really sent: of a removal, and of a replacement."""
+    def _worst_moves(self) -> Sensitivity:
+        """Largest squared moves of canaries as they are really sent."""
         canaries = worst_samples(self.scenario, self._features, self.dataset.label_dim)
-        canary, other, _ = sent_of(make_sender(self.scenario, canaries, torch.device("cpu")), 3)
-        return math.fsum(canary**2), math.fsum((canary - other) ** 2)
+        canary, other, _ = sent_of(self.scenario, canaries)
+        return Sensitivity(removal=math.fsum(canary**2), replacement=math.fsum((canary - other) ** 2))
+
+
+def audit(
+    scenario: Scenario,
+    settings: AuditSettings | None = None,
+    *,
+    out: Path | str | None = None,
+    force: bool = False,
+    speed: Speed | None = None,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> AuditResult:
+    """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
+
+    Args:
+        scenario: what to audit.
+        settings: adversaries, neighbours, trials, canaries, confidence and fault.
+        out: folder to make (default: a free name below ``runs``).
+        force: replace ``out`` where it exists.
+        speed: threads and block size.
+        data_dir: folder to look for MNIST in.
+        progress: told how far each stage is.
+    """
+    settings = settings or AuditSettings()
+    settings.check(scenario)
+    fault, started = settings.fault, time.perf_counter()
+    asked = [settings.trials, settings.canaries, settings.confidence, fault.name]
+    identity = {**identity_of(scenario), "audit": [list(settings.adversaries), settings.neighbours(scenario), *asked]}
+    name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
+        dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+        keeper = Keeper(folder.work)
+        auditor = Auditor(scenario, dataset, settings, context=context, keeper=keeper)
+        audits = [auditor.audit(adversary) for adversary in settings.adversaries]
+        result = AuditResult(
+            scenario=scenario,
+            fault=fault,
+            audits=audits,
+            verdict=verdict_of(audits, fault),
+            resumed_blocks=keeper.resumed_blocks,
+            seconds=time.perf_counter() - started,
+            run_dir=folder.final,
+        )
+        _write(result, folder.work)
+        folder.publish(replace=force, leave_out=KEPT_FILES)
+    return result
+
+
+def _write(result: AuditResult, folder: Path) -> None:
+    """Write what makes the folder whole."""
+    scores: dict[str, NDArray[Any]] = {}
+    for each in result.audits:
+        scores[f"{each.adversary}_with_canary"] = each.trials.scores_in
+        scores[f"{each.adversary}_without"] = each.trials.scores_out
+        if each.one_run is not None:
+            scores[f"{each.adversary}_one_run"] = each.one_run.scores
+            scores[f"{each.adversary}_one_run_coins"] = each.one_run.coins
+    write_arrays(folder / "scores.npz", scores)
+    write_text(folder / "audit.md", audit_markdown(result))
+    draw_audit(result, folder / "audit.png")
+    write_text(folder / SCENARIO, result.scenario.to_toml())
+    write_text(folder / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")

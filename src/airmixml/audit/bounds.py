@@ -1,11 +1,12 @@
 """Lower bounds on epsilon from the scores of an attack, each with a stated confidence.
 
 An attack gives every trial a score, large where it believes that the canary was there. Scores of trials with the canary
-(``scores_in``) and without it (``scores_out``) that separate better than (epsilon, delta) allows refute that epsilon.
+(``scores_in``) and without it (``scores_out``) that separate better than (epsilon, delta) allows refute that epsilon. A
+bound is exceeded with probability ``confidence`` by the mechanism's epsilon at ``delta``.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -38,27 +39,12 @@ def clopper_pearson_epsilon(scores_in: Scores, scores_out: Scores, delta: float,
     (epsilon, delta) allows TPR <= e^epsilon FPR + delta and TNR <= e^epsilon FNR + delta for every test. A quarter of
     the trials chooses threshold and direction, the rest bounds the two rates, each with half of the failure
     probability (Jagielski, Ullman and Oprea 2020, with the choice made on other trials than the count).
-
-    Args:
-        scores_in: one score per trial with the canary.
-        scores_out: one score per trial without it.
-        delta: of the claim.
-        confidence: probability with which the bound holds.
     """
-    failure = (1.0 - confidence) / 2.0
-    (choosing_in, counted_in), (choosing_out, counted_out) = _split(scores_in), _split(scores_out)
-    thresholds = _thresholds(choosing_in, choosing_out)
-    misses, alarms = _errors(choosing_in, choosing_out, thresholds)
-    # Limits of the few trials that choose, so that a lucky threshold far out in the tail is not taken.
-    miss_up = binomial_upper(misses, len(choosing_in), failure)
-    alarm_up = binomial_upper(alarms, len(choosing_out), failure)
-    guesses = np.stack([_log_ratio(1.0 - miss_up - delta, alarm_up), _log_ratio(1.0 - alarm_up - delta, miss_up)])
-    direction, place = np.unravel_index(int(np.argmax(guesses)), guesses.shape)
-    misses, alarms = _errors(counted_in, counted_out, thresholds[place : place + 1])
-    miss_limit = float(binomial_upper(misses, len(counted_in), failure)[0])
-    alarm_limit = float(binomial_upper(alarms, len(counted_out), failure)[0])
-    hit, error = (miss_limit, alarm_limit) if direction == 0 else (alarm_limit, miss_limit)
-    return max(0.0, float(_log_ratio(np.array(1.0 - hit - delta), np.array(error))))
+
+    def both_directions(miss: Scores, alarm: Scores) -> Scores:
+        return np.stack([_log_ratio(1.0 - miss - delta, alarm), _log_ratio(1.0 - alarm - delta, miss)])
+
+    return max(0.0, _chosen_then_counted(scores_in, scores_out, both_directions, (1.0 - confidence) / 2.0))
 
 
 def largest_counted_epsilon(trials: int, delta: float, confidence: float) -> float:
@@ -73,16 +59,15 @@ def gaussian_epsilon_lower(scores_in: Scores, scores_out: Scores, delta: float, 
 
     Both error rates at one threshold bound mu = Phi^-1(1 - FPR) - Phi^-1(FNR) from below, and mu has an exact epsilon
     (Nasr et al. 2023, 'Tight auditing of differentially private machine learning'). It assumes the trade-off curve
-    of a Gaussian mechanism, which slots with a known schedule have. Arguments as of ``clopper_pearson_epsilon``.
+    of a Gaussian mechanism, which slots with a known schedule have.
     """
-    failure = (1.0 - confidence) / 2.0
-    (choosing_in, counted_in), (choosing_out, counted_out) = _split(scores_in), _split(scores_out)
-    thresholds = _thresholds(choosing_in, choosing_out)
-    misses, alarms = _errors(choosing_in, choosing_out, thresholds)
-    guesses = _gaussian_shift(misses, len(choosing_in), alarms, len(choosing_out), failure)
-    place = int(np.argmax(guesses))
-    misses, alarms = _errors(counted_in, counted_out, thresholds[place : place + 1])
-    shift = float(_gaussian_shift(misses, len(counted_in), alarms, len(counted_out), failure)[0])
+
+    def gaussian_shift(miss: Scores, alarm: Scores) -> Scores:
+        with np.errstate(invalid="ignore"):
+            shift = norm.isf(alarm) - norm.ppf(miss)
+        return np.where(np.isfinite(shift), shift, -np.inf)[None]
+
+    shift = _chosen_then_counted(scores_in, scores_out, gaussian_shift, (1.0 - confidence) / 2.0)
     return gaussian_epsilon(shift, delta) if shift > 0.0 else 0.0
 
 
@@ -91,7 +76,7 @@ def parametric_epsilon(scores_in: Scores, scores_out: Scores, delta: float, conf
 
     Log-likelihood ratios of a Gaussian mechanism are. The deviation is bounded above through chi-square and the
     distance of the means below through the normal law, each with half of the failure probability; their ratio bounds
-    mu. Unlike counting this reaches any epsilon. Arguments as of ``clopper_pearson_epsilon``.
+    mu. Unlike counting this reaches any epsilon.
     """
     failure = (1.0 - confidence) / 2.0
     trials_in, trials_out = len(scores_in), len(scores_out)
@@ -131,36 +116,34 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
 
 
 def one_run_epsilon(
-    scores: Scores,
-    coins: NDArray[np.bool_],
-    delta: float,
-    confidence: float,
-    *,
-    shares: Sequence[float] = _GUESSED_SHARES,
+    scores: Scores, coins: NDArray[np.bool_], delta: float, confidence: float, shares: Sequence[float] = _GUESSED_SHARES
 ) -> tuple[float, int, int]:
     """Return an epsilon that is exceeded with that confidence, the guesses made and how many of them were right.
 
     For each share so many canaries are guessed, half of them with the largest scores as in, half with the smallest as
-    out, and nobody says a word about the others. The failure probability is split over the shares.
-
-    Args:
-        scores: one per canary.
-        coins: which canaries were in.
-        delta: of the claim.
-        confidence: probability with which the bound holds.
-        shares: which shares of the canaries to guess.
+    out, and nobody says a word about the others. The failure probability is split over the shares. ``coins`` says
+    which canaries were in.
     """
     failure = (1.0 - confidence) / len(shares)
     order = np.argsort(scores, kind="stable")
     best = (0.0, 0, 0)
-    for share in shares:
-        each_side = int(share * len(scores)) // 2
-        if each_side == 0:
-            continue
-        correct = int(np.sum(~coins[order[:each_side]]) + np.sum(coins[order[-each_side:]]))
-        found = _one_run_lower(len(scores), 2 * each_side, correct, delta, failure)
-        best = max(best, (found, 2 * each_side, correct))
+    for each_side in (int(share * len(scores)) // 2 for share in shares):
+        if each_side:
+            correct = int(np.sum(~coins[order[:each_side]]) + np.sum(coins[order[-each_side:]]))
+            found = _one_run_lower(len(scores), 2 * each_side, correct, delta, failure)
+            best = max(best, (found, 2 * each_side, correct))
     return best
+
+
+def _one_run_lower(canaries: int, guesses: int, correct: int, delta: float, failure: float) -> float:
+    def spare(epsilon: float) -> float:
+        return failure - one_run_p_value(canaries, guesses, correct, epsilon, delta)
+
+    if spare(0.0) <= 0.0:
+        return 0.0
+    if spare(_LARGEST_EPSILON) > 0.0:
+        return _LARGEST_EPSILON
+    return max(0.0, float(brentq(spare, 0.0, _LARGEST_EPSILON, xtol=1e-9)) - 1e-9)
 
 
 def one_run_least_p_value(canaries: int, share: float, delta: float) -> float:
@@ -186,20 +169,20 @@ def one_run_shares(canaries: int, delta: float, confidence: float) -> tuple[floa
     return _GUESSED_SHARES[:1] if one_run_least_p_value(canaries, 1.0, delta) < failure else ()
 
 
-def _one_run_lower(canaries: int, guesses: int, correct: int, delta: float, failure: float) -> float:
-    def spare(epsilon: float) -> float:
-        return failure - one_run_p_value(canaries, guesses, correct, epsilon, delta)
+def _chosen_then_counted(
+    scores_in: Scores, scores_out: Scores, value_of: Callable[[Scores, Scores], Scores], failure: float
+) -> float:
+    """Return the value of the limits of both error rates, counted on trials that did not choose threshold and row.
 
-    if spare(0.0) <= 0.0:
-        return 0.0
-    if spare(_LARGEST_EPSILON) > 0.0:
-        return _LARGEST_EPSILON
-    return max(0.0, float(brentq(spare, 0.0, _LARGEST_EPSILON, xtol=1e-9)) - 1e-9)
-
-
-def _split(scores: Scores) -> tuple[Scores, Scores]:
-    chosen = int(len(scores) * _CHOOSING_SHARE)
-    return scores[:chosen], scores[chosen:]
+    ``value_of`` turns limits of misses and alarms, thresholds each, into rows x thresholds.
+    """
+    cut_in, cut_out = (int(len(scores) * _CHOOSING_SHARE) for scores in (scores_in, scores_out))
+    thresholds = _thresholds(scores_in[:cut_in], scores_out[:cut_out])
+    # Limits of the few trials that choose, so that a lucky threshold far out in the tail is not taken.
+    guesses = value_of(*_error_limits(scores_in[:cut_in], scores_out[:cut_out], thresholds, failure))
+    row, place = np.unravel_index(int(np.argmax(guesses)), guesses.shape)
+    chosen = thresholds[place : place + 1]
+    return float(value_of(*_error_limits(scores_in[cut_in:], scores_out[cut_out:], chosen, failure))[row, 0])
 
 
 def _thresholds(scores_in: Scores, scores_out: Scores) -> Scores:
@@ -213,23 +196,14 @@ def _thresholds(scores_in: Scores, scores_out: Scores) -> Scores:
     return np.append(middles[::step], centre)
 
 
-def _errors(scores_in: Scores, scores_out: Scores, thresholds: Scores) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how many scores with the canary lie at or below each threshold, and how many without it above."""
+def _error_limits(scores_in: Scores, scores_out: Scores, thresholds: Scores, failure: float) -> tuple[Scores, Scores]:
+    """Return limits of how often scores with the canary lie at or below each threshold, and those without it above."""
     misses = np.searchsorted(np.sort(scores_in), thresholds, side="right")
     alarms = len(scores_out) - np.searchsorted(np.sort(scores_out), thresholds, side="right")
-    return misses.astype(np.int64), alarms.astype(np.int64)
+    return binomial_upper(misses, len(scores_in), failure), binomial_upper(alarms, len(scores_out), failure)
 
 
 def _log_ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ln(above / below), minus infinity where there is nothing above."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(above > 0.0, np.log(np.maximum(above, 1e-300)) - np.log(np.maximum(below, 1e-300)), -np.inf)
-
-
-def _gaussian_shift(
-    misses: NDArray[np.int64], trials_in: int, alarms: NDArray[np.int64], trials_out: int, failure: float
-) -> NDArray[np.float64]:
-    miss_up, alarm_up = binomial_upper(misses, trials_in, failure), binomial_upper(alarms, trials_out, failure)
-    with np.errstate(invalid="ignore"):
-        shift = norm.isf(alarm_up) - norm.ppf(miss_up)
-    return np.where(np.isfinite(shift), shift, -np.inf)

@@ -5,25 +5,23 @@ sender. So an encoder that bounds no norms, or a sender that sends too much, sho
 computed: that some picture has exactly these features is more than can be said.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from airmixml.audit.settings import SOUND, Fault
 from airmixml.data import DataSet
+from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 
-if TYPE_CHECKING:
-    from airmixml.radio.senders import Sender
 
-
-def data_of(inputs: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
-    """Return encoded samples, samples x features, as a data set without a test set."""
+def _encoded(workers: Workers, features: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
+    """Return samples as the encoder's last step leaves them, without a test set; features are samples x features."""
+    inputs = finish_encoding(workers, features)[0] if encoder_of(workers).bounds_norm else features
     return DataSet(
         name="canaries",
         train_inputs=inputs,
@@ -42,21 +40,13 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     The first has the largest norm too, so that it is also the canary that is removed. Scaled inputs are all ones and
     all zeros with different labels: squared distance d_X + 2, where the paper's bound d_X + d_Y is never reached.
     Bounded norms are C e_1 and -C e_1, or C e_2 where no number is negative. Moments point apart by the angle that
-    makes their products differ most (``Signal.largest_squared_distance``).
-
-    Args:
-        scenario: says how samples are encoded and sent.
-        features: numbers in an encoded input, the constant among them.
-        classes: number of classes.
+    makes their products differ most (``Signal.largest_squared_distance``). The constant is one of the features.
     """
     workers = scenario.workers
     labels = np.arange(3, dtype=np.int64) % classes
     if _stays_in_cube(workers):
-        inputs, _ = _bounded(workers, _cube_corners(workers, features))
-        return data_of(inputs, labels, classes)
-    body = features - (1 if workers.constant else 0)
-    squared_norm, squared_distance = declared_bounds(workers, features)
-    signed = squared_distance > 3.0 * squared_norm
+        return _encoded(workers, _cube_corners(workers, features), labels, classes)
+    body, signed = _body_of(workers, features)
     cosine = _worst_cosine(workers, Signal.of(workers, features, classes), signed=signed)
     directions = np.zeros((3, body), dtype=np.float64)
     directions[0, 0] = 1.0
@@ -66,8 +56,7 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     if workers.sends == "moments" and signed:
         labels[1] = labels[0]  # then their products with the label point apart too
     # Twice as long as allowed: the encoder is to shorten them.
-    inputs, _ = _bounded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32))
-    return data_of(inputs, labels, classes)
+    return _encoded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32), labels, classes)
 
 
 def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> DataSet:
@@ -79,9 +68,7 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
     opposite, and for moments, which a sign leaves as they are, against another direction. The labels of a pair differ.
     """
     workers, rng = scenario.workers, Streams(scenario.seed).generator("canary")
-    body = features - (1 if workers.constant else 0)
-    squared_norm, squared_distance = declared_bounds(workers, features)
-    signed = squared_distance > 3.0 * squared_norm
+    body, signed = _body_of(workers, features)
     first_labels = rng.integers(0, classes, size=pairs)
     second_labels = (first_labels + rng.integers(1, classes, size=pairs)) % classes
     if signed:
@@ -91,34 +78,29 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
         half = rng.random((pairs, body)) < 0.5
         first, second = half.astype(np.float64), (~half).astype(np.float64)
     both = np.concatenate([first, second])
-    encoded, _ = _bounded(workers, (_long_enough(both) if signed else both).astype(np.float32))
-    return data_of(encoded, np.concatenate([first_labels, second_labels]), classes)
+    if signed:  # of norm 2, which every encoder that allows negative numbers shortens
+        both = 2.0 * both / np.linalg.norm(both, axis=1, keepdims=True)
+    return _encoded(workers, both.astype(np.float32), np.concatenate([first_labels, second_labels]), classes)
 
 
-def sent_of(sender: Sender, samples: int) -> NDArray[np.float64]:
-    """Return what each sample of the sender's data set is sent as, alone and with a share of 1; samples x symbols."""
-    import torch
-
-    alone = sender.mix(torch.arange(samples)[:, None], torch.ones((samples, 1), dtype=torch.float64))
+def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> NDArray[np.float64]:
+    """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
+    sender, count = fault.of(make_sender(scenario, samples, torch.device("cpu"))), samples.train_samples
+    alone = sender.mix(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
     return np.asarray(alone.numpy(), dtype=np.float64)
 
 
-def _bounded(workers: Workers, features: NDArray[np.float32]) -> tuple[NDArray[np.float32], int]:
-    """Return features as the encoder's last step leaves them."""
-    return finish_encoding(workers, features) if encoder_of(workers).bounds_norm else (features, 0)
-
-
-def _long_enough(directions: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return directions of norm 2, which every encoder that allows negative numbers shortens."""
-    return np.asarray(2.0 * directions / np.linalg.norm(directions, axis=1, keepdims=True))
+def _body_of(workers: Workers, features: int) -> tuple[int, bool]:
+    """Return how many features there are but for the constant, and whether any may be negative."""
+    squared_norm, squared_distance = declared_bounds(workers, features)
+    return features - (1 if workers.constant else 0), squared_distance > 3.0 * squared_norm
 
 
 def _stays_in_cube(workers: Workers) -> bool:
     """Whether inputs lie in [0, 1]^d and only norms above ``clip_norm`` are shortened."""
     encoder = encoder_of(workers)
-    if encoder.bounds_norm and encoder.keeps_inputs:
-        return workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
-    return not encoder.bounds_norm
+    as_they_are = workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
+    return not encoder.bounds_norm or (encoder.keeps_inputs and as_they_are)
 
 
 def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:
@@ -126,9 +108,8 @@ def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:
     most = workers.clip_norm**2 if encoder_of(workers).bounds_norm else float(features)
     ones = min(features, max(1, math.ceil(most)))
     corners = np.zeros((3, features), dtype=np.float32)
-    corners[0, :ones] = 1.0
-    corners[1, ones : 2 * ones] = 1.0
-    corners[2, 2 * ones : 3 * ones] = 1.0
+    for number, corner in enumerate(corners):
+        corner[number * ones : (number + 1) * ones] = 1.0
     return corners
 
 

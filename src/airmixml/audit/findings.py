@@ -1,15 +1,27 @@
-"""What an audit found, beside what is claimed."""
+"""What an audit found beside what is claimed: lower bounds by every method that is valid for an attack."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from airmixml.attacks.claimed_epsilons import Claim, sharpest_of
-from airmixml.audit.faults import Fault
+from airmixml.audit import bounds as lower
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.one_run import OneRun
+from airmixml.audit.settings import Fault
 from airmixml.audit.trials import Trials
+from airmixml.errors import ScenarioError
+from airmixml.privacy import gaussian_epsilon
 from airmixml.scenario import Scenario
+
+# Below this the scores are not taken for normal.
+_LEAST_P_VALUE: Final = 1e-4
+# Noise that is missing altogether still gives a finite epsilon.
+_LEAST_DEVIATION: Final = 1e-6
+_COUNTING: Final = "clopper-pearson"
+_ONE_RUN: Final = "one run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,26 +42,19 @@ class LowerBound:
     assumes: str
     detail: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audit:
     """What an attack found beside what is claimed.
 
     Attributes:
-        adversary: whose attack.
-        adjacency: which neighbours.
         delta: of claims and bounds.
         confidence: with which all lower bounds on all adversaries of one command hold together.
         failure: probability with which a bound on this adversary may be wrong, its part of what the confidence leaves.
         claims: of every accountant, for these neighbours.
         other_claims: the same for the other neighbours, where a bound is about those.
         bounds: by every method.
-        trials: the scores.
-        one_run: scores of the run with many canaries, if there was one.
+        one_run: the run with many canaries, if there was one.
         noise_check: what the noise of a real run is like.
         notes: what a reader should know, in words.
     """
@@ -83,15 +88,14 @@ class Audit:
         """Whether a claim is false: a bound about the same neighbours exceeds it, or the noise is not as stated."""
         return self.noise_check.passed is False or any(self.refutes(bound) for bound in self.bounds)
 
+    def claim_beside(self, bound: LowerBound) -> Claim | None:
+        """The claim with the least epsilon about the neighbours that the bound is about."""
+        return sharpest_of(self.claims if bound.adjacency == self.adjacency else self.other_claims)
+
     def refutes(self, bound: LowerBound) -> bool:
         """Whether the bound exceeds a claim about the same neighbours."""
-        sharpest = sharpest_of(self.claims if bound.adjacency == self.adjacency else self.other_claims)
-        return (
-            bound.epsilon is not None
-            and sharpest is not None
-            and sharpest.epsilon is not None
-            and bound.epsilon > sharpest.epsilon
-        )
+        claim = self.claim_beside(bound)
+        return claim is not None and bound.epsilon is not None and bound.epsilon > (claim.epsilon or 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -109,28 +113,85 @@ class Audit:
             "caught": self.caught,
             "claims": [claim.to_dict() for claim in self.claims],
             "other_claims": [claim.to_dict() for claim in self.other_claims],
-            "bounds": [bound.to_dict() for bound in self.bounds],
-            "trials": {
-                "with_canary": len(self.trials.scores_in),
-                "without": len(self.trials.scores_out),
-                "how": self.trials.how,
-            },
+            "bounds": [asdict(bound) for bound in self.bounds],
+            "trials": self.trials.to_dict(),
             "notes": self.notes,
         }
 
 
+def bounds_of(audit: Audit, left_out: str) -> list[LowerBound]:
+    """Return the bounds of all methods; the failure probability is split over them (Bonferroni).
+
+    The noise of a real run, where it is short, has a failure probability of its own.
+
+    Args:
+        audit: whose trials, run with many canaries and noise are looked at; its bounds are not.
+        left_out: why there is no run with many canaries.
+    """
+    trials, one_run, noise, delta = audit.trials, audit.one_run, audit.noise_check, audit.delta
+    methods = 3 if trials.normal else 1
+    spared = audit.failure / (methods + 1)
+    shares = () if one_run is None else lower.one_run_shares(len(one_run.coins), delta, 1.0 - spared)
+    each = 1.0 - audit.failure / (methods + bool(shares))
+    scores = trials.scores_in, trials.scores_out
+    if any(np.isnan(found).any() for found in (*scores, *([] if one_run is None else [one_run.scores]))):
+        raise ScenarioError("the scores of an attack are not all numbers, so nothing can be said; lower the power")
+    counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
+    found: list[LowerBound] = []
+
+    def add(method: str, epsilon: float | None, assumes: str, detail: str = counted, about: str = "") -> None:
+        neighbours = about or audit.adjacency
+        bound = LowerBound(method=method, epsilon=epsilon, adjacency=neighbours, assumes=assumes, detail=detail)
+        found.append(bound)
+
+    add(_COUNTING, lower.clopper_pearson_epsilon(*scores, delta, each), "independent trials")
+    if trials.normal:
+        epsilon = lower.gaussian_epsilon_lower(*scores, delta, each)
+        add("gaussian", epsilon, "the trade-off curve of a Gaussian mechanism")
+        p_value, assumes = lower.normal_scores_p_value(*scores), "normal scores of one variance"
+        if p_value >= _LEAST_P_VALUE:
+            epsilon = lower.parametric_epsilon(*scores, delta, each)
+            add("normal scores", epsilon, assumes, f"{counted}; p-value of normality {p_value:.2g}")
+        else:
+            add("normal scores", None, assumes, f"left out: the scores are not normal (p-value {p_value:.2g})")
+    if noise.short and noise.upper is not None and trials.shift is not None:
+        epsilon = gaussian_epsilon(trials.shift / max(noise.upper, _LEAST_DEVIATION), delta)
+        detail = f"a deviation of {noise.upper:.4g} of the stated one at most, {noise.numbers:,} numbers of a real run"
+        add("measured noise", epsilon, "Gaussian noise", detail)
+    if one_run is None:
+        add(_ONE_RUN, None, "nothing", f"left out: {left_out}")
+        return found
+    epsilon, guesses, correct = lower.one_run_epsilon(one_run.scores, one_run.coins, delta, each, shares or (1.0,))
+    detail = f"{correct:,} of {guesses:,} guesses right, {len(one_run.coins):,} canaries in one run on the real data"
+    if not shares:
+        least = lower.one_run_least_p_value(len(one_run.coins), 1.0, delta)
+        share = f"its share of the failure probability is {spared:.3g}"
+        detail += f"; left out: at a delta of {delta:g} its p-value is never below {least:.3g}, and {share}"
+    add(_ONE_RUN, epsilon if shares else None, "nothing", detail, one_run.adjacency)
+    return found
+
+
+def why_far_below(audit: Audit, near: float = 0.7) -> str:
+    """Return why the best bound may be far below the claim; empty where it reaches that part of it."""
+    best, claim = audit.best, audit.sharpest
+    if claim is None or claim.epsilon is None or (best.epsilon or 0.0) >= near * claim.epsilon:
+        return ""
+    trials = len(audit.trials.scores_in)
+    methods = sum(bound.epsilon is not None for bound in audit.bounds)
+    most = lower.largest_counted_epsilon(trials, audit.delta, 1.0 - audit.failure / methods)
+    if best.method == _COUNTING and claim.epsilon > most:
+        rare = "and less where only rare outcomes tell"
+        return f"counting {2 * trials:,} trials cannot show more than epsilon {most:.3g}, {rare}"
+    otherwise = "more come closer; or more is claimed than is lost"
+    return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:g}, {otherwise}"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditResult:
-    """Everything that one command found; ``to_dict`` is its ``metrics.json``.
+    """Everything that one command found, one audit for each adversary; ``to_dict`` is its ``metrics.json``.
 
-    Attributes:
-        scenario: what was audited.
-        fault: injected into the mechanism.
-        audits: one for each adversary.
-        verdict: one line that a manager understands.
-        resumed_blocks: of trials that an interrupted audit had finished.
-        seconds: how long it took.
-        run_dir: folder of the results.
+    The verdict is one line that a manager understands; resumed are the blocks of trials that an interrupted audit had
+    finished.
     """
 
     scenario: Scenario

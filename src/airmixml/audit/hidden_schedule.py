@@ -11,152 +11,217 @@ seats, so they are nearly but not quite independent: counts of them had 0.80 to 
 trials where that was measured. That limits made for independent trials hold for them too is so about, not proven.
 """
 
-from __future__ import annotations
-
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.audit.moves import Moves, moves_of, quantised_law, seat_strengths
-from airmixml.audit.trials import Bench, Trials, collect, noise_source, shares_of
+from airmixml.audit.canaries import sent_of, worst_samples
+from airmixml.audit.settings import SOUND, Fault
+from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
+from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.channel import path_gain
-from airmixml.radio.draws import AirSetting, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
+from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
 from airmixml.radio.privacy_target import round_length_of
 from airmixml.radio.rehearsal import placed_distances
+from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.units import dbm_to_watts
 
 _WORKERS_PER_CANARY: Final = 20
-_NUMBERS_AT_ONCE: Final = 1 << 19
 # Beyond e^80 a slot has told everything; float32 would overflow next.
 _LARGEST_LOG_RATIO: Final = 80.0
 _CHAPTERS_LOOKED_AT: Final = 8
+_LARGEST_EXPONENT: Final = 200.0
+_VALUES: Final = 6
+_SAME: Final = 0.1
+_SILENT: Final = 1e-6
+Law = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def hidden_schedule_trials(bench: Bench) -> Trials:
-    """Return scores of so many workers in each world."""
-    setting, trials, fault = bench.setting, bench.trials, bench.fault
-    moves = moves_of(setting, bench.classes, bench.adjacency, fault)
-    score = _Score(setting, moves)
-    workers = setting.scenario.workers.count
-    per_run = min(trials, max(1, workers // _WORKERS_PER_CANARY))
-    runs = -(-trials // per_run)
-    setting.scenario.with_seed(setting.scenario.seed + runs)  # refuses a last seed that is too large
-    block_slots = max(SLOTS_PER_CHAPTER, _NUMBERS_AT_ONCE // per_run)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moves:
+    """What the worker adds to a slot that it sends in with a share of 1, beside a slot without it.
 
-    def score_run(run: int) -> NDArray[np.float64]:
-        canaries = min(per_run, trials - run * per_run)
-        return _score_run(bench, moves, score, run, canaries, block_slots)
+    Attributes:
+        with_canary: shape dimensions (1 or 2).
+        without: in the other world; zero where that world's slots look like those without the worker.
+        about: which data set that is, in words.
+    """
 
-    scores = collect("schedule hidden", runs, score_run, bench)
-    told = ", and the schedule is told" if fault.schedule_revealed else ""
-    how = (
-        f"{per_run:,} worker{'s' if per_run > 1 else ''} in each world of {runs:,} schedule{'s' if runs > 1 else ''}; "
-        f"{moves.about}{told}"
-    )
-    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=False)
+    with_canary: NDArray[np.float64]
+    without: NDArray[np.float64]
+    about: str
 
 
-def _score_run(
-    bench: Bench, moves: Moves, score: _Score, run: int, canaries: int, block_slots: int
-) -> NDArray[np.float64]:
-    """Return the scores of the first workers of one run in both worlds; 2 x canaries."""
-    setting, fault, base = bench.setting, bench.fault, bench.setting.scenario
-    scenario = base.with_seed(base.seed + run)
-    radio = scenario.radio
-    gain = path_gain(placed_distances(scenario), radio.path_loss_exponent, radio.unit_path_loss_db)
-    drawn = replace(setting, scenario=scenario, worker_path_gain=gain)
-    noise_watts, blocks = dbm_to_watts(radio.noise_dbm), -(-radio.slots // block_slots)
-    column = np.full(scenario.workers.count, -1)
-    column[:canaries] = np.arange(canaries)
-    totals = [_Total(score, canaries) for _ in range(2)]
-    for block, draws in enumerate(cut_into_blocks(draw_ahead(drawn, threads=bench.threads, noise=False), block_slots)):
-        shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
-        source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
-        beta = torch.from_numpy(draws.power_scale_watts)
-        amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
-        for total, move in zip(totals, (moves.with_canary, moves.without), strict=True):
-            clean = torch.cat([shares * float(part) for part in move], dim=1)
-            noise = torch.randn(clean.shape, generator=source)
-            received = receive_mixtures(clean, noise, beta, fault.heard(noise_watts)) * amplitude
-            told = shares * amplitude if fault.schedule_revealed else None
-            total.add(received.reshape(len(draws), len(move), canaries), told)
-    return np.stack([total.finish() for total in totals])
+def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = SOUND) -> Moves:
+    """Return the worst moves, of what the real sender sends.
+
+    A removal from a fixed schedule lets somebody else take the seat, so the move is v - u. A replacement has several
+    candidates for what the others hold: the second sample itself, or a third one far from both. The one that moves
+    more is taken, by the chi-square divergence of a slot at a small sampling rate,
+    e^|a|^2 + e^|b|^2 - 2 e^(a . b) for moves a and b over the noise; u half-way between the two moves least.
+    """
+    scenario, radio = setting.scenario, setting.scenario.radio
+    canary, other, third = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
+    silence = np.zeros_like(canary)
+    everybody = radio.scheduled == scenario.workers.count
+    if adjacency == "remove-one":
+        if radio.schedule == "poisson" or everybody:
+            return _in_plane(canary, silence, "a seat without the canary is silent")
+        return _in_plane(canary - other, silence, "all other workers hold the sample farthest from the canary")
+    if radio.schedule == "poisson":
+        return _in_plane(canary, other, "what the others sent is known; without the worker a seat is silent")
+    candidates = [
+        _in_plane(canary - other, silence, "all other workers hold the sample that replaces the canary"),
+        _in_plane(canary - third, other - third, "all other workers hold a third sample"),
+    ]
+    if everybody:
+        return candidates[0]
+    strongest = float(seat_strengths(setting, draw_chapter(setting, 0, noise=False)).max())
+
+    def divergence(moves: Moves) -> float:
+        a, b = strongest * moves.with_canary, strongest * moves.without
+        products = np.minimum([a @ a, b @ b, a @ b], _LARGEST_EXPONENT)
+        return float(np.expm1(products) @ np.array([1.0, 1.0, -2.0]))
+
+    return max(candidates, key=divergence)
+
+
+def _in_plane(first: NDArray[np.float64], second: NDArray[np.float64], about: str) -> Moves:
+    """Return two moves in coordinates of the plane that they span: the first lies on its first axis."""
+    length = math.sqrt(float(first @ first))
+    if not second.any():
+        return Moves(with_canary=np.array([length]), without=np.zeros(1), about=about)
+    along = float(first @ second) / length
+    across = math.sqrt(max(float(second @ second) - along**2, 0.0))
+    return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
+
+
+def quantised_law(strengths: NDArray[np.float64]) -> Law:
+    """Return a few strengths and their chances: equal parts of the energy, each at its root mean square.
+
+    Strong seats tell most, so they are divided finest. Nearly equal strengths are one value, and none is another.
+    """
+    ordered = np.sort(strengths)
+    silent = int(np.searchsorted(ordered, _SILENT * ordered[-1], side="right"))
+    if silent == len(ordered):
+        return np.zeros(1), np.ones(1)
+    if silent:
+        heard, chances = quantised_law(ordered[silent:])
+        share = silent / len(ordered)
+        return np.append(heard, 0.0), np.append((1.0 - share) * chances, share)
+    if ordered[0] >= (1.0 - _SAME) * ordered[-1]:
+        return np.array([float(np.sqrt(np.mean(ordered**2)))]), np.ones(1)
+    energy = np.cumsum(ordered**2)
+    part = np.minimum((_VALUES * energy / energy[-1]).astype(np.int64), _VALUES - 1)
+    counts = np.bincount(part, minlength=_VALUES)
+    squares = np.bincount(part, ordered**2, _VALUES)
+    used = counts > 0
+    return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
+
+
+def seat_strengths(setting: AirSetting, draws: SlotDraws) -> NDArray[np.float64]:
+    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
+    amplitude = np.sqrt(draws.power_scale_watts / (dbm_to_watts(setting.scenario.radio.noise_dbm) / 2.0))
+    if setting.scenario.radio.schedule == "poisson":
+        share = 1.0 / setting.scenario.radio.scheduled
+        return np.asarray(amplitude * share)  # the share of anybody who sends, even if nobody does
+    return (draws.ratios * amplitude[:, None]).ravel()
 
 
 class _Score:
-    """The log-likelihood ratio of a slot, or of a round of slots in which a worker sends once.
+    """Adds up the scores of trials: log-likelihood ratios of slots, or of rounds of slots in which a worker sends once.
 
-    With r the sampling rate, s a seat's strength and z what was received over the noise deviation it is
+    With r the sampling rate, s a seat's strength and z what was received over the noise deviation that of a slot is
     ln(1 - r + r E_s exp(s a . z - s^2 |a|^2 / 2)), less the same with the other world's move. E_s is over a law with
     a few values, exact where shares are equal; any score is an attack, so rounding costs strength alone.
     """
 
-    def __init__(self, setting: AirSetting, moves: Moves) -> None:
-        scenario = setting.scenario
-        self.rate = scenario.radio.scheduled / scenario.workers.count
-        self.slots = scenario.radio.slots
-        self.round_length = max(1, round_length_of(scenario))
-        self.moves = (moves.with_canary, moves.without)
-        looked_at = min(_CHAPTERS_LOOKED_AT, chapter_count(scenario.radio.slots))
-        drawn = [seat_strengths(setting, draw_chapter(setting, number, noise=False)) for number in range(looked_at)]
-        self.strengths, self.chances = quantised_law(np.concatenate(drawn))
-
-    def likelihood(self, received: torch.Tensor, move: NDArray[np.float64]) -> torch.Tensor:
-        """Return E_s exp(...) of a slot that the worker sends in; slots x trials."""
-        along = sum(received[:, part] * float(value) for part, value in enumerate(move))
-        square, ratio = float(move @ move), torch.zeros_like(received[:, 0])
-        for strength, chance in zip(self.strengths, self.chances, strict=True):
-            exponent = strength * along - strength**2 * square / 2.0
-            ratio += chance * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
-        return ratio
-
-
-class _Total:
-    """Adds up the scores of trials, chapter by chapter."""
-
-    def __init__(self, score: _Score, trials: int) -> None:
-        self._score = score
-        self._scores = torch.zeros(trials, dtype=torch.float64)
-        self._open = [torch.zeros(trials) for _ in score.moves]
-        self._slots = 0
+    def __init__(self, scenario: Scenario, moves: Moves, law: Law, trials: int) -> None:
+        self.scores = torch.zeros(trials, dtype=torch.float64)
+        self._moves, self._law, self._slots = (moves.with_canary, moves.without), law, scenario.radio.slots
+        self._rate = scenario.radio.scheduled / scenario.workers.count
+        self._round_length = max(1, round_length_of(scenario))
+        self._done, self._open = 0, [torch.zeros(trials) for _ in self._moves]
 
     def add(self, received: torch.Tensor, told: torch.Tensor | None) -> None:
         """Take slots into account: slots x dimensions x trials, and the strengths of those told; slots x trials."""
-        score = self._score
         for sign, number in ((1.0, 0), (-1.0, 1)):
-            move = score.moves[number]
+            move = self._moves[number]
             if not move.any():
                 continue
+            along = sum(received[:, part] * float(value) for part, value in enumerate(move))
+            square = float(move @ move)
             if told is not None:
-                along = sum(received[:, part] * float(value) for part, value in enumerate(move))
-                ratio = told * along - told**2 * float(move @ move) / 2.0
-            elif score.round_length == 1:
-                ratio = torch.log1p(score.rate * (score.likelihood(received, move) - 1.0))
+                ratio = told * along - told**2 * square / 2.0
             else:
-                ratio = self._finished_rounds(score.likelihood(received, move), number)
-            self._scores += sign * ratio.sum(dim=0, dtype=torch.float64)
-        self._slots += len(received)
+                likelihood = torch.zeros_like(received[:, 0])  # E_s exp(...) of a slot that the worker sends in
+                for strength, chance in zip(*self._law, strict=True):
+                    exponent = strength * along - strength**2 * square / 2.0
+                    likelihood += chance * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
+                if self._round_length == 1:
+                    ratio = torch.log1p(self._rate * (likelihood - 1.0))
+                else:
+                    ratio = self._finished_rounds(likelihood, number)
+            self.scores += sign * ratio.sum(dim=0, dtype=torch.float64)
+        self._done += len(received)
 
     def _finished_rounds(self, likelihood: torch.Tensor, number: int) -> torch.Tensor:
         """Return the log-likelihood ratios of rounds that end here; what is left waits for its end. Rounds x trials."""
-        score, last = self._score, self._slots + len(likelihood)
-        first_round = self._slots // score.round_length
-        places = torch.arange(self._slots, last) // score.round_length - first_round
+        length, last = self._round_length, self._done + len(likelihood)
+        first_round = self._done // length
+        places = torch.arange(self._done, last) // length - first_round
         sums = torch.zeros((int(places[-1]) + 1, likelihood.shape[1])).index_add_(0, places, likelihood)
         sums[0] += self._open[number]
-        ends_here = last % score.round_length == 0 or last == score.slots
+        ends_here = last % length == 0 or last == self._slots
         finished = sums if ends_here else sums[:-1]
         self._open[number] = torch.zeros_like(sums[-1]) if ends_here else sums[-1]
-        lengths = torch.full((len(finished), 1), float(score.round_length))
-        if last == score.slots and len(finished):
-            lengths[-1] = score.slots - (first_round + len(finished) - 1) * score.round_length
-        return torch.log((1.0 - score.rate * lengths).clamp(min=0.0) + score.rate * finished)
+        lengths = torch.full((len(finished), 1), float(length))
+        if last == self._slots and len(finished):
+            lengths[-1] = self._slots - (first_round + len(finished) - 1) * length
+        return torch.log((1.0 - self._rate * lengths).clamp(min=0.0) + self._rate * finished)
 
-    def finish(self) -> NDArray[np.float64]:
-        """Return the scores; shape trials."""
-        return self._scores.numpy()
+
+def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
+    """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
+    base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
+    moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
+    looked_at = min(_CHAPTERS_LOOKED_AT, chapter_count(base.radio.slots))
+    drawn = [seat_strengths(bench.air, draw_chapter(bench.air, number, noise=False)) for number in range(looked_at)]
+    law = quantised_law(np.concatenate(drawn))
+    per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
+    runs = -(-trials // per_run)
+    base.with_seed(base.seed + runs)  # refuses a last seed that is too large
+    block_slots = max(SLOTS_PER_CHAPTER, numbers_at_once // per_run)
+    noise_watts, blocks = dbm_to_watts(base.radio.noise_dbm), -(-base.radio.slots // block_slots)
+
+    def score_run(run: int, canaries: int) -> NDArray[np.float64]:
+        scenario = base.with_seed(base.seed + run)
+        gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
+        air = replace(bench.air, scenario=scenario, worker_path_gain=gain)
+        ahead = draw_ahead(air, threads=bench.context.speed.threads, noise=False)
+        column = np.full(scenario.workers.count, -1)
+        column[:canaries] = np.arange(canaries)
+        totals = [_Score(base, moves, law, canaries) for _ in range(2)]
+        for block, draws in enumerate(cut_into_blocks(ahead, block_slots)):
+            shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
+            source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
+            beta = torch.from_numpy(draws.power_scale_watts)
+            amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
+            for total, move in zip(totals, (moves.with_canary, moves.without), strict=True):
+                clean = torch.cat([shares * float(part) for part in move], dim=1)
+                noise = torch.randn(clean.shape, generator=source)
+                received = receive_mixtures(clean, noise, beta, fault.heard(noise_watts)) * amplitude
+                told = shares * amplitude if fault.schedule_revealed else None
+                total.add(received.reshape(len(draws), len(move), canaries), told)
+        return np.stack([total.scores.numpy() for total in totals])
+
+    scores = bench.collect("schedule hidden", per_run, score_run)
+    told = ", and the schedule is told" if fault.schedule_revealed else ""
+    how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {moves.about}{told}"
+    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=False)

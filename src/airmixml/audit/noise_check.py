@@ -6,24 +6,28 @@ deviation must be independent standard normal numbers. Noise that is stronger th
 """
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
-from airmixml.audit.faults import Fault
+from airmixml.audit.settings import Fault
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
+from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.transmission import MixtureBlock, simulate_blocks
+from airmixml.radio.draws import SlotDraws
+from airmixml.radio.senders import Sender
+from airmixml.radio.transmission import simulate_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import deploy
+from airmixml.workers import Population, deploy
 
 # Each may fail by chance, so each takes its part of the failure probability: level, quietest, repeated, shape.
 CHECKS: Final = 4
@@ -98,21 +102,6 @@ class NoiseCheck:
     def _fails(self, p_value: float | None) -> bool:
         return p_value is not None and p_value < self.failure
 
-    def to_numbers(self) -> NDArray[np.float64]:
-        """Return all values in order, NaN for None; 1 x values."""
-        return np.array([[math.nan if value is None else value for value in vars(self).values()]], dtype=np.float64)
-
-    @classmethod
-    def from_numbers(cls, numbers: NDArray[np.float64]) -> Self:
-        """Return what ``to_numbers`` was made of."""
-        values: list[Any] = [None if math.isnan(value) else float(value) for value in numbers[0]]
-        return cls(
-            **{
-                entry.name: int(value) if entry.type == "int" else value
-                for entry, value in zip(fields(cls), values, strict=True)
-            }
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {**vars(self), "passed": self.passed, "why_not": self.why_not}
@@ -122,84 +111,76 @@ class NoiseMeter:
     """Takes in the noise of a run block by block; their size changes nothing."""
 
     def __init__(self, symbols: int, noise_watts: float) -> None:
-        self.runs = 1
-        self._symbols, self._noise_watts = symbols, noise_watts
-        self._groups = min(symbols, _GROUPS)
-        self._slots, self._squares, self._row_squares = 0, 0.0, 0.0
-        self._least_of_slots = 1.0
-        self._symbol_sums = torch.zeros(symbols, dtype=torch.float64)
-        self._symbol_squares = torch.zeros(symbols, dtype=torch.float64)
+        self._symbols, self._noise_watts, self._groups = symbols, noise_watts, min(symbols, _GROUPS)
+        self._slots, self._squares, self._row_squares, self._least_of_slots = 0, 0.0, 0.0, 1.0
+        self._symbol_sums, self._symbol_squares = torch.zeros((2, symbols), dtype=torch.float64)
         self._beyond = np.zeros(1 + len(_THRESHOLDS), dtype=np.int64)
         self._grouped: list[NDArray[np.float64]] = []
         self._used: list[NDArray[np.bool_]] = []
 
     def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
-        """Take consecutive slots into account.
-
-        Args:
-            received: slots x symbols.
-            clean: the same without noise; slots x symbols.
-            power_scale_watts: beta; slots.
-        """
+        """Take consecutive slots into account: received with noise and without it, slots x symbols; beta, slots."""
         at_once = max(1, _NUMBERS_AT_ONCE // self._symbols)
         for first in range(0, len(received), at_once):
             part = slice(first, first + at_once)
-            self._add(received[part].cpu().double(), clean[part].cpu().double(), power_scale_watts[part])
+            heard, without = received[part].cpu().double(), clean[part].cpu().double()
+            amplitude = np.sqrt(power_scale_watts[part] / (self._noise_watts / 2.0))
+            loudest = without.abs().amax(dim=1).numpy()
+            with np.errstate(invalid="ignore"):
+                used = np.isfinite(amplitude) & (amplitude > 0.0) & (_HALF_UNIT * loudest * amplitude <= _MOST_ROUNDING)
+            noise = ((heard - without) * torch.from_numpy(amplitude)[:, None])[torch.from_numpy(used)]
+            if not bool(torch.isfinite(noise).all()):  # what is no number hides nothing that can be relied on
+                noise, self._least_of_slots = torch.nan_to_num(noise, 0.0, 0.0, 0.0), 0.0
+            squares = noise.square()
+            slot_squares = squares.sum(dim=1)
+            grouped = np.zeros((len(used), self._groups))
+            for group in range(self._groups):
+                members = noise[:, group :: self._groups]
+                grouped[used, group] = (members.sum(dim=1) / math.sqrt(members.shape[1])).numpy()
+            self._grouped.append(grouped)
+            self._used.append(used)
+            if not used.any():
+                continue
+            self._slots += len(noise)
+            self._squares += float(slot_squares.sum())
+            self._row_squares += float(noise.sum(dim=1).square().sum()) / self._symbols
+            self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self._symbols)))
+            self._symbol_sums += noise.sum(dim=0)
+            self._symbol_squares += squares.sum(dim=0)
+            self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
 
-    def _add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
-        amplitude = np.sqrt(power_scale_watts / (self._noise_watts / 2.0))
-        loudest = clean.abs().amax(dim=1).numpy()
-        with np.errstate(invalid="ignore"):
-            used = np.isfinite(amplitude) & (amplitude > 0.0) & (_HALF_UNIT * loudest * amplitude <= _MOST_ROUNDING)
-        noise = ((received - clean) * torch.from_numpy(amplitude)[:, None])[torch.from_numpy(used)]
-        if not bool(torch.isfinite(noise).all()):  # what is no number hides nothing that can be relied on
-            noise, self._least_of_slots = torch.nan_to_num(noise, 0.0, 0.0, 0.0), 0.0
-        squares = noise.square()
-        slot_squares = squares.sum(dim=1)
-        grouped = np.zeros((len(used), self._groups))
-        for group in range(self._groups):
-            members = noise[:, group :: self._groups]
-            grouped[used, group] = (members.sum(dim=1) / math.sqrt(members.shape[1])).numpy()
-        self._grouped.append(grouped)
-        self._used.append(used)
-        if not used.any():
-            return
-        self._slots += len(noise)
-        self._squares += float(slot_squares.sum())
-        self._row_squares += float(noise.sum(dim=1).square().sum()) / self._symbols
-        self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self._symbols)))
-        self._symbol_sums += noise.sum(dim=0)
-        self._symbol_squares += squares.sum(dim=0)
-        self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
-
-    def finish(self, failure: float) -> NoiseCheck:
-        """Return what was found, each check failing by chance with that probability at most."""
+    def finish(self, failure: float, runs: int = 1) -> NoiseCheck:
+        """Return what was found in so many runs, each check failing by chance with that probability at most."""
         slots, numbers = self._slots, self._slots * self._symbols
         left_out = sum(map(len, self._used)) - slots
         if not numbers:
-            return NoiseCheck(runs=self.runs, slots=0, slots_left_out=left_out, numbers=0, failure=failure)
+            return NoiseCheck(runs=runs, slots=0, slots_left_out=left_out, numbers=0, failure=failure)
         # Noise that is stronger than stated must not look like noise that repeats itself.
         excess = max(1.0, self._squares / numbers)
-        least_of_symbols = (
-            float(chi2.cdf(float(self._symbol_squares.min()), slots)) if slots >= _FEWEST_ADDED_UP else 1.0
-        )
-        least_of_slots = self._least_of_slots if self._symbols >= _FEWEST_ADDED_UP else 1.0
+        least_of_symbols = float(chi2.cdf(float(self._symbol_squares.min()), slots))
+        quietest = [
+            2.0 * slots * self._least_of_slots if self._symbols >= _FEWEST_ADDED_UP else 1.0,
+            2.0 * self._symbols * least_of_symbols if slots >= _FEWEST_ADDED_UP else 1.0,
+        ]
         alike = [
             float(chi2.sf(float(self._symbol_sums.square().sum()) / slots / excess, self._symbols)) if slots > 1 else 1,
             float(chi2.sf(self._row_squares / excess, slots)) if self._symbols > 1 else 1.0,
             self._lag_p_value(excess),
         ]
+        chances = np.array([0.5, *(2.0 * norm.sf(limit) for limit in _THRESHOLDS)])
+        below, above = binom.cdf(self._beyond, numbers, chances), binom.sf(self._beyond - 1, numbers, chances)
+        shape = min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
         louder = float(chi2.sf(self._squares, numbers)) < failure
         return NoiseCheck(
-            runs=self.runs,
+            runs=runs,
             slots=slots,
             slots_left_out=left_out,
             numbers=numbers,
             deviation=math.sqrt(self._squares / numbers),
             upper=math.sqrt(self._squares / _least_chi_square(failure, numbers)),
-            quietest_p_value=min(1.0, 2.0 * slots * least_of_slots, 2.0 * self._symbols * least_of_symbols),
+            quietest_p_value=min(1.0, *quietest),
             repeated_p_value=min(1.0, len(alike) * min(alike)),
-            shape_p_value=None if louder else self._shape_p_value(numbers),
+            shape_p_value=None if louder else shape,
             failure=failure,
         )
 
@@ -223,17 +204,33 @@ class NoiseMeter:
         least = float(np.min(exponents, initial=0.0))
         return min(1.0, math.exp(least + math.log(2.0 * (slots - 1))))
 
-    def _shape_p_value(self, numbers: int) -> float:
-        chances = np.array([0.5, *(2.0 * norm.sf(limit) for limit in _THRESHOLDS)])
-        below, above = binom.cdf(self._beyond, numbers, chances), binom.sf(self._beyond - 1, numbers, chances)
-        return min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
 
+def heard_blocks(
+    scenario: Scenario,
+    dataset: DataSet,
+    population: Population,
+    fault: Fault,
+    speed: Speed,
+    meter: NoiseMeter | None,
+    sender: Sender | None = None,
+    progress: Progress = silent,
+) -> Iterator[tuple[torch.Tensor, SlotDraws]]:
+    """Run all slots and yield what reaches the adversary, the weight of labels put back, and what was drawn for it.
 
-def heard_of(block: MixtureBlock, label_weight: float, fault: Fault) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what reaches the adversary, and the same without noise, the weight of labels put back; slots x symbols."""
-    received = torch.cat([block.inputs, block.labels * label_weight], dim=1)
-    clean = torch.cat([block.clean_inputs, block.clean_labels * label_weight], dim=1)
-    return (received if fault.noise_factor == 1.0 else clean + (received - clean) * fault.noise_factor), clean
+    Received is slots x symbols. The meter is told of the noise of every slot.
+    """
+    weight, slots = scenario.workers.label_weight, scenario.radio.slots
+    progress("one run", 0, slots)
+    for block in simulate_blocks(scenario, dataset, population, speed=speed, sender=sender):
+        with using_threads(speed.threads):
+            received = torch.cat([block.inputs, block.labels * weight], dim=1)
+            clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
+            if fault.noise_factor != 1.0:
+                received = clean + (received - clean) * fault.noise_factor
+            if meter is not None:
+                meter.add(received, clean, block.draws.power_scale_watts)
+            yield received, block.draws
+        progress("one run", block.first_slot + block.slots, slots)
 
 
 def runs_needed(scenario: Scenario, symbols: int) -> int:
@@ -241,27 +238,24 @@ def runs_needed(scenario: Scenario, symbols: int) -> int:
     return min(-(-_ENOUGH_NUMBERS // (scenario.radio.slots * symbols)), _MOST_RUNS)
 
 
-def noise_of_a_run(scenario: Scenario, dataset: DataSet, symbols: int, fault: Fault, context: RunContext) -> NoiseMeter:
-    """Run all slots of a scenario on its own data and return the meter that heard them.
+def check_noise(
+    scenario: Scenario, dataset: DataSet, symbols: int, fault: Fault, context: RunContext, failure: float
+) -> NoiseCheck:
+    """Run all slots of a scenario on its own data, and return what their noise is like.
 
-    Few slots tell little of their noise, so then runs of other seeds follow, until there are enough numbers or runs.
+    Few slots tell little of it, so runs of other seeds follow until there are enough numbers or runs.
     """
-    meter = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm))
-    meter.runs = runs = runs_needed(scenario, symbols)
+    meter, runs = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm)), runs_needed(scenario, symbols)
     others = (seed for seed in count() if seed != scenario.seed)
     for run in range(runs):
         context.progress(_STAGE, run, runs)
-        _hear(scenario.with_seed(next(others)) if run else scenario, dataset, meter, fault, context.speed)
+        seeded = scenario.with_seed(next(others)) if run else scenario
+        population = deploy(seeded.workers, dataset.train_samples, Streams(seeded.seed))
+        centred = centre_privately([seeded], dataset, population)
+        for _ in heard_blocks(seeded, centred, population, fault, context.speed, meter):
+            pass
     context.progress(_STAGE, runs, runs)
-    return meter
-
-
-def _hear(scenario: Scenario, dataset: DataSet, meter: NoiseMeter, fault: Fault, speed: Speed) -> None:
-    population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
-    dataset = centre_privately([scenario], dataset, population)
-    for block in simulate_blocks(scenario, dataset, population, speed=speed):
-        with using_threads(speed.threads):
-            meter.add(*heard_of(block, scenario.workers.label_weight, fault), block.draws.power_scale_watts)
+    return meter.finish(failure, runs)
 
 
 def _least_chi_square(failure: float, freedom: int) -> float:

@@ -1,15 +1,80 @@
-"""What an audit is asked for; what makes no sense is refused in one line, before any data are loaded."""
+"""What an audit is asked for; what makes no sense is refused in one line, before any data are loaded.
+
+It may be asked to inject a fault: an audit that does not catch that would not catch a mistake either.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from airmixml.audit.faults import SOUND, Fault
 from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES, Design, Sensitivity
 from airmixml.radio.privacy_target import check_privacy_target, planned_design
 from airmixml.scenario import Scenario
+from airmixml.wording import nearest, shown
+
+if TYPE_CHECKING:
+    import torch
+
+    from airmixml.radio.senders import Sender
 
 AUDITED: Final = ("release", "server")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What is wrong with the mechanism; the claims stay those of the sound one.
+
+    Attributes:
+        name: as the command line spells it; empty for the sound mechanism.
+        about: what is wrong, in words.
+        noise_factor: deviation of the receiver noise over the stated one.
+        sent_factor: what a worker sends over what its encoder declares.
+        schedule_revealed: whether the release adversary is told who was scheduled.
+    """
+
+    name: str = ""
+    about: str = ""
+    noise_factor: float = 1.0
+    sent_factor: float = 1.0
+    schedule_revealed: bool = False
+
+    def heard(self, noise_watts: float) -> float:
+        """Return the noise power that there really is, per complex symbol."""
+        return noise_watts * self.noise_factor**2
+
+    def of(self, sender: Sender) -> Sender:
+        """Return what workers really send."""
+        return sender if self.sent_factor == 1.0 else _Louder(sender, self.sent_factor)
+
+
+@dataclass(frozen=True)
+class _Louder:
+    sender: Sender
+    factor: float
+
+    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
+        return self.sender.mix(sample_index, ratios) * self.factor
+
+
+SOUND: Final = Fault()
+FAULTS: Final = {
+    fault.name: fault
+    for fault in (
+        Fault(name="half-noise", about="the receiver noise has half the stated deviation", noise_factor=0.5),
+        Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
+        Fault(name="schedule-revealed", about="the release is told who was scheduled when", schedule_revealed=True),
+    )
+}
+
+
+def fault_named(name: str) -> Fault:
+    """Return the fault of that name; the sound mechanism for an empty one."""
+    if name and name not in FAULTS:
+        meant = nearest(name.lower(), list(FAULTS))
+        raise ScenarioError(f"--fault = {shown(name)}: must be one of {', '.join(FAULTS)}; did you mean {meant}?")
+    return FAULTS[name] if name else SOUND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,30 +105,24 @@ class AuditSettings:
         """Refuse in one line what cannot be audited."""
         if not self.adversaries or any(adversary not in AUDITED for adversary in self.adversaries):
             raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be release, server or both")
-        if self.adjacency and self.adjacency not in ADJACENCIES:
+        if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
         if not 100 <= self.trials <= 10**8:
-            raise ScenarioError(
-                f"trials = {self.trials}: must be at least 100, half of them with the canary, and at most 10^8"
-            )
+            allowed = "at least 100, half of them with the canary, and at most 10^8"
+            raise ScenarioError(f"trials = {self.trials}: must be {allowed}")
         if not 0 <= self.canaries <= 10**6:
-            raise ScenarioError(
-                f"canaries = {self.canaries}: must be at least 0 (no run with many canaries) and at most 10^6"
-            )
+            allowed = "at least 0 (no run with many canaries) and at most 10^6"
+            raise ScenarioError(f"canaries = {self.canaries}: must be {allowed}")
         if not 0.5 <= self.confidence < 1.0:
             raise ScenarioError(f"confidence = {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95")
         check_privacy_target(scenario)
         if self.fault.schedule_revealed:
             if "release" not in self.adversaries:
-                raise ScenarioError(
-                    f"fault = {self.fault.name!r}: the server knows the schedule anyway; audit the release "
-                    "(--adversary release)"
-                )
+                why = "the server knows the schedule anyway; audit the release (--adversary release)"
+                raise ScenarioError(f"fault = {self.fault.name!r}: {why}")
             # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
-            check_hidden(self.fault, scenario, planned_design(scenario, _ANY, received_watts=0.0))
-
-
-_ANY: Final = Sensitivity(removal=1.0, replacement=1.0)
+            any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
+            check_hidden(self.fault, scenario, planned_design(scenario, any_sensitivity, received_watts=0.0))
 
 
 def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
@@ -79,6 +138,5 @@ def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
 def check_hidden(fault: Fault, scenario: Scenario, design: Design) -> None:
     """Refuse to reveal a schedule that is not hidden."""
     if why := why_nothing_is_hidden(scenario, design):
-        raise ScenarioError(
-            f"fault = {fault.name!r}: nothing is hidden that could be revealed, since {why}; choose another fault"
-        )
+        nothing = f"nothing is hidden that could be revealed, since {why}; choose another fault"
+        raise ScenarioError(f"fault = {fault.name!r}: {nothing}")

@@ -1,42 +1,79 @@
 """Many trials of one attack, in blocks that depend on the seed and their number alone, so that they can be resumed."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.audit.faults import Fault
-from airmixml.progress import Progress
+from airmixml.audit.noise_check import NoiseCheck
+from airmixml.audit.settings import AuditSettings
 from airmixml.radio.draws import AirSetting
+from airmixml.scenario import RunContext
+from airmixml.storage.results import ResultStore, from_plain, odd_content, to_plain
 from airmixml.streams import Streams
 
-
-class Keeper(Protocol):
-    """Where scores of finished blocks are kept."""
-
-    def load(self, name: str) -> list[NDArray[np.float64]]:
-        """Return the finished blocks of that name in order, each 2 x trials; none where nothing was kept."""
-
-    def save(self, name: str, blocks: list[NDArray[np.float64]]) -> None:
-        """Keep the finished blocks."""
+Blocks = list[NDArray[np.float64]]
+_TRIALS: Final = "trials.npz"
+_NOISE: Final = "noise.json"
+KEPT_FILES: Final = (_TRIALS, _NOISE)
 
 
-@dataclass
-class MemoryKeeper:
-    """Keeps blocks as long as the process lives."""
+class Keeper:
+    """Keeps what is finished as long as the process lives; with a folder also there, trials every few seconds.
 
-    blocks: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
+    Attributes:
+        noise_check: what the noise of a real run is like, once it was measured.
+        resumed_blocks: blocks of trials that an interrupted audit had finished.
+    """
 
-    def load(self, name: str) -> list[NDArray[np.float64]]:
-        """Return the finished blocks of that name."""
-        return list(self.blocks.get(name, []))
+    def __init__(self, folder: Path | None = None, every_seconds: float = 2.0) -> None:
+        self._store, self._every_seconds = None if folder is None else ResultStore(folder), every_seconds
+        self._saved_at = time.monotonic()
+        self._blocks: dict[str, Blocks] = {}
+        self.noise_check: NoiseCheck | None = None
+        if self._store is not None:
+            self._blocks = self._store.load(_TRIALS, _kept_blocks) or {}
+            self.noise_check = self._store.load(_NOISE, lambda values, _: from_plain(NoiseCheck, values))
+        self.resumed_blocks = sum(map(len, self._blocks.values()))
 
-    def save(self, name: str, blocks: list[NDArray[np.float64]]) -> None:
-        """Keep the finished blocks."""
-        self.blocks[name] = list(blocks)
+    def load(self, name: str, sizes: Sequence[int]) -> Blocks:
+        """Return the finished blocks of that name in order; a block is 2 x the size that it must have."""
+        kept = list(self._blocks.get(name, []))
+        if self._store is not None and [each.shape for each in kept] != [(2, size) for size in sizes[: len(kept)]]:
+            problem = ValueError(f"{name} must be blocks of 2 x {sizes[0]} numbers, the last one of 2 x {sizes[-1]}")
+            raise odd_content(self._store.folder / _TRIALS, problem)
+        return kept
+
+    def save(self, name: str, blocks: Blocks) -> None:
+        """Keep the finished blocks; on the disk a few seconds later."""
+        self._blocks[name] = list(blocks)
+        if self._store is None or time.monotonic() - self._saved_at < self._every_seconds:
+            return
+        counts = {key: len(every) for key, every in self._blocks.items()}
+        named = {f"{key}/{number}": each for key, every in self._blocks.items() for number, each in enumerate(every)}
+        self._store.save(_TRIALS, counts, named)
+        self._saved_at = time.monotonic()
+
+    def save_noise(self, check: NoiseCheck) -> None:
+        """Keep what was measured; on the disk at once, before the run in which it was measured."""
+        self.noise_check = check
+        if self._store is not None:
+            self._store.save(_NOISE, to_plain(check))
+
+
+def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dict[str, Blocks]:
+    """Return the blocks of each name; a ValueError says what is odd about them."""
+    blocks = {name: [arrays.pop(f"{name}/{number}") for number in range(count)] for name, count in counts.items()}
+    for name, every in blocks.items():
+        numbers = every and all(each.dtype == np.float64 and not np.isnan(each).any() for each in every)
+        if arrays or not numbers or not all(each.ndim == len(each) == 2 for each in every):
+            raise ValueError(f"{name} must be blocks of 2 x trials numbers")
+    return blocks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,30 +95,42 @@ class Trials:
     normal: bool
     shift: float | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return how many there are and how they were made, as plain values."""
+        return {"with_canary": len(self.scores_in), "without": len(self.scores_out), "how": self.how}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bench:
-    """What all trials of an audit have in common.
+    """What all trials of an audit have in common: the scenario's air, its data's classes, and what is asked for."""
 
-    Attributes:
-        setting: of the scenario.
-        classes: number of classes.
-        adjacency: which other world.
-        trials: in each world.
-        fault: injected into the mechanism.
-        keeper: keeps finished blocks.
-        progress: told how many blocks are done.
-        threads: CPU threads.
-    """
-
-    setting: AirSetting
+    air: AirSetting
     classes: int
     adjacency: str
-    trials: int
-    fault: Fault
+    settings: AuditSettings
     keeper: Keeper
-    progress: Progress
-    threads: int = 0
+    context: RunContext
+
+    @property
+    def trials(self) -> int:
+        """How many there are in each world."""
+        return self.settings.trials // 2
+
+    def collect(
+        self, name: str, per_block: int, score_block: Callable[[int, int], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Return the scores of all trials, 2 x trials (with the canary, without it); kept ones are not made again.
+
+        ``score_block`` returns those of a block, from its number and its trials; the last block may have fewer.
+        """
+        sizes = [min(per_block, self.trials - first) for first in range(0, self.trials, per_block)]
+        done = self.keeper.load(name, sizes)
+        for number in range(len(done), len(sizes)):
+            self.context.progress(name, number, len(sizes))
+            done.append(score_block(number, sizes[number]))
+            self.keeper.save(name, done)
+        self.context.progress(name, len(sizes), len(sizes))
+        return np.concatenate(done, axis=1)
 
 
 def noise_source(seed: int, chapter: int) -> torch.Generator:
@@ -93,25 +142,9 @@ def noise_source(seed: int, chapter: int) -> torch.Generator:
 def shares_of(columns: NDArray[np.int64], ratios: NDArray[np.float64], canaries: int) -> torch.Tensor:
     """Return the share of each canary in each slot, 0 where it does not send; slots x canaries.
 
-    Args:
-        columns: number of the canary in each seat, -1 for other workers; slots x scheduled.
-        ratios: slots x scheduled.
-        canaries: how many there are.
+    ``columns`` has the number of the canary in each seat, -1 for other workers; like ratios slots x scheduled.
     """
     slot, seat = np.nonzero(columns >= 0)
     shares = torch.zeros((len(columns), canaries))
     shares[slot, columns[slot, seat]] = torch.from_numpy(ratios[slot, seat]).float()
     return shares
-
-
-def collect(
-    name: str, blocks: int, score_block: Callable[[int], NDArray[np.float64]], bench: Bench
-) -> NDArray[np.float64]:
-    """Return the scores of all blocks, 2 x trials (with the canary, without it); finished ones are not made again."""
-    done = bench.keeper.load(name)[:blocks]
-    for number in range(len(done), blocks):
-        bench.progress(name, number, blocks)
-        done.append(score_block(number))
-        bench.keeper.save(name, done)
-    bench.progress(name, blocks, blocks)
-    return np.concatenate(done, axis=1)

@@ -11,6 +11,7 @@ from typer import Exit, Option
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
+from airmixml.output.numbers import epsilon_text
 from airmixml.scenario import Speed
 from airmixml.wording import nearest, shown
 
@@ -81,7 +82,7 @@ def audit_command(
 
 
 def _print(result: AuditResult) -> None:
-    from airmixml.audit.words import noise_in_words
+    from airmixml.audit.report import noise_in_words
 
     print_line(result.verdict, style="bold red" if result.caught else "bold")
     print_line(noise_in_words(result.own.noise_check))
@@ -94,8 +95,6 @@ def _print(result: AuditResult) -> None:
 
 def _table(found: Audit) -> Table:
     """Return claims and lower bounds of one adversary."""
-    from airmixml.audit.words import epsilon_text
-
     title = f"{found.adversary}: epsilon at delta = {found.delta:g}, {found.adjacency} neighbours"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("", no_wrap=True, style="cyan")

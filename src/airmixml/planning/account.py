@@ -9,10 +9,19 @@ import numpy as np
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.privacy import Adversary, Design, Release, Sensitivity, Server, calibrate_power, gaussian_epsilon
-from airmixml.privacy.accountants import accountant_named
+from airmixml.privacy import (
+    Adversary,
+    Design,
+    PrivacyStatement,
+    Release,
+    Sensitivity,
+    Server,
+    calibrate_power,
+    gaussian_epsilon,
+    state_privacy,
+)
 from airmixml.privacy.evaluation import least_epsilon, refusal
-from airmixml.privacy.statement import PrivacyStatement, state_privacy
+from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.privacy_target import (

@@ -1,12 +1,15 @@
 """What an adversary may learn: bounds, accountants, adversaries, ledgers, calibration. Needs no torch."""
 
-from airmixml.privacy.accountants import Accountant
 from airmixml.privacy.adversaries import Adversary, Eavesdropper, Release, Server
-from airmixml.privacy.calibration import calibrate_power, check_target
-from airmixml.privacy.design import Design, participation_bound
-from airmixml.privacy.evaluation import certified_epsilon
-from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_epsilons
-from airmixml.privacy.ledger import Ledger
+from airmixml.privacy.design import Design, Sensitivity, participation_bound
+from airmixml.privacy.evaluation import (
+    PrivacyStatement,
+    calibrate_power,
+    certified_epsilon,
+    check_target,
+    state_privacy,
+)
+from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
 from airmixml.privacy.loose_bound import (
     power_scale_for_privacy,
     slot_privacy_loss,
@@ -14,9 +17,7 @@ from airmixml.privacy.loose_bound import (
     smallest_certifiable_epsilon,
     total_privacy_loss,
 )
-from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, GaussianSlots
-from airmixml.privacy.sensitivity import Sensitivity
-from airmixml.privacy.statement import PrivacyStatement, state_privacy
+from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, Accountant, GaussianSlots
 from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.loose_bound import slot_squared_shift
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.units import dbm_to_watts
 
 
@@ -34,16 +34,13 @@ class Adversary(ABC):
     colluders: int = 0
 
     def __post_init__(self) -> None:
-        if self.colluders < 0:
-            raise PrivacyError(f"colluders = {self.colluders}: must be at least 0")
+        require(self.colluders >= 0, f"colluders = {self.colluders}: must be at least 0")
 
     @classmethod
     def of(cls, scenario: Any, power_gain: Callable[[float], float]) -> Self:
-        """Return the adversary that a scenario describes.
+        """Return the adversary that an ``airmixml.Scenario``, which this room does not know, describes.
 
-        Args:
-            scenario: an ``airmixml.Scenario``, which this room does not know.
-            power_gain: gives the power gain without fading of a channel of so many metres.
+        ``power_gain`` gives the power gain without fading of a channel of so many metres.
         """
         return cls(colluders=scenario.privacy.colluders)
 
@@ -97,7 +94,96 @@ class Server(Adversary):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(Adversary):
+class _KnowsNoSchedule(Adversary):
+    """Somebody from whom it is hidden who sent when, unless power or the ratios of colluders tell it."""
+
+    receives: ClassVar[str]
+
+    @property
+    def knows(self) -> str:
+        """What it knows and receives."""
+        helped = f", but the slots and samples of {self.colluders:,} colluding workers" if self.colluders else ""
+        return f"{self.receives}, and no schedule{helped}"
+
+    def why(self, design: Design) -> str:
+        """Why its epsilon follows."""
+        others, scheduled = design.workers - self.colluders, design.scheduled
+        if design.power_tells_schedule:
+            return "received power may tell who was scheduled, so there is no credit for sampling"
+        if self._schedule_is_told(design):
+            return "the ratios of colluding workers tell of the others' channels, so there is no credit for sampling"
+        if design.max_participations:
+            seats = min(design.round_length * scheduled, others)
+            return f"a round of {design.round_length:,} slots is one hidden sample of {seats:,} in {others:,} workers"
+        if scheduled >= others:
+            return "no worker is left out of a slot, so sampling hides nobody"
+        return f"each slot is a hidden sample of {scheduled:,} in {others:,} workers"
+
+    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
+        """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more.
+
+        A replaced sample stays in its worker's seats. A removed worker's seats go to others, who may send louder and
+        whose shares may be larger than its own were, so that only bounds for any worker hold.
+        """
+        own = self.mechanism(design, adjacency)
+        if self._schedule_is_told(design):
+            return (own,)
+        heard = self._heard(design) if adjacency == "replace-one" else self._heard(design).before_the_draw()
+        return own, self._as_if_known(heard, adjacency, self._squared_moves(design, adjacency)[1])
+
+    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
+        """The slots with a hidden schedule, or the worst worker's own where it is not hidden.
+
+        The ratios of a slot are drawn without regard to data and dealt to its seats. Putting worker j in the place of
+        worker i moves a mixture by at most max q times the distance of two samples, also where seats follow channels
+        (max-min): if j belongs higher up, at the seat with ratio q_b, the workers between move down, and the difference
+        is q_b times (a convex combination of x_i and the samples between, minus x_j).
+
+        With a limit on participations a *round*, in which no worker sends twice, is one sample of all its seats, drawn
+        from the workers that do not collude; the worker's slot in it is at most the strongest one.
+        """
+        heard, alone = self._heard(design), design.sensitivity.squared_move(adjacency, "none")
+        if self._schedule_is_told(design):
+            return self._as_if_known(heard, adjacency, alone)
+        others = design.workers - self.colluders
+        fewer = f"must be fewer than the {design.workers} workers"
+        require(others >= 1, f"privacy.colluders = {self.colluders}: {fewer}")
+        seats, rounds = design.round_length * design.scheduled, design.rounds
+        squared_move = self._squared_moves(design, adjacency)[0]
+        if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
+            squared_move = max(squared_move, alone)
+        slots = GaussianSlots(
+            squared_shifts=_squared_shifts(heard, heard.received_watts, squared_move),
+            counts=design.counts,
+            adjacency=adjacency,
+            squared_move=squared_move,
+            composed=rounds,
+            given=_any_schedule(design) if seats >= others else "a random schedule",
+            why=_KnowsNoSchedule.why(self, design),
+        ).strongest(rounds)
+        return slots if seats >= others else replace(slots, sampling=design.sampling, sampled=seats, population=others)
+
+    def _as_if_known(self, design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
+        """Return the slots of the worst worker, in the words of an adversary that was not told the schedule."""
+        why = f"{_slots_in_words(design)}, as if the schedule were known"
+        if self._schedule_is_told(design):
+            why = f"{_KnowsNoSchedule.why(self, design).partition(', so ')[0]}, so {why}"
+        return replace(_known_schedule(design, adjacency, squared_move), why=why)
+
+    def _schedule_is_told(self, design: Design) -> bool:
+        return design.power_tells_schedule or (design.ratios_tell_ranks and self.colluders > 0)
+
+    def _heard(self, design: Design) -> Design:
+        """Return the design with the power and the noise that this adversary receives."""
+        return design
+
+    @abstractmethod
+    def _squared_moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+        """Return how far apart, squared, neighbours are where the schedule is hidden, and where it is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(_KnowsNoSchedule):
     """Anybody who gets the mixtures but no word on who was scheduled when.
 
     Colluding workers know their own slots. The others are then a sample of the N - k workers who do not collude, at a
@@ -107,38 +193,24 @@ class Release(Adversary):
 
     name = "release"
     about = "anybody who gets the mixtures but does not know who was scheduled when"
-
-    @property
-    def knows(self) -> str:
-        """What it knows and receives."""
-        return f"all mixtures, and no schedule{_helped(self.colluders)}"
-
-    def why(self, design: Design) -> str:
-        """Why its epsilon follows."""
-        return _credit_in_words(design, self.colluders)
+    receives = "all mixtures"
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
-        """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more."""
-        own = self.mechanism(design, adjacency)
-        if own.sampling == "none" and _schedule_is_told(design, self.colluders):
-            return (own,)
-        move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
-        known = _as_if_known(_before_the_draw(design, adjacency), adjacency, move, self.colluders)
-        if adjacency == "remove-one" or own.sampling != "poisson":
-            return own, known
+        """The slots with a hidden schedule, in one step or in two, and the worst worker's own."""
+        views = super().views(design, adjacency)
+        if adjacency == "remove-one" or views[0].sampling != "poisson":
+            return views
         two_steps = replace(self.mechanism(design, "remove-one"), steps=2)
-        return own, known, replace(two_steps, why=f"{own.why}; a replacement is a removal and an addition")
+        return *views, replace(two_steps, why=f"{views[0].why}; a replacement is a removal and an addition")
 
-    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The slots with a hidden schedule, or the worst worker's own where it is not hidden."""
-        if _schedule_is_told(design, self.colluders):
-            return _as_if_known(design, adjacency, design.sensitivity.squared_move(adjacency, "none"), self.colluders)
-        move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
-        return _hidden_schedule(design, adjacency, self.colluders, move)
+    def _squared_moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+        samplings = ("none", "none") if design.everybody_sends else (design.sampling, "without-replacement")
+        hidden, known = (design.sensitivity.squared_move(adjacency, sampling) for sampling in samplings)
+        return hidden, known
 
 
 @dataclass(frozen=True, kw_only=True)
-class Eavesdropper(Adversary):
+class Eavesdropper(_KnowsNoSchedule):
     """Somebody with a receiver of their own near the workers, who knows no schedule.
 
     Workers invert their channel to the server, not to the eavesdropper, so it hears each with the power that it sends,
@@ -152,14 +224,15 @@ class Eavesdropper(Adversary):
 
     name = "eavesdropper"
     about = "somebody with a receiver near the workers, who does not know who was scheduled when"
+    receives = "its own reception of every slot"
     own_receiver = True
     gain: float | None
     own_noise_watts: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.own_noise_watts < math.inf:
-            raise PrivacyError(f"own_noise_watts = {self.own_noise_watts:g}: must be finite and above 0")
+        watts = self.own_noise_watts
+        require(0.0 < watts < math.inf, f"own_noise_watts = {watts:g}: must be finite and above 0")
 
     @classmethod
     def of(cls, scenario: Any, power_gain: Callable[[float], float]) -> Self:
@@ -172,45 +245,26 @@ class Eavesdropper(Adversary):
             colluders=privacy.colluders,
         )
 
-    @property
-    def knows(self) -> str:
-        """What it knows and receives."""
-        return f"its own reception of every slot, and no schedule{_helped(self.colluders)}"
-
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
         if self.gain is None:
             return "fading puts no bound on how well it hears a worker"
         louder = self.gain * max(design.sent_watts) / max(design.received_watts)
-        credit = _credit_in_words(design, self.colluders)
-        return f"it may hear a worker with {louder:,.4g} times the power that the server does; {credit}"
+        return f"it may hear a worker with {louder:,.4g} times the power that the server does; {super().why(design)}"
 
     def noise_watts(self, _design: Design) -> float:
         """The noise at each of its antennas."""
         return self.own_noise_watts
 
-    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
-        """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more."""
-        own, sensitivity = self.mechanism(design, adjacency), design.sensitivity
-        if own.sampling == "none" and _schedule_is_told(design, self.colluders):
-            return (own,)
-        move = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
-        return own, _as_if_known(_before_the_draw(self._heard(design), adjacency), adjacency, move, self.colluders)
-
-    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The slots as heard from beside the worker that sends loudest."""
-        heard, sensitivity = self._heard(design), design.sensitivity
-        if _schedule_is_told(design, self.colluders):
-            return _as_if_known(heard, adjacency, sensitivity.squared_move(adjacency, "none"), self.colluders)
-        return _hidden_schedule(heard, adjacency, self.colluders, sensitivity.largest_move)
+    def _squared_moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+        sensitivity = design.sensitivity
+        known = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
+        return sensitivity.largest_move, known
 
     def _heard(self, design: Design) -> Design:
-        """Return the design with what this receiver has in place of what the server has: its power, its noise."""
         if self.gain is None:
-            raise PrivacyError(
-                "privacy.adversary = 'eavesdropper': fading puts no bound on how well it hears a worker, so nothing "
-                "can be certified; use radio.fading = none"
-            )
+            why = f"{self.why(design)}, so nothing can be certified; use radio.fading = none"
+            raise PrivacyError(f"privacy.adversary = 'eavesdropper': {why}")
         worst = design.worst_sent_watts
         return replace(
             design,
@@ -218,25 +272,6 @@ class Eavesdropper(Adversary):
             worst_received_watts=None if worst is None else self.gain * worst,
             noise_watts=self.own_noise_watts,
         )
-
-
-def _helped(colluders: int) -> str:
-    return f", but the slots and samples of {colluders:,} colluding workers" if colluders else ""
-
-
-def _schedule_is_told(design: Design, colluders: int) -> bool:
-    return design.power_tells_schedule or (design.ratios_tell_ranks and colluders > 0)
-
-
-def _before_the_draw(design: Design, adjacency: str) -> Design:
-    """Return the design as before a run where neighbours do not keep the schedule that was drawn.
-
-    A replaced sample stays in its worker's seats. A removed worker's seats go to others, who may send louder and whose
-    shares may be larger than its own were, so that only bounds for any worker hold.
-    """
-    if adjacency == "replace-one":
-        return design
-    return replace(design, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
 
 
 def _known_schedule(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
@@ -250,19 +285,12 @@ def _known_schedule(design: Design, adjacency: str, squared_move: float) -> Gaus
         why=_known_in_words(design),
     )
     if design.worst_received_watts is None:
-        total, given, failure = every.worst(design.participations), _any_schedule(design), design.schedule_failure
+        total = every.strongest(design.participations).total
+        given, failure = _any_schedule(design), design.schedule_failure
     else:
         (total,) = _squared_shifts(design, (design.worst_received_watts,), squared_move)
         given, failure = "the schedule that was drawn", 0.0
     return replace(every, squared_shifts=(total,), counts=(1,), given=given, schedule_failure=failure)
-
-
-def _as_if_known(design: Design, adjacency: str, squared_move: float, colluders: int) -> GaussianSlots:
-    """Return the slots of the worst worker for an adversary that was not told the schedule."""
-    why = f"{_composed_in_words(design)} compose as if the schedule were known"
-    if _schedule_is_told(design, colluders):
-        why = f"{_credit_in_words(design, colluders).partition(', so ')[0]}, so {why}"
-    return replace(_known_schedule(design, adjacency, squared_move), why=why)
 
 
 def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: float) -> tuple[float, ...]:
@@ -274,54 +302,12 @@ def _any_schedule(design: Design) -> str:
     return "a random schedule" if design.schedule_failure or not design.max_participations else "any schedule"
 
 
-def _composed_in_words(design: Design) -> str:
-    drawn = design.worst_received_watts is not None
-    return f"{'the' if drawn else 'up to'} {design.participations:,} slots of {'the worst' if drawn else 'one'} worker"
+def _slots_in_words(design: Design) -> str:
+    drawn, count = design.worst_received_watts is not None, design.participations
+    if count == 1:
+        return f"the only slot of {'the worst' if drawn else 'a'} worker"
+    return f"{'the' if drawn else 'up to'} {count:,} slots of {'the worst' if drawn else 'one'} worker together"
 
 
 def _known_in_words(design: Design) -> str:
-    tense = "are" if design.worst_received_watts is None else "were"
-    return f"{_composed_in_words(design)} compose, and it is known which they {tense}"
-
-
-def _hidden_schedule(design: Design, adjacency: str, colluders: int, squared_move: float) -> GaussianSlots:
-    """Return the slots as samples of the workers that do not collude.
-
-    The ratios of a slot are drawn without regard to data and dealt to its seats. Putting worker j in the place of
-    worker i moves a mixture by at most max q times the distance of two samples, also where seats follow channels
-    (max-min): if j belongs higher up, at the seat with ratio q_b, the workers between move down, and the difference is
-    q_b times (a convex combination of x_i and the samples between, minus x_j).
-
-    With a limit on participations a *round*, in which no worker sends twice, is one sample of all its seats; the
-    worker's slot in it is at most the strongest one.
-    """
-    others = design.workers - colluders
-    if others < 1:
-        raise PrivacyError(f"privacy.colluders = {colluders}: must be fewer than the {design.workers} workers")
-    seats, rounds = design.round_length * design.scheduled, design.rounds
-    if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
-        squared_move = max(squared_move, design.sensitivity.squared_move(adjacency, "none"))
-    slots = GaussianSlots(
-        squared_shifts=_squared_shifts(design, design.received_watts, squared_move),
-        counts=design.counts,
-        adjacency=adjacency,
-        squared_move=squared_move,
-        composed=rounds,
-        given=_any_schedule(design) if seats >= others else "a random schedule",
-        why=_credit_in_words(design, colluders),
-    ).strongest(rounds)
-    return slots if seats >= others else replace(slots, sampling=design.sampling, sampled=seats, population=others)
-
-
-def _credit_in_words(design: Design, colluders: int) -> str:
-    others = design.workers - colluders
-    if design.power_tells_schedule:
-        return "received power may tell who was scheduled, so there is no credit for sampling"
-    if design.ratios_tell_ranks and colluders:
-        return "the ratios of colluding workers tell of the others' channels, so there is no credit for sampling"
-    if design.max_participations:
-        seats = min(design.round_length * design.scheduled, others)
-        return f"a round of {design.round_length:,} slots is one hidden sample of {seats:,} in {others:,} workers"
-    if design.scheduled >= others:
-        return "no worker is left out of a slot, so sampling hides nobody"
-    return f"each slot is a hidden sample of {design.scheduled:,} in {others:,} workers"
+    return f"{_slots_in_words(design)}, with a known schedule"

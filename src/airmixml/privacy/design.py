@@ -1,17 +1,56 @@
-"""What a system sends, before or after it was sent, as far as privacy asks. Plain numbers, no radio."""
+"""What a system sends, and how far one worker can move it, as far as privacy asks. Plain numbers, no radio."""
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Self
 
 from scipy.stats import binom
 
-from airmixml.errors import PrivacyError
-from airmixml.privacy.sensitivity import Sensitivity
+from airmixml.privacy.mechanism import require
 
 # No worker exceeds the number of slots that a plan without a limit assumes, except with this probability.
 SCHEDULE_FAILURE: Final = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """Bounds on what a worker sends, before its share and power are applied.
+
+    Attributes:
+        removal: bound on ||x||^2, the move when a worker falls silent.
+        replacement: bound on ||x - x'||^2, the move when another sample takes the place of the worker's own.
+    """
+
+    removal: float
+    replacement: float
+
+    def __post_init__(self) -> None:
+        fits = 0.0 < self.removal < math.inf and 0.0 < self.replacement < math.inf
+        require(fits, f"sensitivity {self.removal:g}, {self.replacement:g}: must be finite and above 0")
+
+    def squared_move(self, adjacency: str, sampling: str) -> float:
+        """Return how far apart, squared, the mixtures of neighbours are where all channels are inverted.
+
+        A removed worker falls silent, unless others are drawn without replacement: then somebody else takes its seat.
+        """
+        if sampling == "without-replacement":
+            return max(self.removal, self.replacement) if adjacency == "remove-one" else self.replacement
+        if sampling == "poisson" and adjacency == "replace-one":
+            return max(self.removal, self.replacement)  # without the worker nobody is in its seat
+        return self.removal if adjacency == "remove-one" else self.replacement
+
+    @property
+    def largest_move(self) -> float:
+        """How far apart, squared, two workers' signals can be at a receiver that sees them with other phases."""
+        return max(4.0 * self.removal, self.replacement)
+
+    @classmethod
+    def paper(cls, input_dim: int, label_dim: int) -> Self:
+        """d_X + d_Y for both, the paper's bound on ||i||^2 + ||l||^2 of samples in [0, 1]^(d_X + d_Y)."""
+        bound = float(input_dim + label_dim)
+        return cls(removal=bound, replacement=bound)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +85,7 @@ class Design:
     sensitivity: Sensitivity
     noise_watts: float
     weakest_gain: float = 0.0
-    max_power_watts: float = float("inf")
+    max_power_watts: float = math.inf
     max_participations: int = 0
     slots_per_round: int = 0
     sampling: str = "without-replacement"
@@ -57,29 +96,20 @@ class Design:
     worst_participations: int | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.scheduled <= self.workers:
-            raise PrivacyError(
-                f"scheduled = {self.scheduled}: must be at least 1 and at most the {self.workers} workers"
-            )
-        if not 0.0 < self.noise_watts < math.inf:
-            raise PrivacyError(f"noise_watts = {self.noise_watts:g}: must be finite and above 0")
-        if self.slots < 1:
-            raise PrivacyError(f"slots = {self.slots}: must be at least 1")
-        if self.sampling not in ("without-replacement", "poisson"):
-            raise PrivacyError(f"sampling = {self.sampling!r}: must be without-replacement or poisson")
-        if not self.max_participations:
-            return
-        if self.sampling == "poisson":
-            raise PrivacyError(
-                "max_participations: needs sampling without-replacement; a Poisson schedule keeps no limit"
-            )
-        most_slots_per_round = self.workers // self.scheduled
-        if self.round_length > most_slots_per_round:
-            raise PrivacyError(
-                f"max_participations = {self.max_participations}: must be at least "
-                f"{-(-self.slots // most_slots_per_round)} for {self.slots} slots of {self.scheduled} among "
-                f"{self.workers} workers"
-            )
+        workers, scheduled, limit, drawn = self.workers, self.scheduled, self.max_participations, self.sampling
+        fits = 1 <= scheduled <= workers
+        require(fits, f"scheduled = {scheduled}: must be at least 1 and at most the {workers} workers")
+        noise = f"noise_watts = {self.noise_watts:g}: must be finite and above 0"
+        require(0.0 < self.noise_watts < math.inf, noise)
+        require(self.slots >= 1, f"slots = {self.slots}: must be at least 1")
+        known = drawn in ("without-replacement", "poisson")
+        require(known, f"sampling = {drawn!r}: must be without-replacement or poisson")
+        if limit:
+            needs = "needs sampling without-replacement; a Poisson schedule keeps no limit"
+            require(drawn != "poisson", f"max_participations: {needs}")
+            longest = workers // scheduled
+            least = f"{-(-self.slots // longest)} for {self.slots} slots of {scheduled} among {workers} workers"
+            require(self.round_length <= longest, f"max_participations = {limit}: must be at least {least}")
 
     @property
     def everybody_sends(self) -> bool:
@@ -106,26 +136,21 @@ class Design:
     @property
     def sent_watts(self) -> tuple[float, ...]:
         """Bound on the transmit power of any worker in each kind of slot."""
-        if self.weakest_gain == 0.0:
-            return tuple(self.max_power_watts for _ in self.received_watts)
-        return tuple(min(value / self.weakest_gain, self.max_power_watts) for value in self.received_watts)
+        gain = self.weakest_gain
+        return tuple(min(value / gain if gain else math.inf, self.max_power_watts) for value in self.received_watts)
 
     @property
     def participations(self) -> int:
         """Slots that compose for the worst worker: those it had, the hard limit, or what chance all but rules out."""
         if self.worst_participations is not None:
             return self.worst_participations
-        return min(self.rounds, self._unlikely_participations)
-
-    @property
-    def _unlikely_participations(self) -> int:
         seats = self.round_length * self.scheduled
         return self.rounds if seats >= self.workers else participation_bound(self.rounds, seats, self.workers)
 
     @property
     def schedule_failure(self) -> float:
         """Probability with which a worker is drawn more often than ``participations``."""
-        by_chance = self.worst_participations is None and self._unlikely_participations < self.rounds
+        by_chance = self.worst_participations is None and self.participations < self.rounds
         return SCHEDULE_FAILURE if by_chance else 0.0
 
     def noise_multiplier(self, adjacency: str) -> float:
@@ -137,17 +162,15 @@ class Design:
         """Return the design with ``factor`` times the power in every slot."""
         return replace(self, received_watts=tuple(factor * value for value in self.received_watts))
 
+    def before_the_draw(self) -> Self:
+        """Return the design without what is known only after a run: it holds for any schedule."""
+        return replace(self, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
+
     def with_slots(self, slots: int) -> Self:
         """Return the first slots of such a design as a plan, all of the strongest kind."""
-        return replace(
-            self,
-            slots_per_round=self.round_length if self.max_participations else 0,
-            received_watts=(max(self.received_watts),),
-            counts=(slots,),
-            worst_received_watts=None,
-            worst_sent_watts=None,
-            worst_participations=None,
-        )
+        length = self.round_length if self.max_participations else 0
+        strongest = (max(self.received_watts),)
+        return replace(self.before_the_draw(), slots_per_round=length, received_watts=strongest, counts=(slots,))
 
 
 def slots_per_round(slots: int, max_participations: int) -> int:
@@ -168,11 +191,4 @@ def participation_bound(slots: int, scheduled: int, workers: int) -> int:
 @lru_cache(maxsize=4096)
 def binomial_quantile(tail: float, trials: int, chance: float) -> int:
     """Return the smallest m with P(Binomial > m) <= ``tail``, also for tails far below 1e-16."""
-    low, high = -1, trials
-    while high - low > 1:
-        middle = (low + high) // 2
-        if binom.sf(middle, trials, chance) <= tail:
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisect_left(range(trials), True, key=lambda most: bool(binom.sf(most, trials, chance) <= tail))

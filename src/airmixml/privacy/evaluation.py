@@ -1,19 +1,32 @@
-"""The least epsilon that an accountant certifies for a design against an adversary."""
+"""From a design to the least epsilon that an accountant certifies, and from a target back to power.
+
+An epsilon is never a bare number: a statement says whose noise, which adversary, which neighbours, which bound. A
+calibrated power is the largest that an accountant still certifies, always on the private side.
+"""
 
 import math
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+
+from scipy.optimize import brentq
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import accountant_named
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
+from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 
 # Beyond this a delta is needed that no accountant resolves.
 _LARGEST_STEP: Final = 300.0
 _HEADROOM: Final = 1.01
+_WIDEST: Final = 1e30
+_TOLERANCE: Final = 1e-4
+_QUICK_TOLERANCE: Final = 0.02
+# What is sent is rounded a few times on its way; that must not carry it above the target.
+_ROUNDING: Final = 1e-12
 
 
 @lru_cache(maxsize=4096)
@@ -21,13 +34,9 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float, *
     """Return the accountant's epsilon, or raise a PrivacyError that says why it has none."""
     chosen = accountant_named(accountant)
     refusal = chosen.refusal(mechanism)
-    if refusal:
-        raise PrivacyError(
-            f"privacy.accountant = {accountant!r}: cannot treat sampling {mechanism.sampling} with "
-            f"{mechanism.adjacency} neighbours: {refusal}"
-        )
-    if not 0.0 < delta < 1.0:
-        raise PrivacyError(f"privacy.delta = {delta:g}: must lie between 0 and 1")
+    kind = f"sampling {mechanism.sampling} with {mechanism.adjacency} neighbours"
+    require(not refusal, f"privacy.accountant = {accountant!r}: cannot treat {kind}: {refusal}")
+    require(0.0 < delta < 1.0, f"privacy.delta = {delta:g}: must lie between 0 and 1")
     epsilon_of = chosen.quick_epsilon if quickly else chosen.epsilon
     return epsilon_of(mechanism, delta) if mechanism.steps == 1 else _two_steps(epsilon_of, mechanism, delta)
 
@@ -81,3 +90,180 @@ def refusal(design: Design, adversary: Adversary, accountant: str, adjacency: st
     views = considered_views(design, adversary, accountant, adjacency)
     reasons = [accountant_named(accountant).refusal(view) for view in views]
     return "" if "" in reasons else reasons[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """An (epsilon, delta) guarantee together with all that it assumes.
+
+    Attributes:
+        epsilon: privacy loss of one worker over all slots.
+        delta: probability with which that may fail.
+        adversary: who is protected against.
+        accountant: the bound that gives epsilon.
+        adjacency: what neighbouring sets of workers are: "replace-one" or "remove-one".
+        sensitivity: the bound on the squared move of what one worker sends that was used.
+        unit: whose privacy it is: one worker's. A person on several workers is protected less.
+        given: which schedule it holds for: a random one, any within the limit, or the one that was drawn.
+        schedule_failure: probability, not in delta, with which a worker is drawn more often than assumed.
+        sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
+        sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
+        compositions: slots (or rounds) that compose.
+        noise_watts_per_symbol: noise power per complex symbol that the adversary's receiver is assumed to have; half of
+            it falls on the real part that carries the signal.
+        colluders: workers that help the adversary.
+        knows: what the adversary knows, in words.
+        why: why this epsilon follows, in words.
+        target_epsilon: the epsilon that was asked for, if the power was set to meet one.
+    """
+
+    epsilon: float
+    delta: float
+    adversary: str
+    accountant: str
+    adjacency: str
+    sensitivity: float
+    sampling: str
+    sampling_rate: float
+    compositions: int
+    noise_watts_per_symbol: float
+    unit: str = "worker"
+    given: str = "a random schedule"
+    schedule_failure: float = 0.0
+    colluders: int = 0
+    knows: str = ""
+    why: str = ""
+    target_epsilon: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the statement as plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"(epsilon {self.epsilon:.4g}, delta {self.delta:g}) by {self.accountant}, "
+            f"adversary {self.adversary}, {self.adjacency} neighbours, sensitivity {self.sensitivity:g}, "
+            f"noise {self.noise_watts_per_symbol:.3g} W per symbol"
+        )
+
+
+def state_privacy(
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    *,
+    adjacency: str,
+    delta: float,
+    target_epsilon: float | None = None,
+) -> PrivacyStatement:
+    """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
+    epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+    return PrivacyStatement(
+        epsilon=epsilon,
+        delta=delta,
+        adversary=adversary.name,
+        accountant=accountant,
+        adjacency=adjacency,
+        sensitivity=mechanism.squared_move,
+        sampling=mechanism.sampling,
+        sampling_rate=mechanism.sampling_rate,
+        compositions=mechanism.composed,
+        noise_watts_per_symbol=adversary.noise_watts(design),
+        given=mechanism.given,
+        schedule_failure=mechanism.schedule_failure,
+        colluders=adversary.colluders,
+        knows=adversary.knows,
+        why=mechanism.why,
+        target_epsilon=target_epsilon,
+    )
+
+
+def check_target(
+    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
+) -> None:
+    """Raise a PrivacyError if the accountant could not certify the target at any power."""
+    silent = design.scaled(0.0)
+    smallest, _ = least_epsilon(silent, adversary, accountant, adjacency=adjacency, delta=delta)
+    if epsilon > smallest:
+        return
+    is_logarithm = math.isclose(smallest, smallest_certifiable_epsilon(delta))
+    above = f"ln(1/delta) = {smallest:.4f}" if is_logarithm else f"{smallest:.4g}"
+    raise PrivacyError(
+        f"privacy.epsilon = {epsilon:g}: {accountant} certifies only epsilon above {above} for privacy.delta = "
+        f"{delta:g}; ask for more, for a larger delta, or for privacy.accountant = pld"
+    )
+
+
+@lru_cache(maxsize=1024)
+def calibrate_power(
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    *,
+    adjacency: str,
+    epsilon: float,
+    delta: float,
+    quickly: bool = False,
+) -> float:
+    """Return the largest factor by which the design's power may be multiplied to keep (epsilon, delta).
+
+    ``design`` gives the shape: one kind of slot, or several with powers in a given proportion. The accountant, asked
+    again about the scaled design, gives at most ``epsilon``. Where no closed form is known the factor is within 0.01 %
+    of the largest; ``quickly``, for searches over many designs, within a few per cent.
+    """
+    check_target(design, adversary, accountant, adjacency, epsilon, delta)
+
+    def spent(factor: float) -> float:
+        scaled = design.scaled(factor)
+        return least_epsilon(scaled, adversary, accountant, adjacency=adjacency, delta=delta, quickly=quickly)[0]
+
+    proportions = "received_watts: all are 0; calibration scales powers, so give their proportions"
+    require(any(design.received_watts), proportions)
+    factor, step = _closed_forms(design, adversary, accountant, adjacency, epsilon, delta), _ROUNDING
+    if factor is None:
+        guess = guess_factor(design, adversary, adjacency=adjacency, epsilon=epsilon, delta=delta)
+        step = _QUICK_TOLERANCE if quickly else _TOLERANCE
+        factor = _root(lambda factor: spent(factor) - epsilon, guess, step)
+    while spent(factor * (1.0 - _ROUNDING)) > epsilon:
+        factor *= 1.0 - step
+        step = min(2.0 * step, 0.5)
+    return factor * (1.0 - _ROUNDING)
+
+
+def _closed_forms(
+    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
+) -> float | None:
+    """Return the largest factor that one of the adversary's views allows; None where a view has no closed form."""
+    if adversary.own_receiver and math.isfinite(design.max_power_watts):
+        return None  # more power asked for may not be more power sent: the limit may hold down what it hears
+    treats = accountant_named(accountant)
+    views = [view for view in considered_views(design, adversary, accountant, adjacency) if not treats.refusal(view)]
+    factors = [treats.power_factor(view, epsilon, delta) for view in views]
+    known = [factor for factor in factors if factor is not None]
+    return max(known) if known and len(known) == len(factors) else None
+
+
+def guess_factor(design: Design, adversary: Adversary, *, adjacency: str, epsilon: float, delta: float) -> float:
+    """Return about what ``calibrate_power`` would, at once and without any promise: to start from, or to compare."""
+    guesses = []
+    for view in adversary.views(design, adjacency):
+        # Many sampled slots are nearly a Gaussian mechanism, mu^2 = r^2 T (e^s - 1); if nothing is hidden, exactly one.
+        together, rate = gaussian_mu(epsilon, delta) ** 2 / view.slots, view.sampling_rate
+        allowed = together if rate == 1.0 else math.log1p(together / rate**2)
+        guesses.append(allowed / max(view.squared_shifts))
+    return max(guesses)
+
+
+def _root(excess: Callable[[float], float], guess: float, tolerance: float) -> float:
+    """Return where the excess turns positive, within the tolerance; the excess grows with the factor."""
+    low = high = guess
+    while excess(low) > 0.0:
+        high, low = low, low / 3.0
+        if low < guess / _WIDEST:
+            raise PrivacyError("privacy.epsilon: no power keeps this target; ask for more, or for another adversary")
+    while high == low or excess(high) <= 0.0:
+        low, high = high, high * 3.0
+        if high > guess * _WIDEST:
+            return high  # the target is kept at any power
+    root = brentq(lambda log_factor: excess(math.exp(log_factor)), math.log(low), math.log(high), xtol=tolerance)
+    return math.exp(float(root))

@@ -7,16 +7,14 @@ and Wang 2018, Thm. 8).
 
 import math
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
-from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import Accountant
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
 
 # Rounding of a few steps must not carry an epsilon below what holds.
 _ROUNDING_MARGIN: Final = 1e-12
@@ -25,6 +23,7 @@ _HALVINGS: Final = 60
 _LARGE_MU: Final = 1e6
 # Below this Phi differs from 1/2 in its last digits only; a larger mu is taken instead, which loses next to nothing.
 _SMALL_MU: Final = 1e-9
+_LEDGER_BARS: Final = 20
 
 
 def log_gaussian_delta(mu: float, epsilon: float) -> float:
@@ -91,8 +90,7 @@ def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
 @lru_cache(maxsize=1024)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu whose epsilon at ``delta`` does not exceed the given one."""
-    if not 0.0 < epsilon < math.inf:
-        raise PrivacyError(f"epsilon = {epsilon:g}: must be finite and above 0")
+    require(0.0 < epsilon < math.inf, f"epsilon = {epsilon:g}: must be finite and above 0")
     if epsilon <= gaussian_epsilon(_SMALL_MU, delta):
         return float(np.sqrt(8.0) * erfinv(delta)) * (1.0 - _ROUNDING_MARGIN)  # so little that epsilon is 0
     deviations = max(float(-ndtri(delta)), 0.0)
@@ -115,15 +113,73 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 def _check(mu: ArrayLike, delta: float) -> None:
     values = np.asarray(mu, dtype=np.float64)
-    if not (np.isfinite(values).all() and (values >= 0.0).all() and (values < 1e150).all()):
-        raise PrivacyError("mu: must be finite, at least 0 and below 1e150")
-    if not 0.0 < delta < 1.0:
-        raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
+    require(bool(((values >= 0.0) & (values < 1e150)).all()), "mu: must be finite, at least 0 and below 1e150")
+    require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
 
 
 def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.float64]:
     """Return an epsilon that is large enough: delta <= Phi(mu/2 - epsilon/mu), rounded up."""
     return np.asarray((mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0)) * (1.0 + _ROUNDING_MARGIN))
+
+
+class Ledger:
+    """What each worker spent, kept slot by slot in memory that grows with the workers alone.
+
+    Attributes:
+        participations: slots that each worker took part in; shape workers.
+        received_watts: sum over those slots of beta q^2, the worker's signal at the server; shape workers.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.participations: NDArray[np.int64] = np.zeros(workers, dtype=np.int64)
+        self.received_watts: NDArray[np.float64] = np.zeros(workers)
+
+    def add(
+        self,
+        scheduled_workers: NDArray[np.int64],
+        ratios: NDArray[np.float64],
+        power_scale_watts: NDArray[np.float64],
+        sending: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Take slots into account.
+
+        Args:
+            scheduled_workers: who sent; slots x scheduled.
+            ratios: q; slots x scheduled.
+            power_scale_watts: beta; slots.
+            sending: which of them do send, if not all; slots x scheduled.
+        """
+        workers = scheduled_workers.ravel()
+        spent = (ratios**2 * power_scale_watts[:, None]).ravel()
+        seats = workers if sending is None else scheduled_workers[sending]
+        self.participations += np.bincount(seats, minlength=len(self.participations))
+        self.received_watts += np.bincount(workers, spent, len(self.participations))
+
+    def losses(self, *, noise_watts: float, sensitivity: float) -> NDArray[np.float64]:
+        """Return mu^2 of each worker; shape workers."""
+        return np.asarray(self.received_watts * sensitivity / (noise_watts / 2.0))
+
+    def epsilons(self, *, noise_watts: float, sensitivity: float, delta: float) -> NDArray[np.float64]:
+        """Return the exact epsilon of each worker at ``delta``; shape workers."""
+        return gaussian_epsilons(np.sqrt(self.losses(noise_watts=noise_watts, sensitivity=sensitivity)), delta)
+
+    def summary(self, epsilons: NDArray[np.float64]) -> dict[str, Any]:
+        """Return worst, median and histogram over the workers as plain values."""
+        counts, edges = np.histogram(epsilons, bins=_LEDGER_BARS, range=(0.0, max(float(epsilons.max()), 1e-300)))
+        worst = int(np.argmax(epsilons))
+        return {
+            "worst_epsilon": float(epsilons[worst]),
+            "worst_worker": worst,
+            "worst_worker_slots": int(self.participations[worst]),
+            "median_epsilon": float(np.median(epsilons)),
+            "mean_epsilon": float(epsilons.mean()),
+            "slots_per_worker": {
+                "least": int(self.participations.min()),
+                "median": float(np.median(self.participations)),
+                "most": int(self.participations.max()),
+            },
+            "histogram": {"epsilon_edges": edges.tolist(), "workers": counts.tolist()},
+        }
 
 
 class Gdp(Accountant):

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import Accountant, refuse_poisson
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
 
 # Rounding of a few steps must not carry a calibrated epsilon above its target.
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
@@ -49,10 +48,9 @@ def log_subsampled_renyi_term(squared_shift: ArrayLike) -> NDArray[np.float64]:
 def check_slots(squared_shift: ArrayLike, sampling_rate: float) -> None:
     """Raise a PrivacyError for squared shifts below 0 and rates outside (0, 1]."""
     values = np.asarray(squared_shift, dtype=np.float64)
-    if not (np.isfinite(values).all() and (values >= 0.0).all()):
-        raise PrivacyError("squared shifts: must be finite and at least 0")
-    if not 0.0 < sampling_rate <= 1.0:
-        raise PrivacyError(f"sampling_rate = {sampling_rate:g}: must be above 0 and at most 1")
+    fits = bool((np.isfinite(values) & (values >= 0.0)).all())
+    require(fits, "squared shifts: must be finite and at least 0")
+    require(0.0 < sampling_rate <= 1.0, f"sampling_rate = {sampling_rate:g}: must be above 0 and at most 1")
 
 
 def slot_privacy_loss(squared_shift: ArrayLike, sampling_rate: float) -> NDArray[np.float64]:
@@ -63,8 +61,7 @@ def slot_privacy_loss(squared_shift: ArrayLike, sampling_rate: float) -> NDArray
 
 def total_privacy_loss(sum_of_slot_losses: float, delta: float) -> float:
     """Return epsilon of Corollary 1: the slots' terms plus ln(1/delta)."""
-    if not 0.0 < delta < 1.0:
-        raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
+    require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
     return sum_of_slot_losses + math.log(1.0 / delta)
 
 
@@ -76,11 +73,7 @@ def smallest_certifiable_epsilon(delta: float) -> float:
 def squared_shift_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
     """Return the epsilon_t(2) of every slot that makes Corollary 1 give ``epsilon``: Proposition 2, both branches.
 
-    Args:
-        epsilon: target, must exceed ln(1/delta).
-        delta: target.
-        slots: T.
-        sampling_rate: r = |N_t| / N.
+    Arguments as of ``power_scale_for_privacy``.
     """
     smallest = smallest_certifiable_epsilon(delta)
     per_slot = (epsilon - smallest) / slots
@@ -124,16 +117,22 @@ def power_scale_for_privacy(
     return np.asarray(_ROUNDING_MARGIN * (noise_watts / 2.0) * squared_shift / (ratio**2 * sensitivity))
 
 
-class PaperLoose(Accountant):
+class PaperBound(Accountant):
+    """A bound as it is in print."""
+
+    considers_all_views = False
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Refuse coins that workers toss for themselves, for which the theorem was not proven."""
+        drawn = mechanism.as_drawn().sampling != "poisson"
+        return "" if drawn else "its theorem samples without replacement; use pld or rdp"
+
+
+class PaperLoose(PaperBound):
     """Corollary 1: order 2 of Proposition 1."""
 
     about = "Corollary 1 of the paper: Renyi order 2 alone"
-    considers_all_views = False
     closed_form = True
-
-    def refusal(self, mechanism: GaussianSlots) -> str:
-        """Refuse Poisson sampling, for which its theorem was not proven."""
-        return refuse_poisson(mechanism)
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         """Return the sum of the slots' losses plus ln(1/delta)."""

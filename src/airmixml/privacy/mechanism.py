@@ -1,18 +1,26 @@
-"""Slots as one adversary sees them: Gaussian mechanisms in a row, with all that an accountant must know of them.
+"""Slots as one adversary sees them, and what an accountant is: it says what it can treat, and the epsilon of that.
 
-A description apart from the accountants that evaluate it, so that each of them can refuse what it cannot treat.
+Slots are described apart from the accountants that evaluate them, so that each can refuse what it cannot treat. Each
+accountant lives in the file of its mathematics; ``airmixml.doors`` names ours and finds those of other packages.
 """
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 
+from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import PrivacyError
 
 ADJACENCIES: Final = ("replace-one", "remove-one")
 SAMPLINGS: Final = ("none", "without-replacement", "poisson")
+
+
+def require(fits: bool, otherwise: str) -> None:
+    """Raise a PrivacyError with that message unless something fits."""
+    if not fits:
+        raise PrivacyError(otherwise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,24 +60,17 @@ class GaussianSlots:
     why: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("adjacency", self.adjacency, ADJACENCIES),
-            ("sampling", self.sampling, SAMPLINGS),
-        ):
-            if value not in allowed:
-                raise PrivacyError(f"{name} = {value!r}: must be one of {', '.join(allowed)}")
-        if len(self.squared_shifts) != len(self.counts) or not self.squared_shifts:
-            raise PrivacyError("squared_shifts and counts: must be of the same length, at least 1")
-        if not all(math.isfinite(value) and value >= 0.0 for value in self.squared_shifts):
-            raise PrivacyError(
-                f"squared shifts up to {max(self.squared_shifts):g}: must be finite and at least 0; lower the power"
-            )
-        if not all(count >= 0 for count in self.counts):
-            raise PrivacyError(f"counts down to {min(self.counts)}: must be at least 0")
-        if not 1 <= self.sampled <= self.population:
-            raise PrivacyError(
-                f"sampled = {self.sampled}: must be at least 1 and at most the {self.population} workers"
-            )
+        for name, allowed in (("adjacency", ADJACENCIES), ("sampling", SAMPLINGS)):
+            value = getattr(self, name)
+            require(value in allowed, f"{name} = {value!r}: must be one of {', '.join(allowed)}")
+        alike = len(self.squared_shifts) == len(self.counts) > 0
+        require(alike, "squared_shifts and counts: must be of the same length, at least 1")
+        largest, fewest, most = max(self.squared_shifts), min(self.counts), self.population
+        fits = all(math.isfinite(value) and value >= 0.0 for value in self.squared_shifts)
+        require(fits, f"squared shifts up to {largest:g}: must be finite and at least 0; lower the power")
+        require(fewest >= 0, f"counts down to {fewest}: must be at least 0")
+        fits = 1 <= self.sampled <= most
+        require(fits, f"sampled = {self.sampled}: must be at least 1 and at most the {most} workers")
 
     @property
     def sampling_rate(self) -> float:
@@ -110,14 +111,6 @@ class GaussianSlots:
             left -= kept[-1][1]
         return self._of_kinds(kept)
 
-    def worst(self, slots: int) -> float:
-        """Return the sum of the largest squared shifts, of that many slots."""
-        return self.strongest(slots).total
-
-    def scaled(self, factor: float) -> Self:
-        """Return the same slots with ``factor`` times the power."""
-        return replace(self, squared_shifts=tuple(factor * s for s in self.squared_shifts))
-
     def coarsened(self, most_kinds: int) -> Self:
         """Return at most that many kinds of slots, each shift rounded up; never more private than it was."""
         if len(self.kinds) <= most_kinds:
@@ -134,3 +127,40 @@ class GaussianSlots:
 
     def _of_kinds(self, kinds: list[tuple[float, int]]) -> Self:
         return replace(self, squared_shifts=tuple(s for s, _ in kinds), counts=tuple(count for _, count in kinds))
+
+
+class Accountant(Protocol):
+    """Turns slots into an epsilon. A subclass is made without arguments; what it does not define is as here.
+
+    Attributes:
+        about: what it is, in one line.
+        considers_all_views: whether the least epsilon over all valid descriptions of the slots is taken, or the bound
+            stays what it is in print.
+        closed_form: whether ``power_factor`` usually knows the answer, so that a calibration takes no time.
+    """
+
+    about: ClassVar[str]
+    considers_all_views: ClassVar[bool] = True
+    closed_form: ClassVar[bool] = False
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Return why the mechanism cannot be treated; empty if it can."""
+        return ""
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return an epsilon that holds at ``delta``, never too small a one."""
+
+    def quick_epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return an epsilon that holds too but may be larger, for searches over many designs."""
+        return self.epsilon(mechanism, delta)
+
+    def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float | None:
+        """Return by how much the power may be multiplied to give ``epsilon``; None where that has no closed form."""
+        return None
+
+
+def accountant_named(name: str) -> Accountant:
+    """Return the accountant of that name, or raise an error that names the nearest one."""
+    made: Any = ACCOUNTANTS.load(name)()
+    accountant: Accountant = made
+    return accountant

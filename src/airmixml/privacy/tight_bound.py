@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
-from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import Accountant, refuse_poisson
-from airmixml.privacy.loose_bound import check_slots, log_subsampled_renyi_term
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.loose_bound import PaperBound, check_slots, log_subsampled_renyi_term
+from airmixml.privacy.mechanism import GaussianSlots, require
 
 DEFAULT_ORDERS: Final = tuple(range(2, 513))
 
@@ -106,8 +104,7 @@ def tight_epsilon(
         delta: target delta.
         orders: whole Renyi orders to minimise over.
     """
-    if not 0.0 < delta < 1.0:
-        raise PrivacyError(f"delta = {delta:g}: must lie between 0 and 1")
+    require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
     gamma = np.asarray(orders, dtype=np.float64)
     total = np.zeros(len(gamma))
     for squared_shift, count in zip(squared_shifts, counts, strict=True):
@@ -118,30 +115,19 @@ def tight_epsilon(
 
 
 def gaussian_renyi_epsilon(total_squared_shift: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:
-    """Return epsilon where the schedule is known: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1).
-
-    Args:
-        total_squared_shift: mu^2, the sum of the squared shifts of the worker's own slots.
-        delta: target delta.
-        orders: whole Renyi orders to minimise over.
-    """
+    """Return epsilon of known slots that sum up to mu^2: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1)."""
     gamma = np.asarray(orders, dtype=np.float64)
     return float(np.min(gamma * total_squared_shift / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
 
 
-class PaperTight(Accountant):
+class PaperTight(PaperBound):
     """Proposition 1 with C_t corrected."""
 
     about = "Proposition 1 of the paper, C_t corrected: Renyi orders 2 to 512"
-    considers_all_views = False
-
-    def refusal(self, mechanism: GaussianSlots) -> str:
-        """Refuse Poisson sampling, for which its theorem was not proven."""
-        return refuse_poisson(mechanism)
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         """Return the least over the orders."""
         if mechanism.sampling == "none":
-            return gaussian_renyi_epsilon(mechanism.total, delta, DEFAULT_ORDERS)
+            return gaussian_renyi_epsilon(mechanism.total, delta)
         slots = mechanism.coarsened(_MOST_KINDS)
         return tight_epsilon(slots.squared_shifts, slots.counts, sampling_rate=slots.sampling_rate, delta=delta)[0]

@@ -10,9 +10,8 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
-from airmixml.privacy.calibration import guess_factor
 from airmixml.privacy.design import slots_per_round
-from airmixml.privacy.evaluation import least_epsilon
+from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.radio.channel import path_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts

@@ -1,4 +1,7 @@
-"""Privacy loss distributions by the library dp-accounting, and the one it lacks: a sample without replacement.
+"""Renyi accounting and privacy loss distributions by the library dp-accounting, and one distribution that it lacks.
+
+The library is imported at first use: it takes most of a second, and most commands need none of it. What it lacks is the
+distribution of a sample without replacement.
 
 Let a Gaussian mechanism move by mu between the two samples that a worker may hold, and let exactly k of N workers be
 drawn in a slot, r = k / N. For replace-one neighbours the outputs are (1 - r) W + r P and (1 - r) W + r Q, where W, the
@@ -14,20 +17,26 @@ else: (1 - r) W + r P against W, and back (Thm. 11). Coins that workers toss for
 for replace-one neighbours, with the worker's seat empty in W.
 """
 
+import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.accountants import Accountant
 from airmixml.privacy.design import binomial_quantile
-from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_profile
-from airmixml.privacy.mechanism import GaussianSlots
-from airmixml.privacy.rdp import RdpAccountant, missing_library
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_profile, total_variation
+from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
 
+# Whole orders are exact in the library for both kinds of sampling; fractional ones only help below order 2.
+_ORDERS: Final = (*(1.0 + x / 10.0 for x in range(1, 10)), *map(float, (*range(2, 33), 40, 48, 64, 96, 128, 256)))
+_MOST_KINDS_RENYI: Final = 12
+_TOO_SMALL: Final = "privacy.accountant = 'rdp': rounding leaves no digits of a loss this small; use pld or paper-tight"
 _MOST_KINDS: Final = 8
 _POINTS_PER_SLOT: Final = 40_000
 _POINTS_IN_ALL: Final = 400_000
@@ -38,6 +47,69 @@ _GRID: Final = 1e-4
 _LARGEST_DIRECT_LOSS: Final = 600.0
 _FOURIER_ROUNDING: Final = 8.0 * 2.0**-52
 _COARSEST_STEP: Final = 20.0
+
+
+def missing_library() -> str:
+    """Return why nothing can be treated; empty if dp-accounting is installed."""
+    return "" if find_spec("dp_accounting") else "the library dp-accounting is not installed; pip install dp-accounting"
+
+
+class RdpAccountant(Accountant):
+    """dp-accounting's Renyi accountant."""
+
+    about = "Renyi accountant of the library dp-accounting"
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Refuse what the library does not cover: without replacement is replace-one there, Poisson remove-one."""
+        needed = {"without-replacement": "replace-one", "poisson": "remove-one"}.get(mechanism.as_drawn().sampling)
+        if needed is None or mechanism.adjacency == needed:
+            return missing_library()
+        return f"dp-accounting's theorem for it is for {needed} neighbours; use pld"
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return the least over the orders."""
+        if mechanism.total == 0.0:
+            return 0.0
+        import dp_accounting as dp
+        from dp_accounting import rdp
+
+        relation = dp.NeighboringRelation
+        neighbours = relation.REPLACE_ONE if mechanism.adjacency == "replace-one" else relation.ADD_OR_REMOVE_ONE
+        accountant = rdp.RdpAccountant(_ORDERS, neighbours)
+        if mechanism.sampling == "none":
+            accountant.compose(dp.GaussianDpEvent(1.0 / math.sqrt(mechanism.total)))
+            return float(accountant.get_epsilon(delta))
+        slots = mechanism.as_drawn().coarsened(_MOST_KINDS_RENYI)
+        with _careful():
+            for squared_shift, count in (kind for kind in slots.kinds if kind[0] > 0.0):
+                event = dp.GaussianDpEvent(1.0 / math.sqrt(squared_shift))
+                if slots.sampling == "poisson":
+                    event = dp.PoissonSampledDpEvent(slots.sampling_rate, event)
+                else:
+                    event = dp.SampledWithoutReplacementDpEvent(slots.population, slots.sampled, event)
+                accountant.compose(event, count)
+            epsilon = float(accountant.get_epsilon(delta))
+        # Zero is also what the library returns when rounding made a divergence negative.
+        apart = (count * slots.sampling_rate * float(total_variation(math.sqrt(s))) for s, count in slots.kinds)
+        require(epsilon > 0.0 or math.fsum(apart) <= delta, _TOO_SMALL)
+        return epsilon
+
+
+@contextmanager
+def _careful() -> Iterator[None]:
+    """Refuse what the library's logarithm of a sum that rounding made zero refuses, in our words.
+
+    Its warnings stay off the terminal: on orders that it leaves out, and on zeros.
+    """
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    except (ValueError, OverflowError) as problem:
+        raise PrivacyError(_TOO_SMALL) from problem
+    finally:
+        logger.setLevel(before)
 
 
 class PldAccountant(Accountant):
@@ -54,7 +126,8 @@ class PldAccountant(Accountant):
         if mechanism.sampling == "none":
             return gaussian_epsilon(math.sqrt(mechanism.total), delta)  # the distribution is Gaussian, so this is exact
         slots = mechanism.as_drawn().coarsened(_MOST_KINDS)
-        kinds = [(_rounded_up(s), count) for s, count in slots.kinds if s > 0.0]
+        # On a grid of 0.01 %, rounded up, so that rounding on the way here cannot move the discretisation.
+        kinds = [(math.exp(math.ceil(math.log(s) / _GRID) * _GRID), count) for s, count in slots.kinds if s > 0.0]
         if not kinds:
             return 0.0
         step = coarseness * _step(kinds, slots.sampling_rate)
@@ -89,14 +162,17 @@ def counted_slots_epsilon(slots: GaussianSlots, delta: float) -> float:
     distribution of losses in the thousands cannot resolve, this can.
     """
     drawn = binomial_quantile(delta / 2.0, slots.slots, slots.sampling_rate)
-    return gaussian_epsilon(math.sqrt(slots.worst(drawn)), delta / 2.0)
+    return gaussian_epsilon(math.sqrt(slots.strongest(drawn).total), delta / 2.0)
 
 
 def _composed_epsilon(slots: GaussianSlots, kinds: list[tuple[float, int]], step: float, delta: float) -> float:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
     composed = None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the library's, in moments that it leaves out
         for squared_shift, count in kinds:
-            together = _slot_distribution(slots, squared_shift, step).self_compose(count)
+            pmfs = slot_pmfs(slots.adjacency, squared_shift, slots.sampling_rate, step)
+            together = PrivacyLossDistribution(*pmfs).self_compose(count)
             composed = together if composed is None else composed.compose(together)
         assert composed is not None
         epsilon = float(composed.get_epsilon_for_delta(delta))
@@ -114,35 +190,19 @@ def _epsilon_by_halving(composed: Any, delta: float, *, upper: float) -> float:
     return high
 
 
-def _slot_distribution(slots: GaussianSlots, squared_shift: float, step: float) -> Any:
-    """Return the privacy loss distribution of one slot."""
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+def slot_pmfs(adjacency: str, squared_shift: float, sampling_rate: float, step: float) -> tuple[Any, ...]:
+    """Return the discretised privacy losses of one slot: with a worker against without it, and the other way round.
 
-    rate = slots.sampling_rate
-    if slots.adjacency == "replace-one":
-        return PrivacyLossDistribution(without_replacement_pmf(squared_shift, rate, step))
-    return PrivacyLossDistribution(*removal_pmfs(squared_shift, rate, step))
-
-
-def without_replacement_pmf(squared_shift: float, sampling_rate: float, step: float) -> Any:
-    """Return the discretised privacy loss of one slot, replace-one neighbours, sampling without replacement."""
-    loss = _losses(squared_shift, sampling_rate, step)
-    sampled = _sampled_profile(math.sqrt(squared_shift), sampling_rate, loss)
-    return _connected_dots(step, sampled, sampled)
-
-
-def removal_pmfs(squared_shift: float, sampling_rate: float, step: float) -> tuple[Any, Any]:
-    """Return the discretised privacy losses of one slot with a worker against without it, and the other way round."""
-    loss = _losses(squared_shift, sampling_rate, step)
+    One serves for both where the neighbours can be exchanged (replace-one).
+    """
     mu = math.sqrt(squared_shift)
-    removed = _sampled_profile(mu, sampling_rate, loss)
+    points = max(1, math.ceil(_largest_loss(mu, sampling_rate) / step))
+    loss = np.asarray(step * np.arange(points + 1))
+    sampled = _sampled_profile(mu, sampling_rate, loss)
+    if adjacency == "replace-one":
+        return (_connected_dots(step, sampled, sampled),)
     added = _unsampled_profile(mu, sampling_rate, loss)
-    return _connected_dots(step, removed, added), _connected_dots(step, added, removed)
-
-
-def _losses(squared_shift: float, sampling_rate: float, step: float) -> NDArray[np.float64]:
-    points = max(1, math.ceil(_largest_loss(math.sqrt(squared_shift), sampling_rate) / step))
-    return np.asarray(step * np.arange(points + 1))
+    return _connected_dots(step, sampled, added), _connected_dots(step, added, sampled)
 
 
 def _sampled_profile(mu: float, sampling_rate: float, loss: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -174,11 +234,6 @@ def _connected_dots(step: float, above: NDArray[np.float64], mirrored: NDArray[n
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -points, points, profile).to_dense_pmf()
 
 
-def _rounded_up(squared_shift: float) -> float:
-    """Return the squared shift on a grid of 0.01 %, so that rounding on the way here cannot move the discretisation."""
-    return math.exp(math.ceil(math.log(squared_shift) / _GRID) * _GRID)
-
-
 def _largest_loss(mu: float, sampling_rate: float) -> float:
     """Return a loss of one slot that is exceeded with negligible probability."""
     return _loss_at(mu**2 / 2.0 + _DEVIATIONS * mu, sampling_rate)
@@ -186,9 +241,8 @@ def _largest_loss(mu: float, sampling_rate: float) -> float:
 
 def _loss_at(unsampled: float, sampling_rate: float) -> float:
     """Return ln(1 + r (e^y - 1)), what a sampled slot loses where an unsampled one would lose y."""
-    return float(np.log1p(sampling_rate * np.expm1(min(unsampled, _LARGEST_DIRECT_LOSS)))) + max(
-        unsampled - _LARGEST_DIRECT_LOSS, 0.0
-    )
+    direct = float(np.log1p(sampling_rate * np.expm1(min(unsampled, _LARGEST_DIRECT_LOSS))))
+    return direct + max(unsampled - _LARGEST_DIRECT_LOSS, 0.0)
 
 
 def _step(kinds: list[tuple[float, int]], sampling_rate: float) -> float:
