@@ -85,8 +85,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    import dp_accounting.pld
-    import dp_accounting.rdp  # noqa: F401
 
     moments = InputMoments(mean=0.212, deviation=0.259)
     result = {
