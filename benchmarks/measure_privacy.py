@@ -15,6 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import dp_accounting.pld
+import dp_accounting.rdp  # noqa: F401 - here, so that no query waits for it
+
 from airmixml import Scenario, __version__
 from airmixml.doors import ACCOUNTANTS
 from airmixml.planning.plan import InputMoments, make_plan
