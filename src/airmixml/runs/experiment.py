@@ -5,7 +5,7 @@ import platform
 import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -168,6 +168,13 @@ def _versions() -> dict[str, str]:
     return {
         "airmixml": __version__,
         "python": platform.python_version(),
-        **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")},
+        **{name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")},
         "platform": f"{sys.platform} {platform.machine()}",
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
