@@ -19,17 +19,29 @@ OWN_FILES = (".csv", ".npz")
 
 @dataclass(frozen=True, kw_only=True)
 class RawData:
-    """Samples as their source has them: inputs in their own units, labels already as class numbers."""
+    """Samples as their source has them: inputs in their own units, labels already as class numbers.
 
-    inputs: NDArray[Any]  # samples x features, of any real type
-    labels: Integers  # samples, each 0 .. classes - 1
-    class_names: tuple[str, ...]  # one per class, in the order of the label numbers
-    name: str = ""  # what messages call the data set
-    image_shape: tuple[int, int] | None = None  # height and width where an input is an image, else None
-    lower: tuple[float, ...] = ()  # public lower bound of each feature, or one for all; empty where none is known
-    upper: tuple[float, ...] = ()  # public upper bounds, likewise
-    test_inputs: NDArray[Any] | None = None  # inputs of the source's own test set, where it has one
-    test_labels: Integers | None = None  # labels of the source's own test set, where it has one
+    Attributes:
+        inputs: samples x features, of any real type.
+        labels: samples, each 0 .. classes - 1.
+        class_names: one per class, in the order of the label numbers.
+        name: what messages call the data set.
+        image_shape: height and width where an input is an image, else None.
+        lower: public lower bound of each feature, or one for all; empty where none is known.
+        upper: public upper bounds, likewise.
+        test_inputs: inputs of the source's own test set, where it has one.
+        test_labels: labels of the source's own test set, where it has one.
+    """
+
+    inputs: NDArray[Any]
+    labels: Integers
+    class_names: tuple[str, ...]
+    name: str = ""
+    image_shape: tuple[int, int] | None = None
+    lower: tuple[float, ...] = ()
+    upper: tuple[float, ...] = ()
+    test_inputs: NDArray[Any] | None = None
+    test_labels: Integers | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,20 +53,31 @@ class KnownDataSet:
 
     For planning only: ``scaled_mean`` is the root mean square, over the inputs, of their means over the public samples
     scaled to [0, 1], ``scaled_deviation`` that of their standard deviations.
+
+    Attributes:
+        about: what an input is, in one line.
+        train_samples: samples there are to draw the pool from.
+        test_samples: size of the own test set; 0 where the data set has none and is split at random.
+        input_dim: d_X, numbers in an input.
+        label_dim: d_Y, number of classes.
+        lower: lower bound of each input, or a single one for all.
+        upper: upper bounds, likewise.
+        load: of the user's data folder, or None; downloads are reported.
+        image_shape: height and width where an input is an image, else None.
     """
 
     name: str
-    about: str  # what an input is, in one line
-    train_samples: int  # samples there are to draw the pool from
-    test_samples: int  # size of the own test set; 0 where the data set has none and is split at random
-    input_dim: int  # d_X, numbers in an input
-    label_dim: int  # d_Y, number of classes
-    lower: tuple[float, ...]  # lower bound of each input, or a single one for all
-    upper: tuple[float, ...]  # upper bounds, likewise
+    about: str
+    train_samples: int
+    test_samples: int
+    input_dim: int
+    label_dim: int
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
     scaled_mean: float
     scaled_deviation: float
-    load: Callable[[Path | None, Progress], RawData]  # of the user's data folder, or None; downloads are reported
-    image_shape: tuple[int, int] | None = None  # height and width where an input is an image, else None
+    load: Callable[[Path | None, Progress], RawData]
+    image_shape: tuple[int, int] | None = None
 
     def read(self, data_dir: Path | None, progress: Progress) -> RawData:
         """Return its samples with the facts above, or refuse samples that contradict them."""
@@ -78,19 +101,32 @@ def known_dataset(name: str) -> KnownDataSet | None:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """Training pool and clean test set, inputs in [0, 1], labels as class numbers."""
+    """Training pool and clean test set, inputs in [0, 1], labels as class numbers.
+
+    Attributes:
+        train_inputs: pool samples x input_dim.
+        train_labels: pool samples, each 0 .. classes - 1.
+        test_inputs: test samples x input_dim.
+        test_labels: test samples.
+        class_names: one per class, in the order of the label numbers.
+        image_shape: height and width where an input is an image, else None.
+        clipped_values: how many input values lay outside the declared bounds and were clipped.
+        clipped_samples: how many samples of the pool the encoder shortened to its norm.
+        held_dim: numbers in an input before it was encoded; 0 where that is not known.
+        private_mean: what was subtracted from the inputs, where that was estimated over the air.
+    """
 
     name: str
-    train_inputs: Singles  # pool samples x input_dim
-    train_labels: Integers  # pool samples, each 0 .. classes - 1
-    test_inputs: Singles  # test samples x input_dim
-    test_labels: Integers  # test samples
-    class_names: tuple[str, ...]  # one per class, in the order of the label numbers
-    image_shape: tuple[int, int] | None  # height and width where an input is an image, else None
-    clipped_values: int  # how many input values lay outside the declared bounds and were clipped
-    clipped_samples: int = 0  # how many samples of the pool the encoder shortened to its norm
-    held_dim: int = 0  # numbers in an input before it was encoded; 0 where that is not known
-    private_mean: Singles | None = None  # what was subtracted from the inputs, where that was estimated over the air
+    train_inputs: Singles
+    train_labels: Integers
+    test_inputs: Singles
+    test_labels: Integers
+    class_names: tuple[str, ...]
+    image_shape: tuple[int, int] | None
+    clipped_values: int
+    clipped_samples: int = 0
+    held_dim: int = 0
+    private_mean: Singles | None = None
 
     @property
     def input_dim(self) -> int:

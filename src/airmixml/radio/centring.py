@@ -29,16 +29,27 @@ _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw feature
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CentringSlot:
-    """The slot that estimates the mean."""
+    """The slot that estimates the mean.
 
-    received_watts: float  # how strongly each worker is received, for an input of norm 1
-    power_watts: Doubles  # transmit power of each worker; shape workers
-    noise_deviation: float  # deviation of the noise on each number of the mean
-    removal_mu: float  # mu of the Gaussian mechanism when a worker falls silent
-    replacement_mu: float  # the same when another input takes the place of the worker's own
-    delta: float  # share of delta that it may spend
-    seconds: float  # how long it lasts
-    energy_joules: Doubles  # what each worker spends; shape workers
+    Attributes:
+        received_watts: how strongly each worker is received, for an input of norm 1.
+        power_watts: transmit power of each worker; shape workers.
+        noise_deviation: deviation of the noise on each number of the mean.
+        removal_mu: mu of the Gaussian mechanism when a worker falls silent.
+        replacement_mu: the same when another input takes the place of the worker's own.
+        delta: share of delta that it may spend.
+        seconds: how long it lasts.
+        energy_joules: what each worker spends; shape workers.
+    """
+
+    received_watts: float
+    power_watts: Doubles
+    noise_deviation: float
+    removal_mu: float
+    replacement_mu: float
+    delta: float
+    seconds: float
+    energy_joules: Doubles
 
     def epsilon(self, adversary: str, adjacency: str) -> float:
         """Return what it costs a worker; everybody sends, so nobody's ignorance of the schedule helps."""

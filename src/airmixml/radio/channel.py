@@ -13,10 +13,15 @@ from airmixml.units import db_to_ratio
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelRealisation:
-    """Channel of each scheduled worker in each slot, constant over the slot."""
+    """Channel of each scheduled worker in each slot, constant over the slot.
 
-    magnitude: Doubles  # |h|; slots x scheduled
-    phase_radians: Doubles | None = None  # arg h; slots x scheduled, or None: not drawn, since workers cancel it
+    Attributes:
+        magnitude: |h|; slots x scheduled.
+        phase_radians: arg h; slots x scheduled, or None: not drawn, since workers cancel it.
+    """
+
+    magnitude: Doubles
+    phase_radians: Doubles | None = None
 
     @property
     def gain(self) -> NDArray[np.complex128]:

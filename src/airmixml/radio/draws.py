@@ -25,13 +25,20 @@ _BYTES_AHEAD: Final = 500_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class AirSetting:
-    """What stays the same over all slots."""
+    """What stays the same over all slots.
+
+    Attributes:
+        worker_path_gain: sqrt(beta_U) d^(-n/2) of each worker; shape workers.
+        signal: what a worker sends in a slot.
+        private_received_watts: beta max q^2 that keeps the privacy target; 0 where power follows from none.
+        joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
+    """
 
     scenario: Scenario
-    worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker; shape workers
-    signal: Signal  # what a worker sends in a slot
-    private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
-    joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
+    worker_path_gain: Doubles
+    signal: Signal
+    private_received_watts: float
+    joules_per_watt: float
 
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
@@ -50,12 +57,19 @@ class AirSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class SlotDraws(PowerControl):
-    """Draws of consecutive slots, and their power; every array has the slots as its first axis."""
+    """Draws of consecutive slots, and their power; every array has the slots as its first axis.
 
-    scheduled_workers: Integers  # who transmits; slots x scheduled
-    magnitude: Doubles  # |h|; slots x scheduled
-    ratios: Doubles  # q, dealt out to the workers; slots x scheduled
-    standard_noise: Singles  # independent standard normal values; slots x symbols
+    Attributes:
+        scheduled_workers: who transmits; slots x scheduled.
+        magnitude: |h|; slots x scheduled.
+        ratios: q, dealt out to the workers; slots x scheduled.
+        standard_noise: independent standard normal values; slots x symbols.
+    """
+
+    scheduled_workers: Integers
+    magnitude: Doubles
+    ratios: Doubles
+    standard_noise: Singles
 
     def __len__(self) -> int:
         return len(self.limited)

@@ -25,21 +25,33 @@ _BYTES_PER_WORKER = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Transmission:
-    """What was sent over the air and what it cost."""
+    """What was sent over the air and what it cost.
+
+    Attributes:
+        dataset: what the workers hold, as they send it.
+        population: who holds which sample, and where.
+        report: energy, power, SNR and privacy of the transmission.
+        examples: the first few slots with all that went into them.
+    """
 
     scenario: Scenario
-    dataset: DataSet  # what the workers hold, as they send it
-    population: Population  # who holds which sample, and where
-    report: AirReport  # energy, power, SNR and privacy of the transmission
-    examples: MixtureBlock  # the first few slots with all that went into them
+    dataset: DataSet
+    population: Population
+    report: AirReport
+    examples: MixtureBlock
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mixtures(Transmission):
-    """What the edge server holds after the last slot, and what it cost."""
+    """What the edge server holds after the last slot, and what it cost.
 
-    inputs: torch.Tensor  # received mixtures; slots x input symbols
-    labels: torch.Tensor  # received label mixtures; slots x label symbols
+    Attributes:
+        inputs: received mixtures; slots x input symbols.
+        labels: received label mixtures; slots x label symbols.
+    """
+
+    inputs: torch.Tensor
+    labels: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -12,11 +12,17 @@ from airmixml.units import dbm_to_watts
 
 @dataclass(frozen=True, kw_only=True)
 class PowerControl:
-    """Power of one block of slots."""
+    """Power of one block of slots.
 
-    power_scale_watts: Doubles  # beta of each slot; shape slots
-    power_watts: Doubles  # P of each scheduled worker; slots x scheduled
-    limited: NDArray[np.bool_]  # slots in which P_max forced beta below what was asked; shape slots
+    Attributes:
+        power_scale_watts: beta of each slot; shape slots.
+        power_watts: P of each scheduled worker; slots x scheduled.
+        limited: slots in which P_max forced beta below what was asked; shape slots.
+    """
+
+    power_scale_watts: Doubles
+    power_watts: Doubles
+    limited: NDArray[np.bool_]
 
 
 def largest_power_scale(ratios: Doubles, magnitude: Doubles, max_power_watts: float) -> Doubles:

@@ -25,17 +25,29 @@ from airmixml.workers import Population
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureBlock:
-    """What the edge server receives in consecutive slots, and what went into it."""
+    """What the edge server receives in consecutive slots, and what went into it.
 
-    first_slot: int  # number of the block's first slot
-    inputs: torch.Tensor  # received mixtures y_I / b; slots x input symbols, all four on the device
-    labels: torch.Tensor  # received label mixtures y_L / b, their weight taken off; slots x label symbols
-    clean_inputs: torch.Tensor  # the same without noise, which no receiver ever sees; slots x input symbols
-    clean_labels: torch.Tensor  # likewise; slots x label symbols
-    draws: SlotDraws  # schedule, channel, ratios and powers
-    input_snr: Doubles  # beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots
-    label_snr: Doubles  # the same for the labels; slots
-    energy_joules: Doubles  # energy of each scheduled worker; slots x scheduled
+    Attributes:
+        first_slot: number of the block's first slot.
+        inputs: received mixtures y_I / b; slots x input symbols, all four on the device.
+        labels: received label mixtures y_L / b, their weight taken off; slots x label symbols.
+        clean_inputs: the same without noise, which no receiver ever sees; slots x input symbols.
+        clean_labels: likewise; slots x label symbols.
+        draws: schedule, channel, ratios and powers.
+        input_snr: beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots.
+        label_snr: the same for the labels; slots.
+        energy_joules: energy of each scheduled worker; slots x scheduled.
+    """
+
+    first_slot: int
+    inputs: torch.Tensor
+    labels: torch.Tensor
+    clean_inputs: torch.Tensor
+    clean_labels: torch.Tensor
+    draws: SlotDraws
+    input_snr: Doubles
+    label_snr: Doubles
+    energy_joules: Doubles
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots, so that the rest of the block can be freed."""

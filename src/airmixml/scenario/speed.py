@@ -21,8 +21,14 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """Where and how a command works."""
+    """Where and how a command works.
 
-    speed: Speed = field(default_factory=Speed)  # device, block size and threads
-    data_dir: Path | None = None  # folder with the four MNIST files; None: the cache, which is filled where needed
-    progress: Progress = silent  # told how far each stage is
+    Attributes:
+        speed: device, block size and threads.
+        data_dir: folder with the four MNIST files; None: the cache, which is filled where needed.
+        progress: told how far each stage is.
+    """
+
+    speed: Speed = field(default_factory=Speed)
+    data_dir: Path | None = None
+    progress: Progress = silent

@@ -32,11 +32,15 @@ class FeatureCost:
     Counts follow the arithmetic, without any vector unit. An addition or subtraction counts as a multiply-accumulate, a
     square root or a division as ``HARD_OPERATION`` = 10. Constants are counted as stored: signs take a bit each, other
     numbers ``FLOAT_BYTES`` = 4 bytes.
+
+    Attributes:
+        constant_bytes: filters, signs and tables.
+        working_numbers: numbers in memory at once besides the input and the features.
     """
 
     multiply_accumulates: int
-    constant_bytes: int = 0  # filters, signs and tables
-    working_numbers: int = 0  # numbers in memory at once besides the input and the features
+    constant_bytes: int = 0
+    working_numbers: int = 0
 
 
 class Encoder(Protocol):

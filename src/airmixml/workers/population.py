@@ -30,10 +30,15 @@ _HOLDINGS_CHAPTER = 1  # chapter 0 of the stream "data" splits the data set
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Population:
-    """Workers, each with a place and one sample."""
+    """Workers, each with a place and one sample.
 
-    distance_metres: Doubles  # distance of each worker from the server
-    sample_index: Integers  # row of the training pool that each worker holds
+    Attributes:
+        distance_metres: distance of each worker from the server.
+        sample_index: row of the training pool that each worker holds.
+    """
+
+    distance_metres: Doubles
+    sample_index: Integers
 
     @property
     def count(self) -> int:

@@ -17,13 +17,21 @@ SYMBOLS_PER_SECOND: Final = 794_000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """Layout and bounds of what one worker sends."""
+    """Layout and bounds of what one worker sends.
 
-    features: int  # d, numbers in an encoded input
-    classes: int  # d_Y, numbers in a one-hot label
-    moments: bool = False  # whether products are sent instead of the sample
-    label_weight: float = 1.0  # w
-    bits: int = 0  # bits per symbol; 0 where symbols are not rounded
+    Attributes:
+        features: d, numbers in an encoded input.
+        classes: d_Y, numbers in a one-hot label.
+        moments: whether products are sent instead of the sample.
+        label_weight: w.
+        bits: bits per symbol; 0 where symbols are not rounded.
+    """
+
+    features: int
+    classes: int
+    moments: bool = False
+    label_weight: float = 1.0
+    bits: int = 0
 
     @classmethod
     def of(cls, workers: Workers, features: int, classes: int) -> Self:
@@ -87,12 +95,18 @@ class WorkerCost:
 
     Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
     they need no memory of their own.
+
+    Attributes:
+        multiply_accumulates: to encode it and to form all symbols once.
+        constant_bytes: filters, signs and tables, which can lie in flash memory.
+        working_bytes: memory that the encoding needs besides.
+        symbols: numbers that are sent per slot.
     """
 
-    multiply_accumulates: int  # to encode it and to form all symbols once
-    constant_bytes: int  # filters, signs and tables, which can lie in flash memory
-    working_bytes: int  # memory that the encoding needs besides
-    symbols: int  # numbers that are sent per slot
+    multiply_accumulates: int
+    constant_bytes: int
+    working_bytes: int
+    symbols: int
 
     def to_dict(self) -> dict[str, int]:
         """Return the cost as plain values for JSON."""
