@@ -1,7 +1,12 @@
+from importlib.metadata import EntryPoint
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
+from airmixml.doors import LEARNERS
+from airmixml.edge.adam import Adam
 from airmixml.edge.fitting import build_model, initialise
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Learner, Scenario
@@ -50,3 +55,27 @@ def test_initial_values_follow_the_generator_and_glorot() -> None:
     assert weight.abs().max().item() == pytest.approx(bound, rel=1e-3)
     assert weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.01)
     assert first[0].bias.abs().max() == 0
+
+
+class FrozenMlp(LEARNERS.load("mlp")):  # type: ignore[misc]
+    """Another package's learner, whose first layer is not trained."""
+
+    def build(self, *arguments: Any) -> nn.Sequential:
+        model: nn.Sequential = super().build(*arguments)
+        model[0].requires_grad_(False)
+        return model
+
+
+def test_what_a_learner_froze_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint(name="frozen", value=f"{__name__}:FrozenMlp", group=LEARNERS.group)
+    monkeypatch.setitem(vars(LEARNERS), "plugins", {"frozen": point})
+    learner = Learner(model="frozen", hidden_units=(5,))
+    model = build_model(learner, 4, 3, None)
+    initialise(model, torch.Generator().manual_seed(0))
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    assert [parameter.requires_grad for parameter in model.parameters()] == [False, False, True, True]
+    optimiser = Adam(model, learner)
+    torch.autograd.backward(model(torch.ones(2, 4)).square().sum())
+    optimiser.step()
+    moved = [not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)]
+    assert moved == [False, False, True, True]

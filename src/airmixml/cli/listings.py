@@ -14,7 +14,7 @@ from airmixml.errors import AirMixError
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario, preset_names, preset_summary
 from airmixml.version import __version__
-from airmixml.wording import reason
+from airmixml.wording import reason, shown
 
 _OURS = "airmixml"
 
@@ -93,7 +93,8 @@ def _loading_problem(plugin: _Plugin) -> str:
     try:
         registry.load(plugin.name)
     except AirMixError as problem:
-        return str(problem).partition(": ")[2]  # without the name, which stands before it in every list
+        name = f"{plugin.kind} {shown(plugin.name)} of {plugin.package} {plugin.version}: "
+        return str(problem).removeprefix(name)  # which stands before it in every list
     except Exception as problem:  # whatever happens when a module is imported
         return f"cannot be loaded ({type(problem).__name__}: {reason(problem)})"
     return ""

@@ -104,7 +104,14 @@ def _text(label: Any) -> str:
 
 
 def _check_finite(inputs: NDArray[Any], path: Path) -> None:
-    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
-        place = np.argwhere(~np.isfinite(inputs))[0].tolist()
-        value = float(inputs[tuple(place)])
-        raise DataError(f"{path}: inputs{place} is {value}: must be finite; fill it in or remove the sample")
+    if inputs.dtype.kind != "f":
+        return
+    # Sample by sample would be slow and all at once needs an array of flags; a block of samples is neither.
+    samples_per_block = max(1, (1 << 22) // int(np.prod(inputs.shape[1:], dtype=np.int64)))
+    for start in range(0, len(inputs), samples_per_block):
+        finite = np.isfinite(inputs[start : start + samples_per_block])
+        if not finite.all():
+            place = [int(each) for each in np.unravel_index(int(finite.argmin()), finite.shape)]
+            place[0] += start
+            value = float(inputs[tuple(place)])
+            raise DataError(f"{path}: inputs{place} is {value}: must be finite; fill it in or remove the sample")

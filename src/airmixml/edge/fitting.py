@@ -71,8 +71,11 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: t
     _check_size(learner, model)
     # Not ``to_empty``: it imports SymPy, which takes longer than a small training.
     for module in model.modules():
-        for name, parameter in list(module.named_parameters(recurse=False)):
-            setattr(module, name, nn.Parameter(torch.empty(parameter.shape)))
+        for name, value in list(module.named_parameters(recurse=False)):
+            empty = torch.empty(value.shape, dtype=value.dtype)
+            setattr(module, name, nn.Parameter(empty, requires_grad=value.requires_grad))
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            setattr(module, name, torch.empty(buffer.shape, dtype=buffer.dtype))
     return model
 
 

@@ -19,10 +19,10 @@ from airmixml.planning.recommend import Recommendation, recommend
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
+from airmixml.radio.power import TransmitPower
 from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import NOBODY_SENT
-from airmixml.runs.results import TransmitPower
 from airmixml.scenario import Scenario
 from airmixml.units import watts_to_dbm
 from airmixml.workers import encoder_of

@@ -73,7 +73,7 @@ def smallest_certifiable_epsilon(delta: float) -> float:
 def squared_shift_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
     """Return the epsilon_t(2) of every slot that makes Corollary 1 give ``epsilon``: Proposition 2, both branches.
 
-    Arguments as of ``power_scale_for_privacy``.
+    ``sampling_rate`` is r = |N_t| / N, and all ``slots`` are alike.
     """
     smallest = smallest_certifiable_epsilon(delta)
     per_slot = (epsilon - smallest) / slots

@@ -89,7 +89,8 @@ def simulate_family(
 ) -> list[Mixtures]:
     """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
 
-    Each gets the mixtures that ``simulate`` would give it alone. The arguments are those of ``simulate``.
+    Each gets the mixtures that ``simulate`` would give it alone. ``dataset`` and ``population`` are as there; device,
+    block size, threads, data folder and progress are in ``context``.
     """
     context, slots = context or RunContext(), scenarios[0].radio.slots
     device = find_device(context.speed.device)
@@ -127,7 +128,7 @@ def transmit_family(
     """Run all slots of scenarios that share their draws and hand each block to ``receive``; nothing else is kept.
 
     ``receive`` gets the number of the scenario and a block of its slots, in order; ``prepare`` the data as they are
-    sent, before the first slot. The other arguments are those of ``simulate``.
+    sent, before the first slot. The other arguments are those of ``simulate_family``.
     """
     first, speed, progress = scenarios[0], context.speed, context.progress
     find_device(speed.device)

@@ -11,6 +11,15 @@ from airmixml.units import dbm_to_watts
 
 
 @dataclass(frozen=True, kw_only=True)
+class TransmitPower:
+    """Power of a worker that sends in a slot, and the limit on it, in dBm."""
+
+    median: float
+    largest: float
+    limit: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class PowerControl:
     """Power of one block of slots.
 

@@ -64,6 +64,16 @@ class MixtureBlock:
         return len(self.draws)
 
     @property
+    def power_watts(self) -> Doubles:
+        """Transmit power P of each scheduled worker; slots x scheduled."""
+        return self.draws.power_watts
+
+    @property
+    def amplitude(self) -> Doubles:
+        """b_t = sqrt(beta_t), by which the received signal was divided; slots."""
+        return np.sqrt(self.draws.power_scale_watts)
+
+    @property
     def ratios(self) -> Doubles:
         """Mixing ratios q; slots x scheduled."""
         return self.draws.ratios

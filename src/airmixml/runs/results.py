@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from airmixml.errors import RunFolderError
 from airmixml.privacy import PrivacyStatement
+from airmixml.radio.power import TransmitPower
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain, odd_content, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL
@@ -50,15 +51,6 @@ class WorkerEnergy:
     mean: float
     median: float
     largest: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransmitPower:
-    """Power of a worker that sends in a slot, and the limit on it, in dBm."""
-
-    median: float
-    largest: float
-    limit: float
 
 
 @dataclass(frozen=True, kw_only=True)

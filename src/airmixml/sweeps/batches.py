@@ -185,7 +185,8 @@ def run_batch(
     """Return the outcome of each scenario of the batch, in order.
 
     A scenario that cannot be run gets an error as its outcome and leaves the others alone. MNIST is looked for in
-    ``data_dir``; an interrupted training is kept in the folder ``checkpoints``.
+    ``data_dir``. An interrupted training is kept in the folder ``checkpoints``, at most once in ``checkpoint_seconds``.
+    ``progress`` is told of slots and epochs.
     """
     if batch.kind == "energy":
         return _energies(batch, progress)
