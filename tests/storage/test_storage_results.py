@@ -209,6 +209,8 @@ GOOD = np.arange(8.0).reshape(2, 4)
         ({"a": 1}, {"a/0": GOOD.T}),
         ({"a": 1}, {"a/0": np.full((2, 4), np.nan)}),
         ({"a": 1}, {"a/0": GOOD[:1]}),
+        ({"a": 1}, {"a/0": np.array(1.0)}),
+        ({}, {"a/0": GOOD}),
     ],
 )
 def test_odd_trials_of_an_audit(counts: Any, arrays: Arrays, tmp_path: Path) -> None:
@@ -224,8 +226,32 @@ def test_trials_of_an_audit_of_the_wrong_size(sizes: list[int], tmp_path: Path) 
         Keeper(tmp_path).load("a", sizes)
 
 
-def test_an_odd_noise_check_of_an_audit(tmp_path: Path) -> None:
-    ResultStore(tmp_path).save("noise.json", {"runs": 1})
+NOISE = NoiseCheck(runs=1, slots=3, slots_left_out=0, numbers=21, deviation=1.1, shape_p_value=None, failure=1e-6)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"runs": 1},
+        *(
+            {**to_plain(NOISE), name: value}
+            for name, value in [
+                ("runs", -1),
+                ("slots", -1),
+                ("slots_left_out", -1),
+                ("numbers", -5),
+                ("deviation", -1.0),
+                ("upper", -0.1),
+                ("quietest_p_value", 1.1),
+                ("repeated_p_value", -1e-9),
+                ("shape_p_value", 2.0),
+                ("failure", -1e-6),
+            ]
+        ),
+    ],
+)
+def test_an_odd_noise_check_of_an_audit(values: dict[str, Any], tmp_path: Path) -> None:
+    ResultStore(tmp_path).save("noise.json", values)
     with told(tmp_path / "noise.json"):
         Keeper(tmp_path)
 
@@ -234,12 +260,11 @@ def test_trials_of_an_audit_come_back(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path, every_seconds=0.0)
     keeper.save("known", [GOOD])
     keeper.save("known", [GOOD, 2 * GOOD[:, :3]])  # the last block may have fewer trials
-    noise = NoiseCheck(runs=1, slots=3, slots_left_out=0, numbers=21, deviation=1.1, shape_p_value=None, failure=1e-6)
-    keeper.save_noise(noise)
+    keeper.save_noise(NOISE)
     keeper.save("a/b", [3 * GOOD])
     again = Keeper(tmp_path)
     assert again.resumed_blocks == 3
-    assert again.noise_check == noise
+    assert again.noise_check == NOISE
     first, last = again.load("known", [4, 3])
     np.testing.assert_array_equal(first, GOOD)
     np.testing.assert_array_equal(last, 2 * GOOD[:, :3])

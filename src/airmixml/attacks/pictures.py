@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airmixml.attacks.listener_findings import ListenerFindings
 from airmixml.attacks.results import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
 from airmixml.attacks.server_attacks import ServerFindings
-from airmixml.output.figures import save_figure
+from airmixml.output.figures import new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,8 +59,7 @@ def _title(cases: list[CaseResult]) -> str:
     if len(cases) > 1:
         return f"What an adversary learns about {workers.count:,} workers"
     slots = "1 slot" if radio.slots == 1 else f"{radio.slots:,} slots"
-    name = scenario.name.replace("$", r"\$")  # not the beginning of a formula
-    return f"{name}: {workers.count:,} workers, {radio.scheduled:,} at a time in {slots}"
+    return f"{scenario.name}: {workers.count:,} workers, {radio.scheduled:,} at a time in {slots}"
 
 
 def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:
@@ -114,15 +113,13 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
 
 
 def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> Figure:
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     shown = [place for place in range(3) if any(cells[place] is not None for _, cells in rows)] or [0]
     widths = [_WIDTHS[place] for place in shown]
     tall = 1.0 if image_shape is not None else 1.9
+    dots = "" if image_shape is not None else "\na dot is one number: recovered (up) against true (right)"
+    figure = new_figure(1.8 + 0.72 * sum(widths), 1.0 + tall * len(rows), title + dots)
     # Room between the adversaries, so that nobody takes their samples for one row.
-    layout = ConstrainedLayoutEngine(wspace=0.09, w_pad=0.12, hspace=0.02)
-    figure = Figure(figsize=(1.8 + 0.72 * sum(widths), 1.0 + tall * len(rows)), layout=layout)
+    figure.set_layout_engine("constrained", wspace=0.09, w_pad=0.12, hspace=0.02)
     axes = figure.subplots(len(rows), len(shown), width_ratios=widths, squeeze=False)
     for line, (name, cells) in enumerate(rows):
         for axis, place in zip(axes[line], shown, strict=True):
@@ -134,8 +131,6 @@ def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> 
             if place == shown[0]:
                 axis.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9.5, labelpad=6)
             _draw_cell(axis, cells[place], _WIDTHS[place], image_shape)
-    dots = "" if image_shape is not None else "\na dot is one number: recovered (up) against true (right)"
-    figure.suptitle(title + dots, fontsize=12)
     return figure
 
 

@@ -6,7 +6,6 @@
 import json
 import math
 import time
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
-from airmixml.audit.findings import Audit, AuditResult, bounds_of, why_far_below
+from airmixml.audit.findings import Audit, AuditResult, Evidence, LowerBound, bounds_of, why_far_below
 from airmixml.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.audit.known_schedule import known_schedule_trials
 from airmixml.audit.noise_check import CHECKS, NoiseMeter, check_noise, runs_needed
@@ -109,7 +108,7 @@ class Auditor:
                 noise = check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure)
                 self._keeper.save_noise(noise)
         other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
-        audit = Audit(
+        evidence = Evidence(
             adversary=adversary,
             adjacency=self.adjacency,
             delta=self.delta,
@@ -117,14 +116,12 @@ class Auditor:
             failure=self._failure,
             claims=self._claims(adversary, self.adjacency),
             other_claims=self._claims(adversary, other) if other else [],
-            bounds=[],
             trials=trials,
             one_run=one_run,
             noise_check=noise,
-            notes=[],
         )
-        audit = replace(audit, bounds=bounds_of(audit, left_out))
-        return replace(audit, notes=self._notes(audit, why_told))
+        bounds = bounds_of(evidence, left_out)
+        return Audit(**vars(evidence), bounds=bounds, notes=self._notes(evidence, bounds, why_told))
 
     def _claims(self, adversary: str, adjacency: str) -> list[Claim]:
         """Return what each accountant claims.
@@ -159,26 +156,26 @@ class Auditor:
         self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
 
-    def _notes(self, audit: Audit, why_told: str) -> list[str]:
+    def _notes(self, evidence: Evidence, bounds: list[LowerBound], why_told: str) -> list[str]:
         notes = []
-        if audit.adversary == "release" and why_told:
+        if evidence.adversary == "release" and why_told:
             notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
         if self.scenario.workers.centre == "private":
             notes.append("the slots alone are audited, not the one that estimates the mean")
         if not why_told and len(self.tally.design.counts) > 1:
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
-        if far_below := why_far_below(audit):
+        if far_below := why_far_below(evidence, bounds):
             notes.append(far_below)
         sampling = "none" if why_told else self.tally.design.sampling
         claimed = self.tally.design.sensitivity.squared_move(self.adjacency, sampling)
         moved = self._worst_moves.squared_move(self.adjacency, sampling)
         if claimed > _NOT_REACHED * moved and not self._settings.fault.name:
             notes.append(f"the sensitivity {claimed:g} that is claimed with is never reached: {moved:.4g} is")
-        if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in audit.bounds):
+        if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in bounds):
             notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
-        if audit.one_run is not None and (missed := self._missed_by_pairs(audit.one_run.adjacency)):
+        if evidence.one_run is not None and (missed := self._missed_by_pairs(evidence.one_run.adjacency)):
             notes.append(missed)
-        if audit.noise_check.passed is None:
+        if evidence.noise_check.passed is None:
             notes.append("the noise of a run was not checked: its signal is so loud that float32 rounds it away")
         return notes
 

@@ -44,8 +44,8 @@ class LowerBound:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Audit:
-    """What an attack found beside what is claimed.
+class Evidence:
+    """What is claimed against an adversary, and what attacks as that adversary brought.
 
     Attributes:
         delta: of claims and bounds.
@@ -53,10 +53,8 @@ class Audit:
         failure: probability with which a bound on this adversary may be wrong, its part of what the confidence leaves.
         claims: of every accountant, for these neighbours.
         other_claims: the same for the other neighbours, where a bound is about those.
-        bounds: by every method.
         one_run: the run with many canaries, if there was one.
         noise_check: what the noise of a real run is like.
-        notes: what a reader should know, in words.
     """
 
     adversary: str
@@ -66,22 +64,37 @@ class Audit:
     failure: float
     claims: list[Claim]
     other_claims: list[Claim]
-    bounds: list[LowerBound]
     trials: Trials
     one_run: OneRun | None
     noise_check: NoiseCheck
-    notes: list[str]
 
     @property
     def sharpest(self) -> Claim | None:
         """The claim with the least epsilon; None where no accountant claims anything."""
         return sharpest_of(self.claims)
 
+    def best_of(self, bounds: list[LowerBound]) -> LowerBound:
+        """Return the largest lower bound that is about these neighbours."""
+        found = [bound for bound in bounds if bound.epsilon is not None and bound.adjacency == self.adjacency]
+        return max(found, key=lambda bound: bound.epsilon or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audit(Evidence):
+    """The evidence, and what follows from it.
+
+    Attributes:
+        bounds: by every method.
+        notes: what a reader should know, in words.
+    """
+
+    bounds: list[LowerBound]
+    notes: list[str]
+
     @property
     def best(self) -> LowerBound:
         """The largest lower bound that is about these neighbours."""
-        found = [bound for bound in self.bounds if bound.epsilon is not None and bound.adjacency == self.adjacency]
-        return max(found, key=lambda bound: bound.epsilon or 0.0)
+        return self.best_of(self.bounds)
 
     @property
     def caught(self) -> bool:
@@ -119,20 +132,20 @@ class Audit:
         }
 
 
-def bounds_of(audit: Audit, left_out: str) -> list[LowerBound]:
+def bounds_of(evidence: Evidence, left_out: str) -> list[LowerBound]:
     """Return the bounds of all methods; the failure probability is split over them (Bonferroni).
 
     The noise of a real run, where it is short, has a failure probability of its own.
 
     Args:
-        audit: whose trials, run with many canaries and noise are looked at; its bounds are not.
+        evidence: trials, run with many canaries and noise.
         left_out: why there is no run with many canaries.
     """
-    trials, one_run, noise, delta = audit.trials, audit.one_run, audit.noise_check, audit.delta
+    trials, one_run, noise, delta = evidence.trials, evidence.one_run, evidence.noise_check, evidence.delta
     methods = 3 if trials.normal else 1
-    spared = audit.failure / (methods + 1)
+    spared = evidence.failure / (methods + 1)
     shares = () if one_run is None else lower.one_run_shares(len(one_run.coins), delta, 1.0 - spared)
-    each = 1.0 - audit.failure / (methods + bool(shares))
+    each = 1.0 - evidence.failure / (methods + bool(shares))
     scores = trials.scores_in, trials.scores_out
     if any(np.isnan(found).any() for found in (*scores, *([] if one_run is None else [one_run.scores]))):
         raise ScenarioError("the scores of an attack are not all numbers, so nothing can be said; lower the power")
@@ -140,7 +153,7 @@ def bounds_of(audit: Audit, left_out: str) -> list[LowerBound]:
     found: list[LowerBound] = []
 
     def add(method: str, epsilon: float | None, assumes: str, detail: str = counted, about: str = "") -> None:
-        neighbours = about or audit.adjacency
+        neighbours = about or evidence.adjacency
         bound = LowerBound(method=method, epsilon=epsilon, adjacency=neighbours, assumes=assumes, detail=detail)
         found.append(bound)
 
@@ -171,19 +184,19 @@ def bounds_of(audit: Audit, left_out: str) -> list[LowerBound]:
     return found
 
 
-def why_far_below(audit: Audit, near: float = 0.7) -> str:
+def why_far_below(evidence: Evidence, bounds: list[LowerBound], near: float = 0.7) -> str:
     """Return why the best bound may be far below the claim; empty where it reaches that part of it."""
-    best, claim = audit.best, audit.sharpest
+    best, claim = evidence.best_of(bounds), evidence.sharpest
     if claim is None or claim.epsilon is None or (best.epsilon or 0.0) >= near * claim.epsilon:
         return ""
-    trials = len(audit.trials.scores_in)
-    methods = sum(bound.epsilon is not None for bound in audit.bounds)
-    most = lower.largest_counted_epsilon(trials, audit.delta, 1.0 - audit.failure / methods)
+    trials = len(evidence.trials.scores_in)
+    methods = sum(bound.epsilon is not None for bound in bounds)
+    most = lower.largest_counted_epsilon(trials, evidence.delta, 1.0 - evidence.failure / methods)
     if best.method == _COUNTING and claim.epsilon > most:
         rare = "and less where only rare outcomes tell"
         return f"counting {2 * trials:,} trials cannot show more than epsilon {most:.3g}, {rare}"
     otherwise = "more come closer; or more is claimed than is lost"
-    return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:g}, {otherwise}"
+    return f"{2 * trials:,} trials leave much uncertain at delta {evidence.delta:g}, {otherwise}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -75,6 +75,16 @@ class NoiseCheck:
     shape_p_value: float | None = None
     failure: float
 
+    def __post_init__(self) -> None:
+        for name in ("runs", "slots", "slots_left_out", "numbers", "deviation", "upper"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0.0:
+                raise ValueError(f"{name} = {value:g}: must be at least 0")
+        for name in ("quietest_p_value", "repeated_p_value", "shape_p_value", "failure"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise ValueError(f"{name} = {value:g}: must be at least 0 and at most 1")
+
     @property
     def short(self) -> bool:
         """Whether there is less noise than stated."""
@@ -111,9 +121,15 @@ class NoiseMeter:
     """Takes in the noise of a run block by block; their size changes nothing."""
 
     def __init__(self, symbols: int, noise_watts: float) -> None:
-        self._symbols, self._noise_watts, self._groups = symbols, noise_watts, min(symbols, _GROUPS)
-        self._slots, self._squares, self._row_squares, self._least_of_slots = 0, 0.0, 0.0, 1.0
-        self._symbol_sums, self._symbol_squares = torch.zeros((2, symbols), dtype=torch.float64)
+        self._symbols = symbols
+        self._noise_watts = noise_watts
+        self._groups = min(symbols, _GROUPS)
+        self._slots = 0
+        self._squares = 0.0
+        self._row_squares = 0.0
+        self._least_of_slots = 1.0
+        self._symbol_sums = torch.zeros(symbols, dtype=torch.float64)
+        self._symbol_squares = torch.zeros(symbols, dtype=torch.float64)
         self._beyond = np.zeros(1 + len(_THRESHOLDS), dtype=np.int64)
         self._grouped: list[NDArray[np.float64]] = []
         self._used: list[NDArray[np.bool_]] = []
@@ -123,31 +139,34 @@ class NoiseMeter:
         at_once = max(1, _NUMBERS_AT_ONCE // self._symbols)
         for first in range(0, len(received), at_once):
             part = slice(first, first + at_once)
-            heard, without = received[part].cpu().double(), clean[part].cpu().double()
-            amplitude = np.sqrt(power_scale_watts[part] / (self._noise_watts / 2.0))
-            loudest = without.abs().amax(dim=1).numpy()
-            with np.errstate(invalid="ignore"):
-                used = np.isfinite(amplitude) & (amplitude > 0.0) & (_HALF_UNIT * loudest * amplitude <= _MOST_ROUNDING)
-            noise = ((heard - without) * torch.from_numpy(amplitude)[:, None])[torch.from_numpy(used)]
-            if not bool(torch.isfinite(noise).all()):  # what is no number hides nothing that can be relied on
-                noise, self._least_of_slots = torch.nan_to_num(noise, 0.0, 0.0, 0.0), 0.0
-            squares = noise.square()
-            slot_squares = squares.sum(dim=1)
-            grouped = np.zeros((len(used), self._groups))
-            for group in range(self._groups):
-                members = noise[:, group :: self._groups]
-                grouped[used, group] = (members.sum(dim=1) / math.sqrt(members.shape[1])).numpy()
-            self._grouped.append(grouped)
-            self._used.append(used)
-            if not used.any():
-                continue
-            self._slots += len(noise)
-            self._squares += float(slot_squares.sum())
-            self._row_squares += float(noise.sum(dim=1).square().sum()) / self._symbols
-            self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self._symbols)))
-            self._symbol_sums += noise.sum(dim=0)
-            self._symbol_squares += squares.sum(dim=0)
-            self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
+            self._add(received[part].cpu().double(), clean[part].cpu().double(), power_scale_watts[part])
+
+    def _add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
+        amplitude = np.sqrt(power_scale_watts / (self._noise_watts / 2.0))
+        loudest = clean.abs().amax(dim=1).numpy()
+        with np.errstate(invalid="ignore"):
+            used = np.isfinite(amplitude) & (amplitude > 0.0) & (_HALF_UNIT * loudest * amplitude <= _MOST_ROUNDING)
+        noise = ((received - clean) * torch.from_numpy(amplitude)[:, None])[torch.from_numpy(used)]
+        if not bool(torch.isfinite(noise).all()):  # what is no number hides nothing that can be relied on
+            noise = torch.nan_to_num(noise, 0.0, 0.0, 0.0)
+            self._least_of_slots = 0.0
+        grouped = np.zeros((len(used), self._groups))
+        for group in range(self._groups):
+            members = noise[:, group :: self._groups]
+            grouped[used, group] = (members.sum(dim=1) / math.sqrt(members.shape[1])).numpy()
+        self._grouped.append(grouped)
+        self._used.append(used)
+        if not used.any():
+            return
+        squares = noise.square()
+        slot_squares = squares.sum(dim=1)
+        self._slots += len(noise)
+        self._squares += float(slot_squares.sum())
+        self._row_squares += float(noise.sum(dim=1).square().sum()) / self._symbols
+        self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self._symbols)))
+        self._symbol_sums += noise.sum(dim=0)
+        self._symbol_squares += squares.sum(dim=0)
+        self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
 
     def finish(self, failure: float, runs: int = 1) -> NoiseCheck:
         """Return what was found in so many runs, each check failing by chance with that probability at most."""
@@ -167,9 +186,6 @@ class NoiseMeter:
             float(chi2.sf(self._row_squares / excess, slots)) if self._symbols > 1 else 1.0,
             self._lag_p_value(excess),
         ]
-        chances = np.array([0.5, *(2.0 * norm.sf(limit) for limit in _THRESHOLDS)])
-        below, above = binom.cdf(self._beyond, numbers, chances), binom.sf(self._beyond - 1, numbers, chances)
-        shape = min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
         louder = float(chi2.sf(self._squares, numbers)) < failure
         return NoiseCheck(
             runs=runs,
@@ -180,9 +196,17 @@ class NoiseMeter:
             upper=math.sqrt(self._squares / _least_chi_square(failure, numbers)),
             quietest_p_value=min(1.0, *quietest),
             repeated_p_value=min(1.0, len(alike) * min(alike)),
-            shape_p_value=None if louder else shape,
+            shape_p_value=None if louder else self._shape_p_value(),
             failure=failure,
         )
+
+    def _shape_p_value(self) -> float:
+        """Return how likely the numbers beyond 0 and beyond 1, 2 and 3 deviations are as far off, for all counts."""
+        numbers = self._slots * self._symbols
+        chances = np.array([0.5, *(2.0 * norm.sf(limit) for limit in _THRESHOLDS)])
+        below = binom.cdf(self._beyond, numbers, chances)
+        above = binom.sf(self._beyond - 1, numbers, chances)
+        return min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
 
     def _lag_p_value(self, excess: float) -> float:
         """Return a bound on how likely slots some lag apart are as much alike as at the lag where they are most so.

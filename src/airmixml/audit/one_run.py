@@ -107,7 +107,8 @@ def run_with_canaries(
     if adjacency == "remove-one":
         audible = torch.ones(held.train_samples, dtype=torch.float64)
         audible[tails] = 0.0
-        sender, sent[canaries:] = _WithSilence(sender, audible), 0.0
+        sender = _WithSilence(sender, audible)
+        sent[canaries:] = 0.0
     middles, moves = (sent[:canaries] + sent[canaries:]) / 2.0, (sent[:canaries] - sent[canaries:]) / 2.0
     column = np.full(population.count, -1)
     column[who] = np.arange(canaries)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from airmixml.audit.findings import Audit, AuditResult, why_far_below
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import Fault
-from airmixml.output.figures import save_figure
+from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
 from airmixml.output.numbers import epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CLAIM: Final = "#3b6ea8"
-_FOUND: Final = "#4a8f5d"
-_BROKEN: Final = "#c8402f"
+_CLAIM, _FOUND, _BROKEN = BLUE, GREEN, RED
 _COUNTED: Final = 10
 _WORDS: Final = {"release": "an adversary who sees only the mixtures (release)", "server": "the server"}
 
@@ -42,7 +40,7 @@ def verdict_of(audits: list[Audit], fault: Fault) -> str:
         return "NO CLAIM: nothing could be refuted; " + "; ".join(map(_in_words, audits)) + f"{unchecked}{broken}."
     first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", []
     for each in audits:
-        why = why_far_below(each, near=0.5)
+        why = why_far_below(each, each.bounds, near=0.5)
         found.append(_in_words(each) + (f", which shows little ({why})" if why else ""))
     return f"{first}: " + "; ".join(found) + f"{unchecked}{broken}."
 
@@ -102,12 +100,10 @@ def audit_markdown(result: AuditResult) -> str:
 
 def draw_audit(result: AuditResult, path: Path) -> None:
     """Draw one row for each adversary: epsilons claimed and found, and the attack's error rates."""
-    from matplotlib.figure import Figure
-
     audits = result.audits
-    figure = Figure(figsize=(11, 0.9 + 3.9 * len(audits)), layout="constrained")
-    title = "\n".join(textwrap.wrap(f"{result.scenario.name}: {result.verdict}".replace("$", r"\$"), 118))
-    figure.suptitle(title, fontsize=10.5, weight="bold", color=_BROKEN if result.caught else "0.15", x=0.01, ha="left")
+    title = "\n".join(textwrap.wrap(f"{result.scenario.name}: {result.verdict}", 118))
+    style: dict[str, Any] = {"weight": "bold", "color": _BROKEN if result.caught else "0.15", "x": 0.01, "ha": "left"}
+    figure = new_figure(11, 0.9 + 3.9 * len(audits), title, size=10.5, **style)
     axes = figure.subplots(len(audits), 2, squeeze=False, width_ratios=(1.25, 1.0))
     for (left, right), audit in zip(axes, audits, strict=True):
         _epsilons(left, audit)

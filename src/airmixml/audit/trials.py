@@ -69,9 +69,11 @@ class Keeper:
 def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dict[str, Blocks]:
     """Return the blocks of each name; a ValueError says what is odd about them."""
     blocks = {name: [arrays.pop(f"{name}/{number}") for number in range(count)] for name, count in counts.items()}
+    if arrays:
+        raise ValueError(f"{', '.join(sorted(arrays))}: more blocks than were counted")
     for name, every in blocks.items():
         numbers = every and all(each.dtype == np.float64 and not np.isnan(each).any() for each in every)
-        if arrays or not numbers or not all(each.ndim == len(each) == 2 for each in every):
+        if not numbers or not all(each.ndim == 2 and len(each) == 2 for each in every):
             raise ValueError(f"{name} must be blocks of 2 x trials numbers")
     return blocks
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
@@ -27,15 +28,14 @@ from airmixml.storage.files import writing_to
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
 
-# The options for plain numbers; where there is no rule the account itself checks the value.
-_NUMBERS: Final[dict[str, Rule | None]] = {
+# Of the options for plain numbers; the account itself checks those that are not here.
+_RULES: Final[dict[str, Rule]] = {
     "workers": Whole(low=1, high=10**9),
     "scheduled": Whole(low=1, high=10**9),
     "slots": Whole(low=1, high=10**12),
     "noise_multiplier": Real(low=1e-9, high=1e9),
     "epsilon": Real(low=0, open_low=True, high=1e15),
     "delta": Real(low=1e-300, high=1, open_high=True),
-    **dict.fromkeys(("accountant", "adversary", "adjacency", "sampling")),
     "max_participations": Whole(low=0, high=10**12),
     "colluders": Whole(low=0, high=10**9),
 }
@@ -75,12 +75,29 @@ def account_command(
     or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
     started = time.perf_counter()
-    sources = {name: context.get_parameter_source(name) for name in _NUMBERS}
-    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    numbers = {name: context.params[name] for name in _NUMBERS}
+    numbers: dict[str, Any] = {
+        "workers": workers,
+        "scheduled": scheduled,
+        "slots": slots,
+        "noise_multiplier": noise_multiplier,
+        "epsilon": epsilon,
+        "delta": delta,
+        "accountant": accountant,
+        "adversary": adversary,
+        "adjacency": adjacency,
+        "sampling": sampling,
+        "max_participations": max_participations,
+        "colluders": colluders,
+    }
+    given, of_a_scenario = _given(context, numbers), _given(context, _OF_A_SCENARIO)
     scenario = None
+    if given and of_a_scenario:
+        raise ScenarioError(
+            f"{_flag(given[0])} and {_flag(of_a_scenario[0])}: plain numbers and a scenario exclude each other; with a "
+            "scenario use --set, such as --set privacy.delta=1e-5"
+        )
     if given:
-        _check_numbers(numbers, given[0], next((name for name in _OF_A_SCENARIO if context.params[name]), None))
+        _check_numbers(numbers)
     elif file is None and preset is None:
         raise ScenarioError(
             "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
@@ -113,17 +130,18 @@ def account_command(
         print_line(f"picture: {drawn}")
 
 
-def _check_numbers(numbers: dict[str, Any], given: str, of_a_scenario: str | None) -> None:
-    if of_a_scenario is not None:
-        raise ScenarioError(
-            f"{_flag(given)} and {_flag(of_a_scenario)}: plain numbers and a scenario exclude each other; with a "
-            "scenario use --set, such as --set privacy.delta=1e-5"
-        )
+def _given(context: Context, names: Iterable[str]) -> list[str]:
+    """Return which of these parameters are on the command line, even with the value that is the default."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+
+
+def _check_numbers(numbers: dict[str, Any]) -> None:
     for name in ("workers", "scheduled", "slots"):
         if numbers[name] is None:
             raise ScenarioError(f"--{name}: missing; plain numbers need --workers, --scheduled and --slots")
-    for name, rule in _NUMBERS.items():
-        if rule is not None and numbers[name] is not None:
+    for name, rule in _RULES.items():
+        if numbers[name] is not None:
             rule.check(_flag(name), numbers[name])
 
 
@@ -134,7 +152,7 @@ def _account_of_numbers(numbers: dict[str, Any]) -> Account:
     try:
         return account_numbers(**numbers)
     except AirMixError as problem:
-        key = rf"(?<![\w.-])(?:privacy\.)?({'|'.join(_NUMBERS)})(?= = |: )"
+        key = rf"(?<![\w.-])(?:privacy\.)?({'|'.join(numbers)})(?= = |: )"
         raise type(problem)(re.sub(key, lambda found: _flag(found[1]), str(problem))) from None
 
 

@@ -1,78 +1,23 @@
-"""``airmix demo``: the paper's Iris experiment beside a private one on the same data, at the same target.
-
-They run on two processes: training a small network cannot use more than one core.
-"""
+"""``airmix demo``: the paper's Iris experiment beside a private one on the same data, at the same target."""
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Final
 
-import numpy as np
 from rich.markup import escape
 from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.errors import AirMixError, ScenarioError
-from airmixml.output.figures import GREEN, ORANGE, new_figure, save_figure
+from airmixml.errors import ScenarioError
 from airmixml.output.numbers import duration, joules, plural
-from airmixml.progress import Progress
-from airmixml.scenario import Scenario, Speed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from airmixml.radio import Mixtures
+from airmixml.runs.demo import Side, draw_demo, percent, run_both
 
 _PICTURE: Final = Path("runs") / "demo.png"
 _FEWEST_SEEDS, _MOST_SEEDS = 2, 64  # a standard deviation needs two
-_ONE_THREAD: Final = Speed(threads=1)  # of each process
-_COLOURS: Final = (ORANGE, GREEN)
-_SLOTS_SHOWN: Final = 4
-_ADVERSARIES: Final = {
-    "release": "readers of the mixtures,\nwho do not know the schedule",
-    "server": "the server,\nwhich knows the schedule",
-    "eavesdropper": "an eavesdropper\nbeside a worker",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """One of the two experiments.
-
-    Attributes:
-        metrics: those of the run folder, which holds the first seed.
-        final: accuracy of each seed after the last epoch, as fractions.
-        best: accuracy of the best epoch of each seed; empty where the learner has no epochs.
-        mixtures: what the server received with the first seed.
-    """
-
-    scenario: Scenario
-    metrics: dict[str, Any]
-    final: list[float]
-    best: list[float]
-    mixtures: Mixtures
-
-    def epsilon(self, adversary: str) -> float:
-        """Return the smallest epsilon that any accountant certifies against the adversary, for the worst worker."""
-        stated = [each for each in self.metrics["privacy"] if each["adjacency"] == self.scenario.privacy.adjacency]
-        return min(float(each["epsilon"]) for each in stated if each["adversary"] == adversary)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the run's metrics, the accuracies of all seeds and the smallest epsilons, for JSON."""
-        smallest = {adversary: self.epsilon(adversary) for adversary in _ADVERSARIES}
-        seeds = {"final_accuracies": self.final, "best_accuracies": self.best}
-        return {**self.metrics, **seeds, "smallest_epsilons": smallest}
 
 
 def demo_command(
@@ -89,75 +34,13 @@ def demo_command(
         raise ScenarioError(f"--seeds = {seeds}: must be at least {_FEWEST_SEEDS} and at most {_MOST_SEEDS}")
     started = time.perf_counter()
     with progress_bars() as progress:
-        sides = _run_both(seeds, epochs, progress)
-    _draw(sides)
+        sides = run_both(seeds, epochs, progress)
+    draw_demo(sides, _PICTURE)
     if as_json:
         print_json({**{side.scenario.name: side.to_dict() for side in sides}, "picture": str(_PICTURE)})
         return
     console.print(_table(sides))
     console.print(f"picture: {_PICTURE} ({time.perf_counter() - started:.0f} s)")
-
-
-def _run_both(seeds: int, epochs: int, progress: Progress) -> tuple[Side, Side]:
-    """Run the paper's Iris experiment and the private one at the same target; write a run folder for seed 0 of each."""
-    paper = Scenario.preset("paper-iris").with_overrides(f"learner.epochs={epochs}")
-    target = (f"privacy.{key}={getattr(paper.privacy, key)}" for key in ("epsilon", "delta", "adjacency"))
-    private = Scenario.preset("private-iris").with_overrides(*target)
-    with _second_process(paper, private, seeds) as results:
-        from airmixml.radio import simulate
-        from airmixml.runs import run
-
-        metrics = run(paper, speed=_ONE_THREAD, progress=progress).to_dict()
-        try:
-            received = results.recv()
-        except EOFError:
-            raise AirMixError("demo: the second process ended early; free some memory and try again") from None
-    if isinstance(received, AirMixError):
-        raise received
-    other_final, other_best, private_final, private_metrics = received
-    accuracy = metrics["accuracy"]
-    final, best = [accuracy["final"], *other_final], [accuracy["best"], *other_best]
-    return (
-        Side(scenario=paper, metrics=metrics, final=final, best=best, mixtures=simulate(paper)),
-        Side(scenario=private, metrics=private_metrics, final=private_final, best=[], mixtures=simulate(private)),
-    )
-
-
-@contextmanager
-def _second_process(paper: Scenario, private: Scenario, seeds: int) -> Iterator[Connection]:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_run_second_half, args=(paper, private, seeds, theirs), daemon=True)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child inherits this; Ctrl-C is for the parent to answer
-    try:
-        process.start()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    theirs.close()
-    try:
-        yield ours
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _run_second_half(paper: Scenario, private: Scenario, seeds: int, result: Connection) -> None:
-    """Train the paper's other seeds as one stack, then run the private experiment.
-
-    Send the paper's final and best accuracies (seeds 1, 2, ...), the private ones (all seeds) and the private metrics.
-    """
-    from airmixml.edge import train, train_seeds
-    from airmixml.radio import simulate
-    from airmixml.runs import run
-
-    try:
-        histories = train_seeds([simulate(paper.with_seed(seed)) for seed in range(1, seeds)], speed=_ONE_THREAD)
-        final = [history.final_accuracy for history in histories]
-        best = [history.best_accuracy for history in histories]
-        private_final = [train(simulate(private.with_seed(seed))).history.final_accuracy for seed in range(seeds)]
-        result.send((final, best, private_final, run(private, speed=_ONE_THREAD).to_dict()))
-    except AirMixError as problem:
-        result.send(problem)
 
 
 def _table(sides: tuple[Side, Side]) -> Table:
@@ -186,72 +69,11 @@ def _cells(side: Side, epochs: int) -> dict[str, str]:
         "the server receives": sums,
         "  air time": f"{plural(radio.slots, 'slot')}, {duration(metrics['air_seconds'])}",
         "  energy": f"{joules(metrics['energy_joules'])} in total",
-        f"accuracy, {len(side.final)} seeds": f"[bold]{_percent(side.final)}[/bold]",
-        f"  best epoch of {epochs}": _percent(side.best) if side.best else "no epochs",
+        f"accuracy, {len(side.final)} seeds": f"[bold]{percent(side.final)}[/bold]",
+        f"  best epoch of {epochs}": percent(side.best) if side.best else "no epochs",
         "target holds against": f"[bold]{own['adversary']}[/bold] (by {own['accountant']})",
         "  which knows": escape(own["knows"]),
         "smallest epsilon": "",
-        **{f"  against {adversary}": f"{side.epsilon(adversary):.4g}" for adversary in _ADVERSARIES},
+        **{f"  against {adversary}": f"{epsilon:.4g}" for adversary, epsilon in side.smallest_epsilons.items()},
         "run folder, seed 0": escape(metrics["run_dir"]),
     }
-
-
-def _percent(accuracies: list[float]) -> str:
-    return f"{100 * statistics.fmean(accuracies):.1f} ± {100 * statistics.stdev(accuracies):.1f} %"
-
-
-def _draw(sides: tuple[Side, Side]) -> None:
-    """Draw what was sent and received, how well it was learned, and who learns how much."""
-    privacy, workers = sides[0].scenario.privacy, sides[0].scenario.workers
-    title = f"Iris, {workers.count:,} workers: the paper's way and the private way, both for ε = {privacy.epsilon:g}"
-    figure = new_figure(12, 7.2, f"{title}, δ = {privacy.delta:g}", size=13)
-    (*symbols, accuracy, epsilon) = figure.subplots(2, 2).flat
-    for axis, side in zip(symbols, sides, strict=True):
-        _draw_first_slots(axis, side)
-    _draw_accuracy(accuracy, sides)
-    _draw_epsilons(epsilon, sides)
-    save_figure(figure, _PICTURE)
-
-
-def _draw_first_slots(axis: Axes, side: Side) -> None:
-    """Draw the first slots, symbol by symbol, as sent and as received."""
-    from airmixml.runs.pictures import draw_symbols, sent_and_received
-
-    radio = side.scenario.radio
-    sent, received = (values[:_SLOTS_SHOWN] for values in sent_and_received(side.mixtures.examples))
-    slots, symbols = sent.shape
-    draw_symbols(axis, sent.ravel(), received.ravel(), "sum as sent", "as received, with noise")
-    for slot in range(1, slots):
-        axis.axvline(slot * symbols - 0.5, color="0.6", linewidth=0.8, linestyle=":")
-    shown = f"first {slots} of {radio.slots:,} slots" if radio.slots > 1 else "the only slot"
-    axis.set(title=f"{side.scenario.name}: {radio.scheduled:,} workers in each slot", ylabel="value of the symbol")
-    axis.set(xlabel=f"{symbols} symbols per slot, {shown}", xticks=[])
-    axis.legend(fontsize=8)
-
-
-def _draw_accuracy(axis: Axes, sides: tuple[Side, Side]) -> None:
-    names = []
-    for place, (side, colour) in enumerate(zip(sides, _COLOURS, strict=True)):
-        percent = 100 * np.asarray(side.final)
-        axis.bar(place, percent.mean(), color=colour, alpha=0.5, width=0.6)
-        axis.errorbar(place, percent.mean(), percent.std(ddof=1), color="0.2", capsize=6)
-        axis.plot(np.full(len(percent), place) + np.linspace(-0.12, 0.12, len(percent)), percent, ".", color="0.2")
-        names.append(f"{side.scenario.name}\n{_percent(side.final)}")
-    axis.axhline(100 / 3, color="0.5", linestyle="--", linewidth=1)
-    axis.annotate("guessing", (0.5, 100 / 3), ha="center", va="bottom", fontsize=8, color="0.4")
-    axis.set(title=f"Accuracy on clean flowers, {len(sides[0].final)} seeds", ylabel="%", ylim=(0, 102))
-    axis.set_xticks(range(len(sides)), names)
-
-
-def _draw_epsilons(axis: Axes, sides: tuple[Side, Side]) -> None:
-    for number, (side, colour) in enumerate(zip(sides, _COLOURS, strict=True)):
-        places = np.arange(len(_ADVERSARIES)) + 0.38 * (number - 0.5)
-        values = [side.epsilon(adversary) for adversary in _ADVERSARIES]
-        bars = axis.bar(places, values, width=0.36, color=colour, label=side.scenario.name)
-        axis.bar_label(bars, [f"{value:.3g}" for value in values], fontsize=8)
-    target = sides[0].scenario.privacy.epsilon
-    axis.axhline(target, color="0.3", linestyle="--", linewidth=1, label=f"target {target:g}")
-    axis.set(title="Who may learn how much: ε of the worst worker", ylabel="ε (log scale)", yscale="log")
-    axis.set_ylim(0.5, 10 * max(side.epsilon("eavesdropper") for side in sides))
-    axis.set_xticks(range(len(_ADVERSARIES)), list(_ADVERSARIES.values()), fontsize=8)
-    axis.legend(fontsize=8)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 COLOURS: Final = ("#3b6ea8", "#d1603d", "#4a8f5d", "#8a63a8", "#e0a030")
 BLUE, ORANGE, GREEN, PURPLE, YELLOW = COLOURS
 GREY, BLACK = "#8c8c8c", "#222222"
+RED: Final = "#c8402f"  # something is wrong
 _ACCOUNTANT_COLOURS: Final = (ORANGE, YELLOW, PURPLE, BLUE, GREEN)
 
 
@@ -24,20 +25,32 @@ def accountant_colour(name: str) -> str:
     return _ACCOUNTANT_COLOURS[ACCOUNTANTS.names.index(name) % len(_ACCOUNTANT_COLOURS)]
 
 
-def new_figure(width: float, height: float, title: str = "", size: float = 12.0) -> Figure:
+def new_figure(width: float, height: float, title: str = "", size: float = 12.0, **title_style: Any) -> Figure:
     """Return an empty figure, inches wide and high; ``title`` stands above all of its axes."""
     from matplotlib.figure import Figure  # here: it takes a second to import
 
     figure = Figure(figsize=(width, height), layout="constrained")
     if title:
-        figure.suptitle(title, fontsize=size, parse_math=False)  # a dollar sign in a user's name is just that
+        # A dollar sign in a user's name is just that.
+        figure.suptitle(title, fontsize=size, parse_math=False, **title_style)
     return figure
 
 
-def finish_axis(axis: Axes, title: str = "", *, size: float = 11.0, legend: float = 0.0, **legend_options: Any) -> None:
-    """Give an axis its title, its grid, and a legend of that font size where something is drawn."""
+def finish_axis(
+    axis: Axes,
+    title: str = "",
+    *,
+    size: float = 11.0,
+    formula: bool = False,
+    legend: float = 0.0,
+    **legend_options: Any,
+) -> None:
+    """Give an axis its title, its grid, and a legend of that font size where something is drawn.
+
+    ``formula`` says whether text between dollar signs in the title is one; a user's name may have dollar signs too.
+    """
     if title:
-        axis.set_title(title, fontsize=size)
+        axis.set_title(title, fontsize=size, parse_math=formula)
     axis.grid(alpha=0.25)
     if legend and axis.get_legend_handles_labels()[0]:
         axis.legend(fontsize=legend, **legend_options)

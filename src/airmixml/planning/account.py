@@ -1,7 +1,8 @@
 """What every accountant certifies for one design against every adversary, before anything is sent."""
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
@@ -66,23 +67,8 @@ class Account:
     slots_delta: float
     tally: Tally | None = None
     in_watts: bool = True
-    statements: list[PrivacyStatement] = field(init=False, default_factory=list)
-    refusals: dict[tuple[str, str], str] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Ask every accountant about every adversary."""
-        for adversary, name in product(self.adversaries, ACCOUNTANTS.names):
-            try:
-                why = refusal(self.design, adversary, name, self.adjacency)
-                if not why:
-                    stated = state_privacy(
-                        self.design, adversary, name, adjacency=self.adjacency, delta=self.slots_delta
-                    )
-                    self.statements.append(with_centring(stated, self.centring))
-            except PrivacyError as problem:
-                why = str(problem)
-            if why:
-                self.refusals[adversary.name, name] = why
+    statements: list[PrivacyStatement]
+    refusals: dict[tuple[str, str], str]
 
     @property
     def centring(self) -> CentringSlot | None:
@@ -145,15 +131,21 @@ def account_scenario(
         "fixed": f"beta = {scenario.mixing.power_scale_watts:g} W",
         "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
     }
+    adversaries = tuple(adversary_named(name, scenario) for name in ADVERSARIES.names)
+    _, slots_delta = slots_target(scenario)
+    centring = None if tally is None else tally.centring
+    statements, refusals = _ask_accountants(design, adversaries, privacy.adjacency, slots_delta, centring)
     return Account(
         name=scenario.name,
         design=design,
-        adversaries=tuple(adversary_named(name, scenario) for name in ADVERSARIES.names),
+        adversaries=adversaries,
         adjacency=privacy.adjacency,
         delta=privacy.delta,
-        slots_delta=slots_target(scenario)[1],
+        slots_delta=slots_delta,
         power=in_words[power],
         tally=tally,
+        statements=statements,
+        refusals=refusals,
     )
 
 
@@ -203,16 +195,39 @@ def account_numbers(
             unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
+    design, against = unit.scaled(factor), tuple(adversaries.values())
+    statements, refusals = _ask_accountants(design, against, adjacency, delta, centring=None)
     return Account(
         name="numbers",
-        design=unit.scaled(factor),
-        adversaries=tuple(adversaries.values()),
+        design=design,
+        adversaries=against,
         adjacency=adjacency,
         delta=delta,
         slots_delta=delta,
         power=power,
         in_watts=False,
+        statements=statements,
+        refusals=refusals,
     )
+
+
+def _ask_accountants(
+    design: Design, adversaries: Sequence[Adversary], adjacency: str, slots_delta: float, centring: CentringSlot | None
+) -> tuple[list[PrivacyStatement], dict[tuple[str, str], str]]:
+    """Return what every accountant states about every adversary, and why the others state nothing."""
+    statements: list[PrivacyStatement] = []
+    refusals: dict[tuple[str, str], str] = {}
+    for adversary, accountant in product(adversaries, ACCOUNTANTS.names):
+        try:
+            why = refusal(design, adversary, accountant, adjacency)
+            if not why:
+                stated = state_privacy(design, adversary, accountant, adjacency=adjacency, delta=slots_delta)
+                statements.append(with_centring(stated, centring))
+        except PrivacyError as problem:
+            why = str(problem)
+        if why:
+            refusals[adversary.name, accountant] = why
+    return statements, refusals
 
 
 def epsilon_curves(

@@ -26,15 +26,14 @@ _COLOURS: Final = {"samples": BLUE, "moments": GREEN}
 
 def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path) -> None:
     """Draw epsilon against the number of slots for every accountant and adversary."""
-    design, name = account.design, account.name.replace("$", r"\$")  # not the beginning of a formula
-    figure = new_figure(9, 5.4)
+    design, figure = account.design, new_figure(9, 5.4)
     axis = figure.subplots()
     for (adversary, accountant), epsilons in curves.items():
         line, marker = _ADVERSARY_LINES.get(adversary, "-."), "." if adversary == "release" else ""
         label, colour = f"{adversary}: {accountant}", accountant_colour(accountant)
         axis.plot(slots, np.maximum(epsilons, 1e-6), line, color=colour, marker=marker, label=label)
     axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
-    title = f"{name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
+    title = f"{account.name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
     title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
     finish_axis(axis, title, legend=8, **_BESIDE)
     save_figure(figure, path)

@@ -107,17 +107,8 @@ class _KnowsNoSchedule(Adversary):
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
-        others, scheduled = design.workers - self.colluders, design.scheduled
-        if design.power_tells_schedule:
-            return "received power may tell who was scheduled, so there is no credit for sampling"
-        if self._schedule_is_told(design):
-            return "the ratios of colluding workers tell of the others' channels, so there is no credit for sampling"
-        if design.max_participations:
-            seats = min(design.round_length * scheduled, others)
-            return f"a round of {design.round_length:,} slots is one hidden sample of {seats:,} in {others:,} workers"
-        if scheduled >= others:
-            return "no worker is left out of a slot, so sampling hides nobody"
-        return f"each slot is a hidden sample of {scheduled:,} in {others:,} workers"
+        told = self._why_told(design)
+        return f"{told}, so there is no credit for sampling" if told else self._why_hidden(design)
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
         """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more.
@@ -126,10 +117,10 @@ class _KnowsNoSchedule(Adversary):
         whose shares may be larger than its own were, so that only bounds for any worker hold.
         """
         own = self.mechanism(design, adjacency)
-        if self._schedule_is_told(design):
+        if self._why_told(design):
             return (own,)
         heard = self._heard(design) if adjacency == "replace-one" else self._heard(design).before_the_draw()
-        return own, self._as_if_known(heard, adjacency, self._squared_moves(design, adjacency)[1])
+        return own, self._as_if_known(heard, adjacency, self._known_move(design, adjacency))
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden.
@@ -143,13 +134,13 @@ class _KnowsNoSchedule(Adversary):
         from the workers that do not collude; the worker's slot in it is at most the strongest one.
         """
         heard, alone = self._heard(design), design.sensitivity.squared_move(adjacency, "none")
-        if self._schedule_is_told(design):
+        if self._why_told(design):
             return self._as_if_known(heard, adjacency, alone)
         others = design.workers - self.colluders
-        fewer = f"must be fewer than the {design.workers} workers"
-        require(others >= 1, f"privacy.colluders = {self.colluders}: {fewer}")
+        if others < 1:
+            raise PrivacyError(f"privacy.colluders = {self.colluders}: must be fewer than the {design.workers} workers")
         seats, rounds = design.round_length * design.scheduled, design.rounds
-        squared_move = self._squared_moves(design, adjacency)[0]
+        squared_move = self._hidden_move(design, adjacency)
         if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
             squared_move = max(squared_move, alone)
         slots = GaussianSlots(
@@ -159,27 +150,46 @@ class _KnowsNoSchedule(Adversary):
             squared_move=squared_move,
             composed=rounds,
             given=_any_schedule(design) if seats >= others else "a random schedule",
-            why=_KnowsNoSchedule.why(self, design),
+            why=self._why_hidden(design),
         ).strongest(rounds)
         return slots if seats >= others else replace(slots, sampling=design.sampling, sampled=seats, population=others)
 
     def _as_if_known(self, design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
         """Return the slots of the worst worker, in the words of an adversary that was not told the schedule."""
         why = f"{_slots_in_words(design)}, as if the schedule were known"
-        if self._schedule_is_told(design):
-            why = f"{_KnowsNoSchedule.why(self, design).partition(', so ')[0]}, so {why}"
+        if told := self._why_told(design):
+            why = f"{told}, so {why}"
         return replace(_known_schedule(design, adjacency, squared_move), why=why)
 
-    def _schedule_is_told(self, design: Design) -> bool:
-        return design.power_tells_schedule or (design.ratios_tell_ranks and self.colluders > 0)
+    def _why_told(self, design: Design) -> str:
+        """Return what gives the schedule away, in words; empty where it stays hidden."""
+        if design.power_tells_schedule:
+            return "received power may tell who was scheduled"
+        if design.ratios_tell_ranks and self.colluders > 0:
+            return "the ratios of colluding workers tell of the others' channels"
+        return ""
+
+    def _why_hidden(self, design: Design) -> str:
+        """Return what a schedule that stays hidden is worth: among how many workers each of them hides."""
+        others, scheduled = design.workers - self.colluders, design.scheduled
+        if design.max_participations:
+            seats = min(design.round_length * scheduled, others)
+            return f"a round of {design.round_length:,} slots is one hidden sample of {seats:,} in {others:,} workers"
+        if scheduled >= others:
+            return "no worker is left out of a slot, so sampling hides nobody"
+        return f"each slot is a hidden sample of {scheduled:,} in {others:,} workers"
 
     def _heard(self, design: Design) -> Design:
         """Return the design with the power and the noise that this adversary receives."""
         return design
 
     @abstractmethod
-    def _squared_moves(self, design: Design, adjacency: str) -> tuple[float, float]:
-        """Return how far apart, squared, neighbours are where the schedule is hidden, and where it is known."""
+    def _hidden_move(self, design: Design, adjacency: str) -> float:
+        """Return how far apart, squared, neighbours are where the schedule is hidden."""
+
+    @abstractmethod
+    def _known_move(self, design: Design, adjacency: str) -> float:
+        """Return how far apart, squared, neighbours are where the schedule is taken for known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,10 +213,11 @@ class Release(_KnowsNoSchedule):
         two_steps = replace(self.mechanism(design, "remove-one"), steps=2)
         return *views, replace(two_steps, why=f"{views[0].why}; a replacement is a removal and an addition")
 
-    def _squared_moves(self, design: Design, adjacency: str) -> tuple[float, float]:
-        samplings = ("none", "none") if design.everybody_sends else (design.sampling, "without-replacement")
-        hidden, known = (design.sensitivity.squared_move(adjacency, sampling) for sampling in samplings)
-        return hidden, known
+    def _hidden_move(self, design: Design, adjacency: str) -> float:
+        return design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
+
+    def _known_move(self, design: Design, adjacency: str) -> float:
+        return design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,10 +267,12 @@ class Eavesdropper(_KnowsNoSchedule):
         """The noise at each of its antennas."""
         return self.own_noise_watts
 
-    def _squared_moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+    def _hidden_move(self, design: Design, adjacency: str) -> float:
+        return design.sensitivity.largest_move
+
+    def _known_move(self, design: Design, adjacency: str) -> float:
         sensitivity = design.sensitivity
-        known = sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
-        return sensitivity.largest_move, known
+        return sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
 
     def _heard(self, design: Design) -> Design:
         if self.gain is None:

@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from scipy.stats import binom
 
+from airmixml.errors import PrivacyError
 from airmixml.privacy.mechanism import require
 
 # No worker exceeds the number of slots that a plan without a limit assumes, except with this probability.
@@ -27,8 +28,8 @@ class Sensitivity:
     replacement: float
 
     def __post_init__(self) -> None:
-        fits = 0.0 < self.removal < math.inf and 0.0 < self.replacement < math.inf
-        require(fits, f"sensitivity {self.removal:g}, {self.replacement:g}: must be finite and above 0")
+        if not (0.0 < self.removal < math.inf and 0.0 < self.replacement < math.inf):
+            raise PrivacyError(f"sensitivity {self.removal:g}, {self.replacement:g}: must be finite and above 0")
 
     def squared_move(self, adjacency: str, sampling: str) -> float:
         """Return how far apart, squared, the mixtures of neighbours are where all channels are inverted.
@@ -96,20 +97,24 @@ class Design:
     worst_participations: int | None = None
 
     def __post_init__(self) -> None:
-        workers, scheduled, limit, drawn = self.workers, self.scheduled, self.max_participations, self.sampling
-        fits = 1 <= scheduled <= workers
-        require(fits, f"scheduled = {scheduled}: must be at least 1 and at most the {workers} workers")
-        noise = f"noise_watts = {self.noise_watts:g}: must be finite and above 0"
-        require(0.0 < self.noise_watts < math.inf, noise)
-        require(self.slots >= 1, f"slots = {self.slots}: must be at least 1")
-        known = drawn in ("without-replacement", "poisson")
-        require(known, f"sampling = {drawn!r}: must be without-replacement or poisson")
-        if limit:
-            needs = "needs sampling without-replacement; a Poisson schedule keeps no limit"
-            require(drawn != "poisson", f"max_participations: {needs}")
-            longest = workers // scheduled
-            least = f"{-(-self.slots // longest)} for {self.slots} slots of {scheduled} among {workers} workers"
-            require(self.round_length <= longest, f"max_participations = {limit}: must be at least {least}")
+        workers, scheduled, slots = self.workers, self.scheduled, self.slots
+        if not 1 <= scheduled <= workers:
+            raise PrivacyError(f"scheduled = {scheduled}: must be at least 1 and at most the {workers} workers")
+        if not 0.0 < self.noise_watts < math.inf:
+            raise PrivacyError(f"noise_watts = {self.noise_watts:g}: must be finite and above 0")
+        require(slots >= 1, f"slots = {slots}: must be at least 1")
+        if self.sampling not in ("without-replacement", "poisson"):
+            raise PrivacyError(f"sampling = {self.sampling!r}: must be without-replacement or poisson")
+        if not self.max_participations:
+            return
+        if self.sampling == "poisson":
+            raise PrivacyError(
+                "max_participations: needs sampling without-replacement; a Poisson schedule keeps no limit"
+            )
+        longest_round = workers // scheduled
+        if self.round_length > longest_round:
+            least = f"{-(-slots // longest_round)} for {slots} slots of {scheduled} among {workers} workers"
+            raise PrivacyError(f"max_participations = {self.max_participations}: must be at least {least}")
 
     @property
     def everybody_sends(self) -> bool:

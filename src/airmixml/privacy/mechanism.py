@@ -63,14 +63,16 @@ class GaussianSlots:
         for name, allowed in (("adjacency", ADJACENCIES), ("sampling", SAMPLINGS)):
             value = getattr(self, name)
             require(value in allowed, f"{name} = {value!r}: must be one of {', '.join(allowed)}")
-        alike = len(self.squared_shifts) == len(self.counts) > 0
-        require(alike, "squared_shifts and counts: must be of the same length, at least 1")
-        largest, fewest, most = max(self.squared_shifts), min(self.counts), self.population
-        fits = all(math.isfinite(value) and value >= 0.0 for value in self.squared_shifts)
-        require(fits, f"squared shifts up to {largest:g}: must be finite and at least 0; lower the power")
-        require(fewest >= 0, f"counts down to {fewest}: must be at least 0")
-        fits = 1 <= self.sampled <= most
-        require(fits, f"sampled = {self.sampled}: must be at least 1 and at most the {most} workers")
+        if not len(self.squared_shifts) == len(self.counts) > 0:
+            raise PrivacyError("squared_shifts and counts: must be of the same length, at least 1")
+        if not all(math.isfinite(value) and value >= 0.0 for value in self.squared_shifts):
+            largest = max(self.squared_shifts)
+            raise PrivacyError(f"squared shifts up to {largest:g}: must be finite and at least 0; lower the power")
+        require(min(self.counts) >= 0, f"counts down to {min(self.counts)}: must be at least 0")
+        if not 1 <= self.sampled <= self.population:
+            raise PrivacyError(
+                f"sampled = {self.sampled}: must be at least 1 and at most the {self.population} workers"
+            )
 
     @property
     def sampling_rate(self) -> float:

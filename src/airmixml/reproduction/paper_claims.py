@@ -14,6 +14,7 @@ from airmixml.reproduction.cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIE
 from airmixml.reproduction.results import CellResult, Decision, Summary, decide, mean_interval
 
 CHANCE_PERCENT: Final = 15.0
+_Curve = tuple[str, str]  # its row and column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +110,9 @@ class _Table:
         return {} if summary is None else dict(zip(summary.seeds, summary.values, strict=True))
 
     def compare(
-        self, figure: str, says: str, case: str, left: tuple[str, str], right: tuple[str, str], **bounds: Any
+        self, target: str, figure: str, says: str, case: str, left: _Curve, right: _Curve, **bounds: Any
     ) -> Claim:
-        """Return the claim about the difference of two curves of a figure, each given by its row and column."""
-        target = f"fig{figure[5]}"
+        """Return the claim about the difference of two curves of a target; ``figure`` is where the paper says it."""
         run_on = self.of(target)[0].cell.scenario.workers.dataset
         ours, theirs = (self._by_place.get((target, "mnist", *curve)) for curve in (left, right))
         place = figure if run_on == "mnist" else f"{figure}, {run_on}"
@@ -206,12 +206,13 @@ def _policies(table: _Table) -> Iterator[Claim]:
         near, far = (f"n = {exponent}, {scheduled} workers" for exponent in EXPONENTS)
         for row in (near, far):
             mixed, equal, alone = ((row, policy) for policy in ("DirMix(5)", "EqualMix", "NonMix"))
-            yield table.compare("Fig. 3", "DirMix(5) beats EqualMix", row, mixed, equal, above=0.0)
-            yield table.compare("Fig. 3", best, f"against DirMix(5), {row}", alone, mixed, above=0.0, of=" ahead")
-            yield table.compare("Fig. 3", cheap, row, alone, mixed, below=2.0, of=" lost")
+            yield table.compare("fig3", "Fig. 3", "DirMix(5) beats EqualMix", row, mixed, equal, above=0.0)
+            rival = f"against DirMix(5), {row}"
+            yield table.compare("fig3", "Fig. 3", best, rival, alone, mixed, above=0.0, of=" ahead")
+            yield table.compare("fig3", "Fig. 3", cheap, row, alone, mixed, below=2.0, of=" lost")
         for policy in POLICIES:
             case, of = f"{policy}, {scheduled} workers", f" from n = {EXPONENTS[0]} to n = {EXPONENTS[1]}"
-            yield table.compare("Fig. 3", says, case, (near, policy), (far, policy), above=0.0, of=of)
+            yield table.compare("fig3", "Fig. 3", says, case, (near, policy), (far, policy), above=0.0, of=of)
 
 
 def _fading(table: _Table) -> Iterator[Claim]:
@@ -222,9 +223,9 @@ def _fading(table: _Table) -> Iterator[Claim]:
         row = f"{ASSIGNMENTS[0]}, {scheduled} workers"
         for fading in fadings:
             harm, case = "fading lowers the accuracy", f"{fading}, {scheduled} workers"
-            yield table.compare("Fig. 4a", harm, case, (row, calm), (row, fading), above=0.0, of=" lost")
+            yield table.compare("fig4", "Fig. 4a", harm, case, (row, calm), (row, fading), above=0.0, of=" lost")
         case, of = f"{smallest} against {largest}, {scheduled} workers", " from the larger to the smaller K"
-        yield table.compare("Fig. 4a", says, case, (row, smallest), (row, largest), above=0.0, of=of)
+        yield table.compare("fig4", "Fig. 4a", says, case, (row, smallest), (row, largest), above=0.0, of=of)
 
 
 def _max_min(table: _Table) -> Iterator[Claim]:
@@ -234,6 +235,6 @@ def _max_min(table: _Table) -> Iterator[Claim]:
     for scheduled in SCHEDULED:
         random, max_min = (f"{assignment}, {scheduled} workers" for assignment in ASSIGNMENTS)
         for fading in fadings:
-            case, faded = f"{fading}, {scheduled} workers", (max_min, fading)
-            yield table.compare("Fig. 4b", restored, case, (random, calm), faded, below=1.0, of=" lost")
-            yield table.compare("Fig. 4b", unmoved, case, (max_min, calm), faded, above=-1.0, below=1.0, of=" lost")
+            case, still, faded = f"{fading}, {scheduled} workers", (max_min, calm), (max_min, fading)
+            yield table.compare("fig4", "Fig. 4b", restored, case, (random, calm), faded, below=1.0, of=" lost")
+            yield table.compare("fig4", "Fig. 4b", unmoved, case, still, faded, above=-1.0, below=1.0, of=" lost")

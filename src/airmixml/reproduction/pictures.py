@@ -93,7 +93,7 @@ def draw_accuracies(results: Sequence[CellResult], stem: Path, title: str) -> li
             axis.plot(*zip(*printed, strict=True), "x", color=BLACK, label="printed", markersize=9, markeredgewidth=2)
         axis.set_xticks(range(len(rows)), [_pretty(row) for row in rows], rotation=25, fontsize=8)
         axis.set_ylim(0, 106)
-        finish_axis(axis, _pretty(column), size=10)
+        finish_axis(axis, _pretty(column), size=10, formula=True)
     for axis in figure.axes[:: len(columns) // 2]:
         axis.set_ylabel("test accuracy [%]")
     handles, labels = figure.axes[0].get_legend_handles_labels()
