@@ -82,6 +82,7 @@ def test_odd_names_reach_the_table_and_the_pictures_as_they_are(airmix: Airmix, 
     assert (tmp_path / out / "figures" / "overview.png").stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_a_terminal_without_greek_letters_still_gets_its_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     printed = io.BytesIO()

@@ -324,6 +324,7 @@ def test_threads_and_random_state_of_torch_are_left_as_they_were(images: DataSet
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.long
 def test_accuracies_on_iris_are_spread_as_those_of_single_trainings() -> None:
     """18 pairs at three powers: rounding may part the two of a pair by a few of 50 test samples, but favours neither.
 

@@ -33,7 +33,7 @@ TWO_KINDS = design_of((1e-15, 2e-14), (60, 10), 100, 2)
     [
         (Release(), ONE_KIND, "replace-one", 0.05, 1e-3),
         (Release(colluders=30), ONE_KIND, "remove-one", 1e4, 1e-7),
-        (Release(), TWO_KINDS, "replace-one", 3.0, 1e-5),
+        pytest.param(Release(), TWO_KINDS, "replace-one", 3.0, 1e-5, marks=pytest.mark.long),
     ],
 )
 def test_paper_tight_meets_targets_of_a_hidden_schedule_and_no_more(

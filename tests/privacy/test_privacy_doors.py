@@ -20,7 +20,12 @@ from airmixml.privacy.mechanism import accountant_named
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.rehearsal import rehearse
 
-SCENARIO = Scenario().with_overrides("workers.count=100", "radio.slots=50", "mixing.power=fixed")
+SCENARIO = Scenario().with_overrides(
+    "workers.count=100",
+    "radio.slots=5",
+    "mixing.power=fixed",
+    "mixing.policy=equalmix",  # slots of one kind: quick
+)
 
 
 class Zcdp(Accountant):

@@ -47,6 +47,7 @@ def test_pld_grows_with_all_that_tells_more(
     assert_grows(hidden((10.0**log_exponent,), (count,), sampled, population), factor, 10.0**log_delta)
 
 
+@pytest.mark.long
 def test_pld_of_removal_grows_with_all_that_tells_more() -> None:
     assert_grows(hidden((0.5,), (100,), 2, 40, "remove-one"), 1.3, 1e-4)
 

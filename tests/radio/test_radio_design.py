@@ -34,17 +34,23 @@ def iris(*changes: str) -> Scenario:
     return Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=1", *changes)
 
 
-@pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
+PAIRS = [
+    ("release", "paper-loose"),
+    ("release", "paper-tight"),
+    ("release", "pld"),
+    ("server", "gdp"),
+    ("server", "pld"),
+    ("server", "rdp"),
+    ("eavesdropper", "pld"),
+]
+
+
 @pytest.mark.parametrize(
-    ("adversary", "accountant"),
+    ("adversary", "accountant", "adjacency"),
     [
-        ("release", "paper-loose"),
-        ("release", "paper-tight"),
-        ("release", "pld"),
-        ("server", "gdp"),
-        ("server", "pld"),
-        ("server", "rdp"),
-        ("eavesdropper", "pld"),
+        pytest.param(*pair, adjacency, marks=[pytest.mark.long] if (place + kind) % 2 else [])  # the others are long
+        for place, pair in enumerate(PAIRS)
+        for kind, adjacency in enumerate(("replace-one", "remove-one"))
     ],
 )
 def test_a_run_keeps_its_target(adversary: str, accountant: str, adjacency: str) -> None:

@@ -24,6 +24,7 @@ COINS = (
 )
 
 
+@pytest.mark.long
 def test_how_many_tossed_heads_does_not_enter_what_is_learned() -> None:
     """The share is (1 - r) / |N_t| of public numbers, whatever the tosses of a seed were."""
     scenario = IRIS.with_overrides(*COINS)

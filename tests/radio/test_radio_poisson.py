@@ -118,7 +118,7 @@ def test_slots_in_which_nobody_sends_are_slots_of_noise(model: str) -> None:
     assert 0.0 <= train(mixtures).history.final_accuracy <= 1.0
 
 
-@pytest.mark.parametrize("scheduled", [1, 6, 40])
+@pytest.mark.parametrize("scheduled", [pytest.param(1, marks=pytest.mark.long), 6, 40])
 def test_the_target_is_met_by_the_removal_sensitivity(scheduled: int) -> None:
     scenario = coins(f"radio.scheduled={scheduled}", "radio.slots=500", "privacy.epsilon=3", "privacy.delta=1e-5")
     own = rehearse(scenario, 4, 3).privacy

@@ -290,6 +290,7 @@ def test_a_training_that_breaks_goes_on_from_its_checkpoint(
     assert not partial_folder.exists()
 
 
+@pytest.mark.long
 def test_a_process_that_dies_costs_its_own_batch(tmp_path: Path) -> None:
     """One of two is killed as soon as there is something to kill; a third batch gets a new process."""
     batches = [
