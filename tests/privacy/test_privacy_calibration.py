@@ -148,7 +148,12 @@ def test_paper_loose_refuses_what_lies_below_ln_1_over_delta_and_names_its_least
 
 @pytest.mark.parametrize(
     ("accountant", "adversary"),
-    [("paper-tight", Release()), ("rdp", Release()), ("pld", Release()), ("gdp", Server())],
+    [
+        ("paper-tight", Release()),
+        ("rdp", Release()),
+        pytest.param("pld", Release(), marks=pytest.mark.long),
+        ("gdp", Server()),
+    ],
 )
 def test_the_others_manage_half_of_ln_1_over_delta(accountant: str, adversary: Adversary) -> None:
     assert_calibrated(ONE_KIND, adversary, accountant, "replace-one", 0.5 * math.log(1e5), 1e-5)
