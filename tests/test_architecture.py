@@ -92,6 +92,6 @@ def test_no_room_holds_more_than_a_fifth_of_the_lines() -> None:
 def test_the_list_of_slow_tests_names_tests() -> None:
     root = Path(__file__).parents[1]
     for place in (root / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines():
-        file, _, name = place.partition("::")
+        file, *_, name = place.split("::")
         assert (root / file).is_file(), place
         assert f"def {name}(" in (root / file).read_text(encoding="utf-8"), place
