@@ -17,26 +17,16 @@ from airmixml.wording import nearest, reason, shown
 
 @dataclass(eq=False)
 class Registry:
-    """Named things of one kind.
+    """Named things of one kind."""
 
-    Attributes:
-        kind: what one of them is called in messages.
-        group: entry-point group through which other packages add to it.
-        key: what a user sets to choose one, for messages.
-        needs: attributes that every one of them must have.
-        places: where each of ours lives, as module:attribute, by name.
-        objects: whether they are objects; another package's class then stands for an object of it.
-        loaded: those that were asked for already, by name.
-    """
-
-    kind: str
-    group: str
-    key: str
+    kind: str  # what one of them is called in messages
+    group: str  # entry-point group through which other packages add to it
+    key: str  # what a user sets to choose one, for messages
     _: KW_ONLY
-    needs: tuple[str, ...]
-    places: Mapping[str, str]
-    objects: bool = False
-    loaded: dict[str, Any] = field(default_factory=dict, init=False)
+    needs: tuple[str, ...]  # attributes that every one of them must have
+    places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
+    objects: bool = False  # whether they are objects; another package's class then stands for an object of it
+    loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
 
     @property
     def own(self) -> tuple[str, ...]:

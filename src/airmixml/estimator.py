@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Self, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,12 +16,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from airmixml.data import DataSet, declare_bounds, scale_to_unit
 from airmixml.edge import class_scores, train
 from airmixml.errors import ScenarioError
-from airmixml.radio import simulate
+from airmixml.privacy import PrivacyStatement, gaussian_epsilon
+from airmixml.privacy.gaussian import RowLedger
+from airmixml.radio import AirReport, simulate
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
-from airmixml.streams import Streams
+from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
 from airmixml.workers import Population, encode, finish_encoding, keeps_pixels, sends_inputs_unchanged
+
+_MODES: Final = ("protection", "simulation")
+_ROWS: Final = RowLedger()
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
 
@@ -91,17 +96,23 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         batch_size: mixtures per step.
         learning_rate: Adam's step size.
         device: "cpu" or "cuda".
-        random_state: seed for everything.
+        mode: "protection": noise and schedule come from the operating system's entropy and are forgotten, and the
+            fitted object holds only what the privacy statements cover. "simulation": everything follows from
+            ``random_state``, for studies with data that are public anyway.
+        random_state: seed; in protection only of what is public (the encoder's features, the network's start).
 
     Attributes:
         classes_: class labels.
         privacy_: the privacy statement of the fit, on the powers really used.
         statements_: what every accountant certifies against every adversary for the same fit.
         privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
-        energy_joules_: energy that all workers together spent.
+        energy_joules_: in simulation, energy that all workers together spent.
+        joint_privacy_: in protection, what all protected fits of this process together reveal of a row of ``X`` to the
+            server, exactly: cross-validation, a grid search and repeated fits each release the same rows again.
+            Other processes (``n_jobs``) count for themselves.
         mixtures_: what the server received (inputs, labels).
-        clipped_values_: input values that lay outside ``input_bounds``.
-        clipped_samples_: rows that were shortened to ``clip_norm``.
+        clipped_values_: in simulation, input values that lay outside ``input_bounds``.
+        clipped_samples_: in simulation, rows that were shortened to ``clip_norm``.
         encoder_: the scenario's workers table, with the encoder that ``predict`` applies too.
         model_: the trained network.
     """
@@ -145,6 +156,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
     batch_size: int = 32
     learning_rate: float = 1e-3
     device: str = "cpu"
+    mode: str = "protection"
     random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -154,26 +166,49 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes to tell apart")
+        if self.mode not in _MODES:
+            raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
+        protected = self.mode == "protection"
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         scenario = self._scenario(len(labels), seed)
         workers = scenario.workers
         dataset = self._dataset(inputs, labels.astype(np.int64), workers, seed)
         population = Population(distance_metres=placed_distances(scenario), sample_index=np.arange(len(labels)))
         speed = Speed(device=self.device)
-        mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed)
+        secret = Secret() if protected else None
+        mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
+        mixtures.report.before_the_draw = protected
         trained = train(mixtures, speed=speed)
         # Scores in float64 do not depend on how many rows are scored together.
         self.model_ = trained.model.cpu().double()
         self.privacy_ = mixtures.report.privacy
         self.statements_ = mixtures.report.statements
         self.privacy_against_server_ = mixtures.report.privacy_against_server
-        self.energy_joules_ = mixtures.report.energy_joules
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
-        self.clipped_values_ = dataset.clipped_values
-        self.clipped_samples_ = mixtures.dataset.clipped_samples
+        if protected:
+            self.joint_privacy_ = self._state_jointly(np.ascontiguousarray(inputs), mixtures.report)
+        else:
+            self.energy_joules_ = mixtures.report.energy_joules
+            self.clipped_values_ = dataset.clipped_values
+            self.clipped_samples_ = mixtures.dataset.clipped_samples
         self.encoder_ = workers
         self._seed, self._private_mean = seed, mixtures.dataset.private_mean
         return self
+
+    def _state_jointly(self, inputs: NDArray[Any], report: AirReport) -> PrivacyStatement:
+        """Return what this and all earlier protected fits reveal together of a row that was in most of them."""
+        rows = (row.tobytes() for row in inputs)
+        fits, squared_mu = _ROWS.add(rows, report.squared_mu())
+        alone, delta = report.privacy_against_server, self.delta
+        together = f"{fits} protected fit{'s' if fits > 1 else ''} of the same rows in this process: mu^2 add up"
+        return replace(
+            alone, epsilon=gaussian_epsilon(math.sqrt(squared_mu), delta), delta=delta, unit="row", why=together
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.mode == "protection"
+        return tags
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class for clean rows; samples x classes."""

@@ -3,9 +3,15 @@
 Slots are drawn in chapters of a fixed length, each with a generator of its own. A block of slots of any size, on
 any number of threads, is then cut from the same draws: the block size never changes a result, and changing one
 policy (the fading, say) never changes the draws of another.
+
+That is for simulations: whoever knows the seed can take the noise off again. Where real data are protected, all that
+hides them comes from a secret instead, and the seed decides only what everybody may know.
 """
 
-from typing import Final, Literal, get_args
+import secrets
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final, Literal, NoReturn, get_args
 
 import numpy as np
 
@@ -32,13 +38,41 @@ _STREAM_KEYS: Final[dict[StreamName, int]] = {name: key for key, name in enumera
 SLOTS_PER_CHAPTER: Final = 128
 
 
-class Streams:
-    """Generators for the parts of one run, all derived from its seed."""
+# Who sends when, with which share, and the noise; of the encoder's chapters only the first, its features, is public.
+_HIDES: Final[frozenset[StreamName]] = frozenset({"schedule", "fading", "phase", "ratios", "assignment", "noise"})
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+
+class Secret:
+    """A key from the operating system's entropy that lives in this object alone: it is never shown, stored or sent.
+
+    ChaCha20 draws from it, which nobody can tell from true randomness or predict, whatever they have seen of it.
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def generator(self, stream: int, chapter: int) -> np.random.Generator:
+        """Return a fresh generator with a key of its own."""
+        from randomgen import ChaCha  # here: only protected runs need it
+
+        own_key = blake2b(b"%d/%d" % (stream, chapter), key=self._key, digest_size=32).digest()
+        return np.random.Generator(ChaCha(key=int.from_bytes(own_key, "little"), rounds=20))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is never stored or sent to another process")
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Generators for the parts of one run: all derived from its seed, or those that hide the data from a secret."""
+
+    seed: int
+    secret: Secret | None = field(default=None, repr=False)
 
     def generator(self, name: StreamName, chapter: int = 0) -> np.random.Generator:
         """Return a fresh generator of the stream ``name``, at the start of ``chapter``."""
+        hides = name in _HIDES or (name == "encoder" and chapter > 0)
+        if self.secret is not None and hides:
+            return self.secret.generator(_STREAM_KEYS[name], chapter)
         sequence = np.random.SeedSequence(self.seed, spawn_key=(_STREAM_KEYS[name], chapter))
         return np.random.Generator(np.random.PCG64DXSM(sequence))

@@ -8,6 +8,7 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.errors import ScenarioError
 from airmixml.output.numbers import joules, plural
 from airmixml.scenario import Scenario, Speed
 from airmixml.workers import sends_inputs_unchanged
@@ -30,20 +31,29 @@ def run_command(
     block_slots: Annotated[int, Option(help="Number of slots to simulate at a time.")] = 2048,
     threads: options.Threads = 0,
     data_dir: options.DataDir = None,
+    private: Annotated[
+        bool, Option("--private", help="Protect real data: noise that nobody can repeat, nothing else written.")
+    ] = False,
+    public_test: Annotated[
+        bool, Option("--public-test", help="With --private: the test rows are public, so state the accuracy.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a scenario and write a run folder.
 
     Workers mix their samples over the air, the edge server trains on the mixtures, and the model is scored. Repeat the
-    same command to resume an interrupted run.
+    same command to resume an interrupted run. Without --private it is a simulation: its noise follows from the seed.
     """
     scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     options.check_force(force, out)
+    if public_test and not private:
+        raise ScenarioError("--public-test: says something about a private run; give --private too")
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:
-        result = run(scenario, seeds=seeds, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)
+        where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
+        result = run(scenario, seeds=seeds, private=private, public_test=public_test, **where)
     metrics = result.to_dict()
     if as_json:
         print_json(metrics)
@@ -53,16 +63,26 @@ def run_command(
 
 def _run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
     """Return the accuracy, privacy and cost of a run as a table of two columns."""
-    runs = metrics.get("runs", [])
+    runs, protected = metrics.get("runs", []), metrics["mode"] == "protection"
     title = f"{escape(scenario.name)}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
+    if protected:
+        title = f"{escape(scenario.name)}, protected, {plural(metrics['releases'], 'release')}"
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
-    for part in (_what_ran, _accuracy, _privacy, _radio, _folder):
+    radio = _air_time if protected else _radio
+    for part in (_mode, _what_ran, _accuracy, _privacy, radio, _folder):
         for name, value in part(scenario, metrics):
             table.add_row(name, value)
         table.add_section()
     return table
+
+
+def _mode(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    if metrics["mode"] == "protection":
+        return [("mode", "protection: noise and schedule from the system's entropy, forgotten at once")]
+    undone = f"noise and schedule follow from seed {scenario.seed}, so anybody can take them off"
+    return [("mode", f"simulation: {undone}; for real data use --private")]
 
 
 def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
@@ -77,9 +97,9 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         sent = f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
     rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
-    if metrics["clipped_values"]:
+    if metrics.get("clipped_values"):
         rows.append(("clipped", f"{metrics['clipped_values']:,} input values outside the declared bounds"))
-    if metrics["clipped_samples"]:
+    if metrics.get("clipped_samples"):
         counted = scenario.privacy.sensitivity == "encoder"
         hint = "" if counted else "; to gain from it set privacy.sensitivity = encoder"
         rows.append(("clipped", f"{metrics['clipped_samples']:,} samples, to the norm {workers.clip_norm:g}{hint}"))
@@ -88,6 +108,8 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     accuracy = metrics["accuracy"]
+    if accuracy is None:
+        return [("accuracy", "not stated: it would tell of the test rows (--public-test if these are public)")]
 
     def percent(name: str) -> str:
         deviation = accuracy.get(f"{name}_deviation")
@@ -110,7 +132,11 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
         rows.append(("", "[bold red]an epsilon this large protects nobody[/bold red]"))
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
-        rows.append(("", "[bold red]target missed[/bold red]"))
+        together = f" by {metrics['releases']:,} releases together" if metrics.get("releases", 1) > 1 else ""
+        rows.append(("", f"[bold red]target missed{together}[/bold red]"))
+    if own["delta"] * scenario.workers.count >= 1.0:
+        share = f"1 in {scenario.workers.count:,} workers"
+        rows.append(("", f"[bold yellow]delta is not below {share}: it allows a worker to be revealed outright[/]"))
     return [
         *rows,
         ("  against", f"{own['adversary']}: knows {own['knows']}"),
@@ -119,9 +145,19 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
         ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
         ("", _why_the_server_knows(scenario, server["compositions"])),
-        ("", f"epsilon {metrics['ledger']['median_epsilon']:.4g} for the median worker"),
+        *_other_workers_and_rows(metrics),
         *_other_statements(statements),
     ]
+
+
+def _other_workers_and_rows(metrics: dict[str, Any]) -> Rows:
+    """Return the epsilon of the median worker, and of a row that several workers hold: it is protected less."""
+    ledger, stated, copies = metrics.get("ledger"), metrics["row_privacy"], metrics["row_copies"]
+    rows = [("", f"epsilon {ledger['median_epsilon']:.4g} for the median worker")] if ledger else []
+    if stated and copies > 1:
+        spent = f"[bold]epsilon {stated['epsilon']:.4g}[/bold] against the server"
+        rows.append(("  a row of the data", f"{spent}, since up to {copies:,} workers hold it"))
+    return rows
 
 
 def _sampling(credited_rate: float, true_rate: float, why: str) -> str:
@@ -165,7 +201,7 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
     memory = f"{cost['constant_bytes']:,} bytes of constants, {cost['working_bytes']:,} of working memory"
     return [
-        ("on the air", f"{metrics['symbols_per_slot']:,} symbols per slot, {metrics['air_seconds']:.4g} s in total"),
+        *_air_time(scenario, metrics),
         ("  worker computes", f"{computes}, {memory}"),
         ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in total"),
         ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
@@ -175,11 +211,19 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     ]
 
 
+def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    return [
+        ("on the air", f"{metrics['symbols_per_slot']:,} symbols per slot, {metrics['air_seconds']:.4g} s in total")
+    ]
+
+
 def _folder(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     runs = metrics.get("runs", [])
-    first = f"seed-{runs[0]['seed']}/" if runs else ""
+    several = runs or metrics.get("releases", 1) > 1
+    first = f"seed-{metrics['seed']}/" if several else ""
+    picture = "privacy" if metrics["mode"] == "protection" else "overview"
     return [
         ("time", f"{metrics['seconds']:.1f} s"),
         ("run folder", escape(metrics["run_dir"])),
-        ("picture", escape(f"{metrics['run_dir']}/{first}figures/overview.png")),
+        ("picture", escape(f"{metrics['run_dir']}/{first}figures/{picture}.png")),
     ]

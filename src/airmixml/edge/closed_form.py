@@ -26,23 +26,14 @@ _SMALLEST: Final = 1e-300
 
 @dataclass(frozen=True, kw_only=True)
 class ReceivedMoments:
-    """What is known of the workers' inputs x and one-hot labels l, per worker, with its noise.
+    """What is known of the workers' inputs x and one-hot labels l, per worker, with its noise."""
 
-    Attributes:
-        second: E[x x^T], or of what differs between samples the covariance; d x d, float64.
-        cross: E[x l^T], or the covariance; d x classes.
-        input_mean: E[x], to be subtracted before the two above apply; d (0 where they hold as they are).
-        label_mean: E[l], likewise; classes.
-        noise_edge: how large an eigenvalue the noise in ``second`` can make by itself.
-        constant: the value of the last input where that is the same for all; 0 where there is none.
-    """
-
-    second: torch.Tensor
-    cross: torch.Tensor
-    input_mean: torch.Tensor
-    label_mean: torch.Tensor
-    noise_edge: float
-    constant: float = 0.0
+    second: torch.Tensor  # E[x x^T], or of what differs between samples the covariance; d x d, float64
+    cross: torch.Tensor  # E[x l^T], or the covariance; d x classes
+    input_mean: torch.Tensor  # E[x], to be subtracted before the two above apply; d (0 where they hold as they are)
+    label_mean: torch.Tensor  # E[l], likewise; classes
+    noise_edge: float  # how large an eigenvalue the noise in ``second`` can make by itself
+    constant: float = 0.0  # the value of the last input where that is the same for all; 0 where there is none
 
 
 class MomentsCollector:

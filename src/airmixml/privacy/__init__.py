@@ -7,6 +7,7 @@ from airmixml.privacy.evaluation import (
     calibrate_power,
     certified_epsilon,
     check_target,
+    state_jointly,
     state_privacy,
 )
 from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
@@ -43,6 +44,7 @@ __all__ = [
     "slot_privacy_loss",
     "slot_squared_shift",
     "smallest_certifiable_epsilon",
+    "state_jointly",
     "state_privacy",
     "subsampled_renyi_loss",
     "tight_epsilon",

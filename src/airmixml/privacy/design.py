@@ -165,7 +165,9 @@ class Design:
 
     def scaled(self, factor: float) -> Self:
         """Return the design with ``factor`` times the power in every slot."""
-        return replace(self, received_watts=tuple(factor * value for value in self.received_watts))
+        worst = None if self.worst_received_watts is None else factor * self.worst_received_watts
+        received_watts = tuple(factor * value for value in self.received_watts)
+        return replace(self, received_watts=received_watts, worst_received_watts=worst)
 
     def before_the_draw(self) -> Self:
         """Return the design without what is known only after a run: it holds for any schedule."""

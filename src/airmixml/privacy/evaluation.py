@@ -5,8 +5,8 @@ calibrated power is the largest that an accountant still certifies, always on th
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from airmixml.errors import PrivacyError
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
-from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 
@@ -176,6 +176,26 @@ def state_privacy(
         why=mechanism.why,
         target_epsilon=target_epsilon,
     )
+
+
+def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> PrivacyStatement:
+    """Return what several releases of the same data reveal together, to an adversary who gets them all.
+
+    Epsilons and deltas add up (basic composition). Where all slots of each release form one Gaussian mechanism, which
+    ``gaussian`` says, exact statements compose exactly: their mu^2 add up, at the same delta. Each release is stated of
+    its own worst worker, so that the sum holds for every worker.
+    """
+    first, count = statements[0], len(statements)
+    if count == 1:
+        return first
+    exact = gaussian and {(each.accountant, each.delta) for each in statements} == {("gdp", first.delta)}
+    if exact:
+        squares = (gaussian_mu(each.epsilon, each.delta) ** 2 for each in statements)
+        epsilon, delta = gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + _ROUNDING), first.delta), first.delta
+    else:
+        epsilon, delta = sum(each.epsilon for each in statements), sum(each.delta for each in statements)
+    why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"
+    return replace(first, epsilon=epsilon, delta=delta, why=why)
 
 
 def check_target(

@@ -29,45 +29,38 @@ _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw feature
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CentringSlot:
-    """The slot that estimates the mean.
+    """The slot that estimates the mean."""
 
-    Attributes:
-        received_watts: how strongly each worker is received, for an input of norm 1.
-        power_watts: transmit power of each worker; shape workers.
-        noise_deviation: deviation of the noise on each number of the mean.
-        removal_mu: mu of the Gaussian mechanism when a worker falls silent.
-        replacement_mu: the same when another input takes the place of the worker's own.
-        delta: share of delta that it may spend.
-        seconds: how long it lasts.
-        energy_joules: what each worker spends; shape workers.
-    """
+    received_watts: float  # how strongly each worker is received, for an input of norm 1
+    power_watts: Doubles  # transmit power of each worker; shape workers
+    noise_deviation: float  # deviation of the noise on each number of the mean
+    removal_mu: float  # mu of the Gaussian mechanism when a worker falls silent
+    replacement_mu: float  # the same when another input takes the place of the worker's own
+    delta: float  # share of delta that it may spend
+    seconds: float  # how long it lasts
+    energy_joules: Doubles  # what each worker spends; shape workers
 
-    received_watts: float
-    power_watts: Doubles
-    noise_deviation: float
-    removal_mu: float
-    replacement_mu: float
-    delta: float
-    seconds: float
-    energy_joules: Doubles
-
-    def epsilon(self, adversary: str, adjacency: str) -> float:
-        """Return what it costs a worker; everybody sends, so nobody's ignorance of the schedule helps."""
+    def epsilon(self, adversary: str, adjacency: str, copies: int = 1) -> float:
+        """Return what it costs a row on so many workers; all send, so nobody's ignorance of the schedule helps."""
         if ADVERSARIES.load(adversary).own_receiver:
             raise PrivacyError(
                 'workers.centre = "private": what a receiver near the workers hears of the slot for the mean is '
                 'not accounted for; use workers.centre = "public" or "own"'
             )
-        return gaussian_epsilon(self.removal_mu if adjacency == "remove-one" else self.replacement_mu, self.delta)
+        return gaussian_epsilon(copies * self.mu(adjacency), self.delta)
+
+    def mu(self, adjacency: str) -> float:
+        """Return mu of the Gaussian mechanism that it is for one worker."""
+        return self.removal_mu if adjacency == "remove-one" else self.replacement_mu
 
 
-def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> PrivacyStatement:
+def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies: int = 1) -> PrivacyStatement:
     """Return what holds for the slots and the one that estimated the mean together; basic composition."""
     if slot is None:
         return statement
     return replace(
         statement,
-        epsilon=statement.epsilon + slot.epsilon(statement.adversary, statement.adjacency),
+        epsilon=statement.epsilon + slot.epsilon(statement.adversary, statement.adjacency, copies),
         delta=statement.delta + slot.delta,
         why=f"{statement.why}; with the slot that estimated the mean (basic composition)",
     )
@@ -103,7 +96,9 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     )
 
 
-def centre_privately(scenarios: Sequence[Scenario], dataset: DataSet, population: Population) -> DataSet:
+def centre_privately(
+    scenarios: Sequence[Scenario], dataset: DataSet, population: Population, streams: Streams | None = None
+) -> DataSet:
     """Return the data less the mean that the workers of the scenario estimate over the air, if it asks for that."""
     scenario = scenarios[0]
     slot = plan_centring(scenario, dataset.input_dim, population.distance_metres)
@@ -111,7 +106,8 @@ def centre_privately(scenarios: Sequence[Scenario], dataset: DataSet, population
         return dataset
     if len(scenarios) > 1:
         raise ScenarioError('workers.centre = "private": the mean depends on the target; simulate each scenario apart')
-    noise = Streams(scenario.seed).generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
+    streams = streams or Streams(scenario.seed)
+    noise = streams.generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
     held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
     mean = (held @ dataset.train_inputs + slot.noise_deviation * noise).astype(np.float32)
     train_inputs, shortened = finish_encoding(scenario.workers, dataset.train_inputs - mean)

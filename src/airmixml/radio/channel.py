@@ -13,15 +13,10 @@ from airmixml.units import db_to_ratio
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelRealisation:
-    """Channel of each scheduled worker in each slot, constant over the slot.
+    """Channel of each scheduled worker in each slot, constant over the slot."""
 
-    Attributes:
-        magnitude: |h|; slots x scheduled.
-        phase_radians: arg h; slots x scheduled, or None: not drawn, since workers cancel it.
-    """
-
-    magnitude: Doubles
-    phase_radians: Doubles | None = None
+    magnitude: Doubles  # |h|; slots x scheduled
+    phase_radians: Doubles | None = None  # arg h; slots x scheduled, or None: not drawn, since workers cancel it
 
     @property
     def gain(self) -> NDArray[np.complex128]:

@@ -25,20 +25,14 @@ _BYTES_AHEAD: Final = 500_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class AirSetting:
-    """What stays the same over all slots.
-
-    Attributes:
-        worker_path_gain: sqrt(beta_U) d^(-n/2) of each worker; shape workers.
-        signal: what a worker sends in a slot.
-        private_received_watts: beta max q^2 that keeps the privacy target; 0 where power follows from none.
-        joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
-    """
+    """What stays the same over all slots."""
 
     scenario: Scenario
-    worker_path_gain: Doubles
-    signal: Signal
-    private_received_watts: float
-    joules_per_watt: float
+    worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker; shape workers
+    signal: Signal  # what a worker sends in a slot
+    private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
+    joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
+    streams: Streams  # where the draws come from
 
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
@@ -52,24 +46,18 @@ class AirSetting:
             signal=signal,
             private_received_watts=asked_received_watts(scenario, sensitivity, distance_metres),
             joules_per_watt=joules_per_watt(scenario, signal, sensitivity),
+            streams=Streams(scenario.seed),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlotDraws(PowerControl):
-    """Draws of consecutive slots, and their power; every array has the slots as its first axis.
+    """Draws of consecutive slots, and their power; every array has the slots as its first axis."""
 
-    Attributes:
-        scheduled_workers: who transmits; slots x scheduled.
-        magnitude: |h|; slots x scheduled.
-        ratios: q, dealt out to the workers; slots x scheduled.
-        standard_noise: independent standard normal values; slots x symbols.
-    """
-
-    scheduled_workers: Integers
-    magnitude: Doubles
-    ratios: Doubles
-    standard_noise: Singles
+    scheduled_workers: Integers  # who transmits; slots x scheduled
+    magnitude: Doubles  # |h|; slots x scheduled
+    ratios: Doubles  # q, dealt out to the workers; slots x scheduled
+    standard_noise: Singles  # independent standard normal values; slots x symbols
 
     def __len__(self) -> int:
         return len(self.limited)
@@ -126,12 +114,11 @@ def chapter_count(slots: int) -> int:
 
 
 def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> SlotDraws:
-    """Draw one chapter of slots (Algorithm 1, lines 5 to 12); it depends on the seed and the chapter alone.
+    """Draw one chapter of slots (Algorithm 1, lines 5 to 12); it depends on the streams and the chapter alone.
 
     Without ``noise`` all else is drawn alike and the noise has no symbols.
     """
-    scenario = setting.scenario
-    streams = Streams(scenario.seed)
+    scenario, streams = setting.scenario, setting.streams
     slots = min(SLOTS_PER_CHAPTER, scenario.radio.slots - chapter * SLOTS_PER_CHAPTER)
     scheduled_workers = draw_schedule_of(scenario, streams, chapter, slots)
     channel = generate_channel(

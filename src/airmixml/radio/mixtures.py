@@ -1,7 +1,7 @@
 """All slots of a run: its blocks handed on as they come, or all mixtures gathered for training."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,7 +16,7 @@ from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_family_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.streams import Streams
+from airmixml.streams import Secret, Streams
 from airmixml.workers import Population, Signal, deploy, load_dataset
 
 _EXAMPLE_SLOTS = 8
@@ -65,6 +65,7 @@ def simulate(
     speed: Speed | None = None,
     data_dir: Path | None = None,
     progress: Progress = silent,
+    secret: Secret | None = None,
 ) -> Mixtures:
     """Run the mixup part of Algorithm 1: deploy the workers, run all slots, gather the mixtures.
 
@@ -75,8 +76,9 @@ def simulate(
         speed: device, block size and threads; they do not change the result.
         data_dir: folder to look for MNIST in.
         progress: told how many slots are done.
+        secret: what noise and schedule are drawn from where real data are protected, instead of the scenario's seed.
     """
-    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, secret=secret)
     return simulate_family([scenario], dataset=dataset, population=population, context=context)[0]
 
 
@@ -135,7 +137,7 @@ def transmit_family(
     for scenario in scenarios:
         check_privacy_target(scenario)
     check_family(scenarios)
-    streams = Streams(first.seed)
+    streams = Streams(first.seed, context.secret)
     if dataset is None:
         dataset = load_dataset(first.workers, streams, data_dir=context.data_dir, progress=progress)
     _check_worker_memory(first)
@@ -143,10 +145,11 @@ def transmit_family(
         population = deploy(first.workers, dataset.train_samples, streams)
     elif population.count != first.workers.count:
         raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
-    dataset = centre_privately(scenarios, dataset, population)
+    dataset = centre_privately(scenarios, dataset, population, streams)
     prepare(dataset)
     distance_metres = population.distance_metres
     settings = [AirSetting.of(each, dataset.input_dim, dataset.label_dim, distance_metres) for each in scenarios]
+    settings = [replace(each, streams=streams) for each in settings]
     reports = [
         AirReport(each.scenario, dataset, distance_metres=distance_metres, received_watts=each.private_received_watts)
         for each in settings

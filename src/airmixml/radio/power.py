@@ -21,17 +21,11 @@ class TransmitPower:
 
 @dataclass(frozen=True, kw_only=True)
 class PowerControl:
-    """Power of one block of slots.
+    """Power of one block of slots."""
 
-    Attributes:
-        power_scale_watts: beta of each slot; shape slots.
-        power_watts: P of each scheduled worker; slots x scheduled.
-        limited: slots in which P_max forced beta below what was asked; shape slots.
-    """
-
-    power_scale_watts: Doubles
-    power_watts: Doubles
-    limited: NDArray[np.bool_]
+    power_scale_watts: Doubles  # beta of each slot; shape slots
+    power_watts: Doubles  # P of each scheduled worker; slots x scheduled
+    limited: NDArray[np.bool_]  # slots in which P_max forced beta below what was asked; shape slots
 
 
 def largest_power_scale(ratios: Doubles, magnitude: Doubles, max_power_watts: float) -> Doubles:

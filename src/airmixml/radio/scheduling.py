@@ -63,15 +63,15 @@ def draw_schedule_of(scenario: Scenario, streams: Streams, chapter: int, slots: 
     rounds = max(1, SLOTS_PER_CHAPTER // length)
     first = chapter * SLOTS_PER_CHAPTER
     books = range(first // (rounds * length), (first + slots - 1) // (rounds * length) + 1)
-    drawn = np.concatenate([_draw_book(streams.seed, book, rounds, length, radio.scheduled, workers) for book in books])
+    drawn = np.concatenate([_draw_book(streams, book, rounds, length, radio.scheduled, workers) for book in books])
     offset = first - books.start * rounds * length
     return drawn[offset : offset + slots]
 
 
 @lru_cache(maxsize=2)
-def _draw_book(seed: int, book: int, rounds: int, length: int, scheduled: int, workers: int) -> Integers:
+def _draw_book(streams: Streams, book: int, rounds: int, length: int, scheduled: int, workers: int) -> Integers:
     """Draw some rounds in one go, about a chapter of slots or one long round; (rounds * length) x scheduled."""
-    seats = draw_schedule(rounds, length * scheduled, workers, Streams(seed).generator("schedule", book))
+    seats = draw_schedule(rounds, length * scheduled, workers, streams.generator("schedule", book))
     return seats.reshape(rounds * length, scheduled)
 
 

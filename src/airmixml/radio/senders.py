@@ -20,12 +20,16 @@ from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.workers import Signal, declared_bounds
+from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
 
 _SHORT_RANGE: Final = 3.0
 _ROUNDING_ABOVE: Final = 1.0 + 1e-5
 _RANGE_OF_TWO_BITS: Final = 10.0
 _LONG_RANGE: Final = 20.0
+
+
+Dither = np.random.Generator | torch.Generator
+"""What symbols are rounded with: NumPy's where it is secret, or else torch's on the device of the symbols."""
 
 
 class Sender(Protocol):
@@ -35,15 +39,20 @@ class Sender(Protocol):
         """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled."""
 
 
-def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device) -> Sender:
+def make_sender(
+    scenario: Scenario, dataset: DataSet, device: torch.device, *, streams: Streams | None = None
+) -> Sender:
     """Return what the scenario's workers send of the samples of the pool."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
     _check_declared(scenario, dataset)
     inputs = torch.from_numpy(dataset.train_inputs).to(device)
     labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim).to(inputs)
-    dither = torch.Generator(device=device)
-    dither.manual_seed(int(Streams(scenario.seed).generator("encoder", 1).integers(2**63 - 1)))
+    streams = streams or Streams(scenario.seed)
+    rounding = streams.generator("encoder", 1)
+    dither: Dither = rounding
+    if streams.secret is None:
+        dither = torch.Generator(device=device).manual_seed(int(rounding.integers(2**63 - 1)))
     kind = MomentSender if signal.moments else SampleSender
     return kind(
         signal=signal,
@@ -65,6 +74,13 @@ def _check_declared(scenario: Scenario, dataset: DataSet) -> None:
             f"dataset: an input has the squared norm {longest:.4g}: must be at most {squared_norm:.4g}, which the "
             "scenario's encoder declares; encode the inputs first (airmixml.workers.encode)"
         )
+    if sends_inputs_unchanged(scenario.workers):
+        low, high = float(inputs.min(initial=0.0)), float(inputs.max(initial=0.0))
+        if low < 0.0 or high > _ROUNDING_ABOVE:
+            raise ScenarioError(
+                f"dataset: inputs reach from {low:.4g} to {high:.4g}: must lie between 0 and 1, since the encoder "
+                f"{scenario.workers.encoder} sends them as they are; scale them by public bounds first"
+            )
     if squared_distance < 4.0 * squared_norm and float(inputs.min(initial=0.0)) < 0.0:
         raise ScenarioError(
             "dataset: an input is negative, but the scenario's encoder declares that none is; encode the inputs first "
@@ -81,7 +97,7 @@ class _PoolSender:
     labels: torch.Tensor
     norm: float
     bits_range: float
-    dither: torch.Generator
+    dither: Dither
 
     def rounded(self, symbols: torch.Tensor, norm: float, count: int) -> torch.Tensor:
         """Quantise symbols of which ``count`` have that norm; levels end at so many times their root mean square."""
@@ -154,19 +170,19 @@ class MomentSender(_PoolSender):
         return torch.einsum("ts,tsd->td", ratios, sent.reshape(*sample_index.shape, -1))
 
 
-def quantise(
-    symbols: torch.Tensor, *, largest: float, bits: int, generator: torch.Generator | None = None
-) -> torch.Tensor:
+def quantise(symbols: torch.Tensor, *, largest: float, bits: int, generator: Dither | None = None) -> torch.Tensor:
     """Return symbols rounded to levels between -largest and largest, values beyond them to the outermost level.
 
     One bit names the two levels at the ends. More bits name an odd number of equally spaced levels with zero among
-    them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean; the
-    generator is on the device of the symbols.
+    them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean.
     """
     steps_to_end = 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
     step = largest / steps_to_end
     offset = 0.5 if bits == 1 else 0.0
-    chance = torch.rand(symbols.shape, device=symbols.device, generator=generator)
+    if isinstance(generator, np.random.Generator):
+        chance = torch.from_numpy(generator.random(symbols.shape, dtype=np.float32)).to(symbols.device)
+    else:
+        chance = torch.rand(symbols.shape, device=symbols.device, generator=generator)
     places = torch.floor(symbols.clamp(-largest, largest) / step - offset + chance)
     return (places + offset).clamp_(-steps_to_end, steps_to_end).mul_(step)
 

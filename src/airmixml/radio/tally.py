@@ -104,6 +104,7 @@ class Tally:
         received_watts: float | None = None,
     ) -> None:
         self.scenario = scenario
+        self.before_the_draw = False  # whether statements hold for any schedule, and so say nothing of the drawn one
         self.slots = 0
         self.limited_slots = 0
         self.worker_energy_joules: Doubles = np.zeros(scenario.workers.count)
@@ -155,7 +156,7 @@ class Tally:
     def design(self) -> Design:
         """What was really sent, for the accountants."""
         received_watts, counts = self._strengths.kinds()
-        return replace(
+        sent = replace(
             self._planned,
             received_watts=received_watts,
             counts=counts,
@@ -164,6 +165,7 @@ class Tally:
             worst_sent_watts=float(self.worker_energy_joules.max()) / self.joules_per_watt,
             worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
         )
+        return sent.before_the_draw() if self.before_the_draw else sent
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -175,6 +177,16 @@ class Tally:
     def privacy_against_server(self) -> PrivacyStatement:
         """What the server, who knows the schedule, can learn of the worst worker; exact."""
         return self._state(*_EXACT)
+
+    def privacy_of_a_row(self, copies: int) -> PrivacyStatement:
+        """What the server can learn of a row, or a person, that so many workers hold.
+
+        At worst all of them send in the same slots: a change of the row then moves what is received by the sum of their
+        shares, as one worker with ``copies`` times the amplitude would.
+        """
+        held = "row" if copies == 1 else f"row on {copies:,} workers"
+        louder = self.design.scaled(float(copies) ** 2)
+        return replace(self._state(*_EXACT, design=louder, copies=copies), unit=held)
 
     @property
     def statements(self) -> list[PrivacyStatement]:
@@ -208,19 +220,30 @@ class Tally:
             delta=slots_target(self.scenario)[1],
         )
 
-    def _state(self, adversary: str, accountant: str, adjacency: str = "") -> PrivacyStatement:
+    def squared_mu(self) -> float:
+        """Return mu^2 of the worst worker against the server, the slot for the mean included.
+
+        All slots are one Gaussian mechanism, and so are several transmissions of the same data: their mu^2 add up.
+        """
+        adjacency = self.scenario.privacy.adjacency
+        mean_mu = 0.0 if self.centring is None else self.centring.mu(adjacency)
+        return adversary_named(_EXACT[0], self.scenario).mechanism(self.design, adjacency).total + mean_mu**2
+
+    def _state(
+        self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None, copies: int = 1
+    ) -> PrivacyStatement:
         scenario, target = self.scenario, self.scenario.privacy
         adjacency = adjacency or target.adjacency
         asked_for = (adversary, accountant, adjacency) == (target.adversary, target.accountant, target.adjacency)
         statement = state_privacy(
-            self.design,
+            design or self.design,
             adversary_named(adversary, scenario),
             accountant,
             adjacency=adjacency,
             delta=slots_target(scenario)[1],
             target_epsilon=target.epsilon if scenario.mixing.power == "dp" and asked_for else None,
         )
-        return with_centring(statement, self.centring)
+        return with_centring(statement, self.centring, copies)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""

@@ -9,15 +9,15 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.runs.experiment import run
     from airmixml.runs.model_files import load_model
-    from airmixml.runs.results import RunResult, SeedsResult, load_metrics
+    from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_metrics
 
-__all__ = ["RunResult", "SeedsResult", "load_metrics", "load_model", "run"]
+__all__ = ["ProtectedResult", "RunResult", "SeedsResult", "load_metrics", "load_model", "run"]
 
 __getattr__ = import_late(
     __name__,
     {
         "airmixml.runs.experiment": ("run",),
         "airmixml.runs.model_files": ("load_model",),
-        "airmixml.runs.results": ("RunResult", "SeedsResult", "load_metrics"),
+        "airmixml.runs.results": ("ProtectedResult", "RunResult", "SeedsResult", "load_metrics"),
     },
 )

@@ -1,12 +1,10 @@
 """A whole run: simulate, train, write the run folder; one seed or several, resumable."""
 
 import json
-import platform
-import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,14 +17,25 @@ from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.pictures import draw_ledger, draw_run
-from airmixml.runs.results import RunResult, SeedsResult, load_result, summarise_seeds
+from airmixml.runs.protected import ProtectedRunner, row_statement
+from airmixml.runs.results import (
+    PROTECTION,
+    SIMULATION,
+    ProtectedResult,
+    RunResult,
+    SeedsResult,
+    load_result,
+    summarise_seeds,
+    versions,
+)
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, identity_of
 from airmixml.streams import Streams
-from airmixml.version import __version__
 from airmixml.workers import load_dataset, worker_cost
+
+AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
 def run(
@@ -40,8 +49,16 @@ def run(
     speed: Speed | None = None,
     data_dir: Path | None = None,
     progress: Progress = silent,
-) -> RunResult | SeedsResult:
+    private: bool = False,
+    public_test: bool = False,
+) -> AnyResult:
     """Run a scenario, write its folder, and return its result (that of the folder's ``metrics.json``).
+
+    A run is a *simulation* unless it is ``private``: its noise follows from the seed, so that everybody can repeat it
+    and take it off. A *protected* run draws whatever hides the data from the operating system's entropy and writes
+    only what its privacy statements cover; the seed decides only what is public. Interrupted, it begins again, since
+    nothing of its noise is kept. The same data protected several times over (``seeds``, or another call) are
+    protected less: ``seeds`` states it.
 
     Args:
         scenario: what to run.
@@ -53,7 +70,11 @@ def run(
         speed: device, block size and threads.
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
+        private: protect the data, which are real.
+        public_test: the test rows are public, so that a protected run may state its accuracy on them.
     """
+    if public_test and not private:
+        raise ScenarioError("public_test: says something about a private run; give private (--private) too")
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
@@ -61,42 +82,35 @@ def run(
     find_device(context.speed.device)
     check_privacy_target(scenario)
     identity = {**identity_of(scenario), "seeds": seeds}
+    if private:
+        identity |= {"mode": PROTECTION, "public_test": public_test}
     name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
-    runner = _Runner(context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds)
-    result: RunResult | SeedsResult
+    result: AnyResult
+    runner: SimulationRunner | ProtectedRunner
+    if private:
+        runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test)
+    else:
+        runner = SimulationRunner(context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds)
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         if seeds == 1:
             result = runner.run_one(scenario, folder, str(folder.final))
         else:
-            result = summarise_seeds(scenario, runner.run_each(scenario, seeds, folder), str(folder.final))
+            result = runner.summarise(scenario, _run_each(runner, scenario, seeds, folder), str(folder.final))
         _finish(scenario, result, folder, replace=force)
     return result
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Runner:
-    """Runs single seeds; ``pictures`` and ``checkpoint_seconds`` are those of ``run``."""
+class SimulationRunner:
+    """Runs single seeds for studies; ``pictures`` and ``checkpoint_seconds`` are those of ``run``."""
 
     context: RunContext
     pictures: bool
     checkpoint_seconds: float
 
-    def run_each(self, scenario: Scenario, seeds: int, whole: RunFolder) -> list[RunResult]:
-        """Run each seed in a folder of its own; those already finished are kept."""
-        runs = []
-        for number in range(seeds):
-            self.context.progress("seeds", number, seeds)
-            single = scenario.with_seed(scenario.seed + number)
-            name = f"seed-{single.seed}"
-            if (whole.work / name).exists():
-                runs.append(_kept(single, whole.work / name))
-                continue
-            with claim_folder(whole.work / name, identity_of(single)) as folder:
-                result = self.run_one(single, folder, str(whole.final / name))
-                _finish(single, result, folder)
-            runs.append(result)
-        self.context.progress("seeds", seeds, seeds)
-        return runs
+    def summarise(self, scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
+        """Return means over the seeds."""
+        return summarise_seeds(scenario, runs, run_dir)
 
     def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> RunResult:
         """Run one seed inside the folder and return its result."""
@@ -125,16 +139,39 @@ class _Runner:
             "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
             "resumed_from_epoch": checkpoint.resumed_epoch,
             "device": device,
-            "versions": _versions(),
+            "versions": versions(),
             "run_dir": run_dir,
+            "mode": SIMULATION,
+            **row_statement(sent),
         }
         return RunResult.from_dict(metrics)
 
 
-def _kept(scenario: Scenario, folder: Path) -> RunResult:
+def _run_each(
+    runner: SimulationRunner | ProtectedRunner, scenario: Scenario, seeds: int, whole: RunFolder
+) -> list[Any]:
+    """Run each seed in a folder of its own; those already finished are kept."""
+    runs: list[Any] = []
+    progress = runner.context.progress
+    for number in range(seeds):
+        progress("seeds", number, seeds)
+        single = scenario.with_seed(scenario.seed + number)
+        name = f"seed-{single.seed}"
+        if (whole.work / name).exists():
+            runs.append(_kept(single, whole.work / name))
+            continue
+        with claim_folder(whole.work / name, identity_of(single)) as folder:
+            result = runner.run_one(single, folder, str(whole.final / name))
+            _finish(single, result, folder)
+        runs.append(result)
+    progress("seeds", seeds, seeds)
+    return runs
+
+
+def _kept(scenario: Scenario, folder: Path) -> RunResult | ProtectedResult:
     """Return what an earlier process found with this seed."""
     result = load_result(folder)
-    if not isinstance(result, RunResult) or (result.name, result.seed) != (scenario.name, scenario.seed):
+    if isinstance(result, SeedsResult) or (result.name, result.seed) != (scenario.name, scenario.seed):
         why = ValueError(f"not the result of seed {scenario.seed}")
         raise odd_content(folder / METRICS, why, delete=f"the folder {folder}")
     return result
@@ -157,24 +194,8 @@ def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, 
         draw_ledger(epsilons, stated, folder / "figures" / "privacy.png")
 
 
-def _finish(scenario: Scenario, result: RunResult | SeedsResult, folder: RunFolder, *, replace: bool = False) -> None:
+def _finish(scenario: Scenario, result: AnyResult, folder: RunFolder, *, replace: bool = False) -> None:
     """Write what makes a run folder whole and give it its name."""
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     folder.publish(replace=replace, leave_out=(CHECKPOINT,))
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "airmixml": __version__,
-        "python": platform.python_version(),
-        **{name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")},
-        "platform": f"{sys.platform} {platform.machine()}",
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from airmixml.data import DataSet
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.runs.results import SeedsResult, load_result
+from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_bytes
 from airmixml.storage.results import ResultStore
@@ -113,7 +113,7 @@ def load_model(folder: Path | str) -> torch.nn.Sequential:
     """
     folder = Path(folder)
     result = load_result(folder)
-    if isinstance(result, SeedsResult):
+    if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
         raise RunFolderError(f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}")
     learner = Scenario.load(folder / SCENARIO).learner
     try:

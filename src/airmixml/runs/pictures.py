@@ -212,6 +212,7 @@ def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement
     """Draw what the server can learn of each worker, and what every accountant certifies against every adversary."""
     figure, own = new_figure(11, 4.2), statements[0]
     ledger, certified = figure.subplots(1, 2)
+    _certified(certified, statements)
     median, worst = float(np.median(epsilons)), float(epsilons.max())
     ledger.hist(epsilons, bins=40, range=(0.0, max(worst, 1e-6)), color=BLUE, alpha=0.75)  # ends at the worst worker
     ledger.axvline(median, color="0.3", label=f"median {median:.3g}")
@@ -221,7 +222,17 @@ def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement
     ledger.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
     ledger.locator_params(axis="x", nbins=5)
     ledger.legend(fontsize=8)
+    save_figure(figure, path)
 
+
+def draw_statements(statements: list[PrivacyStatement], path: Path) -> None:
+    """Draw what every accountant certifies against every adversary, for the neighbours of the first statement."""
+    figure = new_figure(6.5, 4.2)
+    _certified(figure.subplots(), [each for each in statements if each.adjacency == statements[0].adjacency])
+    save_figure(figure, path)
+
+
+def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
     adversaries = ADVERSARIES.names
     for place, name in enumerate(ACCOUNTANTS.names):
         beside = 0.1 * (place - len(ACCOUNTANTS.names) // 2)  # so that equal epsilons do not hide each other
@@ -233,4 +244,3 @@ def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement
     certified.set_yticks(range(len(adversaries)), adversaries)
     certified.grid(alpha=0.3)
     certified.legend(fontsize=8)
-    save_figure(figure, path)

@@ -1,20 +1,27 @@
 """What a run gave: of one seed, or of several as one result; the content of ``metrics.json``."""
 
 import json
+import platform
 import statistics
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from airmixml.errors import RunFolderError
-from airmixml.privacy import PrivacyStatement
+from airmixml.privacy import PrivacyStatement, state_jointly
 from airmixml.radio.power import TransmitPower
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain, odd_content, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL
+from airmixml.version import __version__
 from airmixml.workers import WorkerCost
+
+SIMULATION: Final = "simulation"
+PROTECTION: Final = "protection"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +109,27 @@ class StageSeconds:
     training: float
 
 
+class _Plain:
+    """A result that is stored as JSON."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values for JSON."""
+        return to_plain(self)
+
+    @classmethod
+    def from_dict(cls, metrics: Any) -> Self:
+        """Return the result that ``to_dict`` was called on; a ValueError says what is odd."""
+        result: Self = from_plain(cls, metrics)
+        return result
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Result:
-    """What the results of one seed and of several have in common; SNR and power are those of the median slot."""
+class _Result(_Plain):
+    """What the results of one seed and of several have in common; SNR and power are those of the median slot.
+
+    All of it is for studies: the noise follows from the seed, and some of it (SNR, clipped values) never saw noise.
+    ``row_privacy`` says what the server learns of a row of data that ``row_copies`` workers hold.
+    """
 
     name: str
     seed: int
@@ -129,18 +154,9 @@ class _Result:
     device: str
     versions: dict[str, str]
     run_dir: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain values for JSON."""
-        return to_plain(self)
-
-    @classmethod
-    def from_dict(cls, metrics: Any) -> Self:
-        """Return the result that ``to_dict`` was called on; a ValueError says what is odd."""
-        result: Self = from_plain(cls, metrics)
-        if not result.privacy:
-            raise ValueError("privacy must have at least one statement")
-        return result
+    mode: str = SIMULATION
+    row_copies: int = 1
+    row_privacy: PrivacyStatement | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +174,46 @@ class SeedsResult(_Result):
 
     accuracy: SeedsAccuracy
     runs: tuple[RunResult, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectedResult(_Plain):
+    """What a protected run gave: nothing but what its privacy statements cover, and what was public before.
+
+    ``releases`` models were trained, each on a transmission of its own; ``privacy`` and ``row_privacy`` hold for all of
+    them together. There is an ``accuracy`` only where the test rows were declared public.
+    """
+
+    mode: str
+    name: str
+    seed: int
+    releases: int
+    slots: int
+    symbols_per_slot: int
+    air_seconds: float
+    privacy: tuple[PrivacyStatement, ...]
+    row_copies: int
+    row_privacy: PrivacyStatement
+    accuracy: RunAccuracy | None
+    worker_cost: WorkerCost
+    dataset: DataSummary
+    seconds: float
+    device: str
+    versions: dict[str, str]
+    run_dir: str
+
+
+def summarise_releases(runs: list[ProtectedResult], run_dir: str, *, gaussian: bool) -> ProtectedResult:
+    """Return protected runs of the same data as one result, with what all of them reveal together."""
+    return replace(
+        runs[0],
+        releases=len(runs),
+        privacy=tuple(state_jointly(alike, gaussian=gaussian) for alike in _alike(runs)),
+        row_privacy=state_jointly([run.row_privacy for run in runs], gaussian=gaussian),
+        accuracy=None,
+        seconds=sum(run.seconds for run in runs),
+        run_dir=run_dir,
+    )
 
 
 def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
@@ -190,29 +246,43 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
         **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
         **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
         **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
+        **over_seeds(next, "mode", "row_copies"),
+        row_privacy=max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),
         **over_seeds(sum, "seconds"),
         run_dir=run_dir,
         runs=tuple(runs),
     )
 
 
-def _worst_statements(runs: list[RunResult]) -> tuple[PrivacyStatement, ...]:
-    """Return the statement of the seed with the largest epsilon, of each adversary, accountant and adjacency."""
+def _alike(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStatement]]:
+    """Return the runs' statements, those of one adversary, accountant and kind of neighbours together."""
     stated: dict[tuple[str, str, str], list[PrivacyStatement]] = {}
     for each in (statement for run in runs for statement in run.privacy):
         stated.setdefault((each.adversary, each.accountant, each.adjacency), []).append(each)
-    return tuple(max(alike, key=attrgetter("epsilon")) for alike in stated.values())
+    return list(stated.values())
 
 
-def load_result(folder: Path | str) -> RunResult | SeedsResult:
+def _worst_statements(runs: list[RunResult]) -> tuple[PrivacyStatement, ...]:
+    """Return the statement of the seed with the largest epsilon, of each adversary, accountant and adjacency."""
+    return tuple(max(alike, key=attrgetter("epsilon")) for alike in _alike(runs))
+
+
+def load_result(folder: Path | str) -> RunResult | SeedsResult | ProtectedResult:
     """Return the result in a finished run folder; refuse one that is not finished, or that was changed."""
     folder = Path(folder)
     if folder.absolute().name.endswith(PARTIAL):
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
     try:
         metrics = json.loads((folder / METRICS).read_bytes())
-        several = isinstance(metrics, dict) and "runs" in metrics
-        return SeedsResult.from_dict(metrics) if several else RunResult.from_dict(metrics)
+        kind: type[RunResult | SeedsResult | ProtectedResult] = RunResult
+        if isinstance(metrics, dict) and metrics.get("mode") == PROTECTION:
+            kind = ProtectedResult
+        elif isinstance(metrics, dict) and "runs" in metrics:
+            kind = SeedsResult
+        result = kind.from_dict(metrics)
+        if not result.privacy:
+            raise ValueError("privacy must have at least one statement")
+        return result
     except OSError as problem:
         why = f"not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
         raise RunFolderError(f"{folder}: {why}") from None
@@ -223,3 +293,20 @@ def load_result(folder: Path | str) -> RunResult | SeedsResult:
 def load_metrics(folder: Path | str) -> dict[str, Any]:
     """Return the metrics of a finished run folder as plain values; refuse one that is not finished, or was changed."""
     return load_result(folder).to_dict()
+
+
+def versions() -> dict[str, str]:
+    """Return what the run was made with."""
+    return {
+        "airmixml": __version__,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")},
+        "platform": f"{sys.platform} {platform.machine()}",
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from airmixml.progress import Progress, silent
 from airmixml.scenario.rules import Text, Whole, check_fields, key
+from airmixml.streams import Secret
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +28,10 @@ class RunContext:
         speed: device, block size and threads.
         data_dir: folder with the four MNIST files; None: the cache, which is filled where needed.
         progress: told how far each stage is.
+        secret: what hides the data is drawn from it, once; None: from the scenario's seed, which everybody knows.
     """
 
     speed: Speed = field(default_factory=Speed)
     data_dir: Path | None = None
     progress: Progress = silent
+    secret: Secret | None = None

@@ -9,7 +9,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -112,10 +112,11 @@ def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
     """
     if isinstance(kind, type) and is_dataclass(kind):
         hints = _field_types(kind)
-        if not isinstance(value, dict) or set(value) != set(hints):
-            wrong = set(value) ^ set(hints) if isinstance(value, dict) else hints
+        needed = {each.name for each in fields(kind) if each.default is MISSING}
+        if not isinstance(value, dict) or not needed <= set(value) <= set(hints):
+            wrong = (needed - set(value)) | (set(value) - set(hints)) if isinstance(value, dict) else hints
             raise ValueError(f"{name} has too many or too few keys: {', '.join(sorted(wrong))}")
-        return kind(**{key: from_plain(hint, value[key], key) for key, hint in hints.items()})
+        return kind(**{key: from_plain(hint, value[key], key) for key, hint in hints.items() if key in value})
     origin, inner = get_origin(kind), get_args(kind)
     if origin is UnionType:
         if value is None and NoneType in inner:

@@ -44,15 +44,10 @@ def identity_of(scenario: Scenario) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFolder:
-    """A folder being filled.
+    """A folder being filled."""
 
-    Attributes:
-        final: the name that it will have.
-        work: the name that it has now.
-    """
-
-    final: Path
-    work: Path
+    final: Path  # the name that it will have
+    work: Path  # the name that it has now
     _lock: BaseFileLock
 
     def publish(self, *, replace: bool = False, leave_out: tuple[str, ...] = ()) -> Path:

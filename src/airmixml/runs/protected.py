@@ -1,0 +1,92 @@
+"""A protected run: real data, hidden by noise that nobody can repeat, and nothing written that was not hidden."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from airmixml.edge import TrainingHistory, learn
+from airmixml.output.tables import rows_csv
+from airmixml.radio.mixtures import Transmission
+from airmixml.runs.model_files import save_model
+from airmixml.runs.pictures import draw_statements
+from airmixml.runs.results import PROTECTION, ProtectedResult, summarise_releases, versions
+from airmixml.scenario import RunContext, Scenario
+from airmixml.storage.files import write_text
+from airmixml.storage.run_folder import RunFolder
+from airmixml.streams import Secret, Streams
+from airmixml.workers import load_dataset, worker_cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectedRunner:
+    """Runs single seeds in protection, each with a secret of its own; the arguments are those of ``run``."""
+
+    context: RunContext
+    pictures: bool
+    public_test: bool
+
+    def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> ProtectedResult:
+        """Run one seed inside the folder and return its result.
+
+        No checkpoint is kept: what another process went on from would be a second release of the same data.
+        """
+        started, context = time.perf_counter(), replace(self.context, secret=Secret())
+        public = Streams(scenario.seed)
+        dataset = load_dataset(scenario.workers, public, data_dir=context.data_dir, progress=context.progress)
+        tested = len(dataset.test_labels)
+        if not self.public_test:
+            dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
+        held_dim = dataset.held_dim or dataset.input_dim
+        learned = learn(scenario, dataset=dataset, context=context)
+        sent, history, report = learned.transmission, learned.trained.history, learned.transmission.report
+        report.before_the_draw = True
+        if curve := _curve(history):
+            write_text(folder.work / "learning_curve.csv", rows_csv(curve))
+        save_model(learned.trained.model, sent.dataset, folder.work)
+        statements = report.statements
+        if self.pictures:
+            draw_statements(statements, folder.work / "figures" / "privacy.png")
+        about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
+        accuracy = None
+        if self.public_test:
+            best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
+            accuracy = {"final": history.final_accuracy, **best}
+        metrics = {
+            "mode": PROTECTION,
+            "name": scenario.name,
+            "seed": scenario.seed,
+            "releases": 1,
+            "slots": report.slots,
+            "symbols_per_slot": report.signal.symbols,
+            "air_seconds": report.air_seconds,
+            "privacy": [statement.to_dict() for statement in statements],
+            **row_statement(sent),
+            "accuracy": accuracy,
+            "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+            "dataset": {**about, "test_samples": tested},
+            "seconds": time.perf_counter() - started,
+            "device": context.speed.device,
+            "versions": versions(),
+            "run_dir": run_dir,
+        }
+        return ProtectedResult.from_dict(metrics)
+
+    def summarise(self, scenario: Scenario, runs: list[ProtectedResult], run_dir: str) -> ProtectedResult:
+        """Return what all releases together reveal."""
+        return summarise_releases(runs, run_dir, gaussian=scenario.workers.centre != "private")
+
+
+def row_statement(sent: Transmission) -> dict[str, Any]:
+    """Return on how many workers a row of the data lies at most, and what the server learns of such a row."""
+    copies = int(np.bincount(sent.population.sample_index).max())
+    return {"row_copies": copies, "row_privacy": sent.report.privacy_of_a_row(copies).to_dict()}
+
+
+def _curve(history: TrainingHistory) -> list[dict[str, Any]]:
+    """Return the loss on the mixtures of each epoch, and the accuracy where the test rows are public."""
+    columns = {"training_loss": history.loss, "test_accuracy": history.test_accuracy}
+    present = {name: values for name, values in columns.items() if values}
+    epochs = max(map(len, present.values()), default=0)
+    return [{"epoch": place + 1, **{name: each[place] for name, each in present.items()}} for place in range(epochs)]
