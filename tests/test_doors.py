@@ -136,6 +136,7 @@ def test_what_an_encoder_does_not_take_is_refused(install: Install) -> None:
         ("bad = nowhere:X", "", "cannot be loaded (ModuleNotFoundError: No module named 'nowhere')"),
         ("bad = one:X", "", "cannot be loaded (AttributeError:"),
         ("bad = one:X", "1 / 0", "cannot be loaded (ZeroDivisionError: division by zero)"),
+        ("bad = one:X", "import sys\nsys.exit(7)", "cannot be loaded (SystemExit: 7)"),
         ("bad = one:NoCost", FAULTY, "cannot be loaded (TypeError: Can't instantiate abstract class NoCost"),
         ("bad = one:OnlyAbout", FAULTY, "has no feature_count, features, cost,"),
     ],
@@ -157,11 +158,12 @@ def test_two_packages_with_one_name_are_told(install: Install) -> None:
         Scenario().with_overrides("workers.encoder=same")
 
 
-def test_a_name_of_ours_is_told(install: Install) -> None:
+def test_a_name_of_ours_stays_ours(install: Install) -> None:
     install("one", "clip = one:Faulty\nother = one:Faulty", FAULTY)
     Scenario().with_overrides("workers.encoder=clip")
-    with pytest.raises(PluginError, match=r"^encoder 'clip' of one 1\.0: that name is airmixml's own"):
-        Scenario().with_overrides("workers.encoder=other")
+    assert ENCODERS.load("other").about
+    assert ENCODERS.names.count("clip") == 1
+    assert Scenario().with_overrides("workers.encoder=clip").to_toml(comments=True)
 
 
 def test_an_unknown_name_is_told_with_all_names_and_the_nearest(install: Install) -> None:

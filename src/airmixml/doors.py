@@ -35,21 +35,9 @@ class Registry:
 
     @cached_property
     def plugins(self) -> dict[str, EntryPoint]:
-        """Those of other installed packages by name."""
-        found: dict[str, EntryPoint] = {}
-        for point in sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value)):
-            if point.name in self.places:
-                raise PluginError(
-                    f"{self.kind} {shown(point.name)} of {_package(point)}: that name is airmixml's own; uninstall "
-                    "that package or rename its entry point"
-                )
-            if point.name in found and found[point.name].value != point.value:
-                raise PluginError(
-                    f"{self.kind} {shown(point.name)}: both {_package(found[point.name])} and {_package(point)} bring "
-                    "one of that name; uninstall one of them"
-                )
-            found[point.name] = point
-        return found
+        """Those of other installed packages by name; our names stay ours (``airmix plugins`` reports who wants one)."""
+        points = sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value))
+        return {point.name: point for point in points if point.name not in self.places}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,11 +71,17 @@ class Registry:
             return getattr(import_module(module), attribute)
         point = self.plugins[name]
         package = _package(point)
+        for other in entry_points(group=self.group, name=name):
+            if other.value != point.value:
+                both = " and ".join(sorted((package, _package(other))))
+                raise PluginError(
+                    f"{self.kind} {shown(name)}: both {both} bring one of that name; uninstall one of them"
+                )
         try:
             thing = point.load()
             if self.objects and isinstance(thing, type):
                 thing = thing()
-        except Exception as problem:  # whatever somebody else's module does when it is imported
+        except (Exception, SystemExit) as problem:  # whatever somebody else's module does when it is imported
             raise PluginError(
                 f"{self.kind} {shown(name)} of {package}: cannot be loaded ({type(problem).__name__}: "
                 f"{reason(problem)}); mend or uninstall that package"

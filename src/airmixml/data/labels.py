@@ -60,7 +60,7 @@ def _check_class_count(names: Sequence[str], samples: int, fractional: bool, sou
     if len(names) < 2:
         raise DataError(
             f"{source}: all {samples} samples have the label {shown(names[0])}: must have at least 2 classes "
-            "to tell apart"
+            "to distinguish"
         )
     looks_continuous = len(names) > _SURELY_CLASSES and (fractional or len(names) > samples / 2)
     if looks_continuous or len(names) > _MOST_CLASSES:

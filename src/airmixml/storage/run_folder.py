@@ -30,6 +30,11 @@ METRICS: Final = "metrics.json"
 SCENARIO: Final = "scenario.toml"
 PARTIAL: Final = ".partial"
 _IDENTITY: Final = "identity.json"
+# What commands write into run folders; whatever else is in one is somebody's own.
+_OURS: Final = re.compile(
+    r"(metrics|noise)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
+    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit)\.(md|csv|png)"
+)
 
 
 def identity_of(scenario: Scenario) -> dict[str, Any]:
@@ -95,6 +100,9 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
         what = "exists already" if is_run else "exists and is not a run folder"
         advice = ", or --force to replace it" if is_run else ""
         raise RunFolderError(f"{final}: {what}; choose another --out{advice}")
+    foreign = sorted(entry.name for entry in final.iterdir() if not _OURS.fullmatch(entry.name)) if is_run else []
+    if foreign:
+        raise RunFolderError(f"{final}: holds {foreign[0]}, which is not airmix's; move it or choose another --out")
     with hold_folder(work, identity, holds="an interrupted run", force=force) as lock:
         yield RunFolder(final=final, work=work, _lock=lock)
 

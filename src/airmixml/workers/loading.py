@@ -13,7 +13,7 @@ from airmixml.data.dataset import DataSet, RawData, known_dataset
 from airmixml.data.npz_file import load_npz
 from airmixml.data.scaling import declare_bounds, scale_to_unit
 from airmixml.doors import DATASETS
-from airmixml.errors import ScenarioError
+from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
@@ -62,6 +62,8 @@ def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Ra
     if known is not None:
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
+    if path.is_fifo():  # nobody may ever write to it
+        raise DataError(f"{path}: is a pipe; workers.dataset must name a CSV or NPZ file")
     if path.suffix.lower() == ".csv":
         return load_csv(path, feature_columns=workers.feature_columns, label_column=workers.label_column)
     if path.suffix.lower() == ".npz":
