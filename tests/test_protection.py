@@ -200,7 +200,7 @@ def test_mistakes(airmix: Airmix) -> None:
     done = airmix("run", "--preset", "private-iris", "--public-test")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "airmix: error: --public-test: says something about a private run; give --private too\n"
-    with pytest.raises(ScenarioError, match="public_test"):
+    with pytest.raises(ScenarioError, match="--public-test"):
         run(Scenario.preset("private-iris"), public_test=True)
     with pytest.raises(ScenarioError, match="mode = 'secret': must be one of protection, simulation"):
         fitted("secret")

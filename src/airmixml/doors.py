@@ -74,9 +74,7 @@ class Registry:
         for other in entry_points(group=self.group, name=name):
             if other.value != point.value:
                 both = " and ".join(sorted((package, _package(other))))
-                raise PluginError(
-                    f"{self.kind} {shown(name)}: both {both} bring one of that name; uninstall one of them"
-                )
+                raise PluginError(f"{self.kind} {shown(name)}: both {both} bring one of that name; uninstall one")
         try:
             thing = point.load()
             if self.objects and isinstance(thing, type):

@@ -201,9 +201,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         fits, squared_mu = _ROWS.add(rows, report.squared_mu())
         alone, delta = report.privacy_against_server, self.delta
         together = f"{fits} protected fit{'s' if fits > 1 else ''} of the same rows in this process: mu^2 add up"
-        return replace(
-            alone, epsilon=gaussian_epsilon(math.sqrt(squared_mu), delta), delta=delta, unit="row", why=together
-        )
+        epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta)
+        return replace(alone, epsilon=epsilon, delta=delta, unit="row", why=together)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,6 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.errors import ScenarioError
 from airmixml.output.numbers import joules, plural
 from airmixml.scenario import Scenario, Speed
 from airmixml.workers import sends_inputs_unchanged
@@ -47,8 +46,6 @@ def run_command(
     scenario = options.choose_scenario(file, preset, assignments, seed)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     options.check_force(force, out)
-    if public_test and not private:
-        raise ScenarioError("--public-test: says something about a private run; give --private too")
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:

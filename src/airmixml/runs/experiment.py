@@ -74,7 +74,7 @@ def run(
         public_test: the test rows are public, so that a protected run may state its accuracy on them.
     """
     if public_test and not private:
-        raise ScenarioError("public_test: says something about a private run; give private (--private) too")
+        raise ScenarioError("--public-test: says something about a private run; give --private too")
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
