@@ -25,7 +25,7 @@ QUICK = {
 
 
 # scikit-learn's checks feed standardised data and expect it to be learnt: bounds of four deviations, maximum power.
-CHECKED = AirMixClassifier(**{**QUICK, "slots": 600, "epochs": 60, "input_bounds": (-4.0, 4.0), "mode": "protection"})
+CHECKED = AirMixClassifier(**{**QUICK, "slots": 600, "epochs": 60, "input_bounds": (-4.0, 4.0)})
 # The quick ones, and one of each kind that fits; all others are long.
 SHORT = {
     "check_estimator_cloneable",

@@ -80,7 +80,7 @@ def test_secret_noise_is_normal_and_the_schedule_fair() -> None:
     assert abs(float(noise.mean())) < 5e-3
     assert abs(float(noise.var()) - 1.0) < 5e-3 * math.sqrt(2.0)
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=5000", "workers.count=50")
-    setting = replace(AirSetting.of(scenario, 4, 3, np.full(50, 100.0)), streams=Streams(0, Secret()))
+    setting = replace(AirSetting.of(scenario, 4, 3, np.full(50, 100.0)), secret=Secret())
     sent = np.bincount(np.concatenate([each.scheduled_workers.ravel() for each in draw_ahead(setting, noise=False)]))
     expected, rate = 5000 * 8 / 50, 8 / 50
     assert np.abs(sent - expected).max() < 5 * math.sqrt(expected * (1 - rate))
@@ -287,3 +287,12 @@ def test_inputs_beyond_the_unit_interval_are_refused() -> None:
             continue
         with pytest.raises(ScenarioError, match="must lie between 0 and 1"):
             simulate(scenario, dataset=dataset, population=population)
+
+
+def test_another_scenario_in_a_setting_brings_its_own_draws() -> None:
+    """Audits draw many runs from one setting, each with a seed of its own."""
+    scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=5")
+    setting = AirSetting.of(scenario, 4, 3, np.full(2000, 100.0))
+    other = replace(setting, scenario=scenario.with_seed(1))
+    drawn = [next(draw_ahead(each)).standard_noise.tolist() for each in (setting, other)]
+    assert drawn[0] != drawn[1]

@@ -17,7 +17,7 @@ from airmixml.radio.privacy_target import asked_received_watts, joules_per_watt,
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
 from airmixml.scenario import Mixing, Radio, Scenario, Workers
-from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.streams import SLOTS_PER_CHAPTER, Secret, Streams
 from airmixml.workers import Signal
 
 _BYTES_AHEAD: Final = 500_000_000
@@ -32,7 +32,7 @@ class AirSetting:
     signal: Signal  # what a worker sends in a slot
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
     joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
-    streams: Streams  # where the draws come from
+    secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
 
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
@@ -46,7 +46,6 @@ class AirSetting:
             signal=signal,
             private_received_watts=asked_received_watts(scenario, sensitivity, distance_metres),
             joules_per_watt=joules_per_watt(scenario, signal, sensitivity),
-            streams=Streams(scenario.seed),
         )
 
 
@@ -118,7 +117,8 @@ def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> Sl
 
     Without ``noise`` all else is drawn alike and the noise has no symbols.
     """
-    scenario, streams = setting.scenario, setting.streams
+    scenario = setting.scenario
+    streams = Streams(scenario.seed, setting.secret)
     slots = min(SLOTS_PER_CHAPTER, scenario.radio.slots - chapter * SLOTS_PER_CHAPTER)
     scheduled_workers = draw_schedule_of(scenario, streams, chapter, slots)
     channel = generate_channel(

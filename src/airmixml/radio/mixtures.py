@@ -149,7 +149,7 @@ def transmit_family(
     prepare(dataset)
     distance_metres = population.distance_metres
     settings = [AirSetting.of(each, dataset.input_dim, dataset.label_dim, distance_metres) for each in scenarios]
-    settings = [replace(each, streams=streams) for each in settings]
+    settings = [replace(each, secret=context.secret) for each in settings]
     reports = [
         AirReport(each.scenario, dataset, distance_metres=distance_metres, received_watts=each.private_received_watts)
         for each in settings

@@ -19,7 +19,7 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.scenario import Scenario
-from airmixml.streams import Streams
+from airmixml.streams import Secret, Streams
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
 
 _SHORT_RANGE: Final = 3.0
@@ -39,19 +39,16 @@ class Sender(Protocol):
         """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled."""
 
 
-def make_sender(
-    scenario: Scenario, dataset: DataSet, device: torch.device, *, streams: Streams | None = None
-) -> Sender:
+def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device, *, secret: Secret | None = None) -> Sender:
     """Return what the scenario's workers send of the samples of the pool."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
     _check_declared(scenario, dataset)
     inputs = torch.from_numpy(dataset.train_inputs).to(device)
     labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim).to(inputs)
-    streams = streams or Streams(scenario.seed)
-    rounding = streams.generator("encoder", 1)
+    rounding = Streams(scenario.seed, secret).generator("encoder", 1)
     dither: Dither = rounding
-    if streams.secret is None:
+    if secret is None:
         dither = torch.Generator(device=device).manual_seed(int(rounding.integers(2**63 - 1)))
     kind = MomentSender if signal.moments else SampleSender
     return kind(

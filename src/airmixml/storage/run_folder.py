@@ -33,7 +33,7 @@ _IDENTITY: Final = "identity.json"
 # What commands write into run folders; whatever else is in one is somebody's own.
 _OURS: Final = re.compile(
     r"(metrics|noise)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
-    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit)\.(md|csv|png)"
+    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit)\.(md|csv|png|svg)"
 )
 
 
