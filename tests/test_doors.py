@@ -283,3 +283,11 @@ def test_the_method_of_the_installed_example(site: Path, tmp_path: Path) -> None
     chosen = ("--methods", "airmix,one-byte", "--out", "compared")
     compared = airmix([site], "compare", "--preset", "private-iris", *chosen, cwd=tmp_path)
     assert "one-byte" in json.dumps(compared)
+
+
+def test_a_broken_data_set_is_left_out_of_the_list(install: Install, airmix: Callable[..., Any]) -> None:
+    install("one", "bad = nowhere:X", "", group="airmixml.datasets")
+    done = airmix("data", "list")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "iris" in done.stdout
+    assert "bad" not in done.stdout

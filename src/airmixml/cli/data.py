@@ -1,5 +1,6 @@
 """``airmix data``: which data sets there are, and fetching the one that does not come with the package."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import DATASETS
-from airmixml.errors import ScenarioError
+from airmixml.errors import PluginError, ScenarioError
 from airmixml.output.tables import terminal_table
 from airmixml.wording import nearest, shown
 
@@ -36,7 +37,10 @@ def list_data(as_json: options.AsJson = False) -> None:
     """List the data sets known by name: size, bounds, and whether the files are there."""
     from airmixml.data.mnist import mnist_cache_folder
 
-    entries = [_describe(name) for name in DATASETS.names]
+    entries = []
+    for name in DATASETS.names:
+        with suppress(PluginError):  # which `airmix plugins --check` reports
+            entries.append(_describe(name))
     if as_json:
         print_json({"data_sets": entries, "own_data": "path of a .csv or .npz file"})
         return
