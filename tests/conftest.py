@@ -25,7 +25,7 @@ from airmixml.progress import Progress
 Finished = subprocess.CompletedProcess[str]
 SMALL = ("radio.slots=100", "learner.epochs=6")
 SLOW_TESTS = Path(__file__).parent / "slow.txt"  # names of test functions; ``make slow-list`` writes it
-SLOW_SECONDS = 1.0
+SLOW_SECONDS = 0.5
 LAST_RESORT_SECONDS = 600  # ends a test that hangs; no test waits for it on a machine that is merely busy
 NOT_SHOWN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)  # by Python's own filters
 
