@@ -4,8 +4,8 @@ Slots are drawn in chapters of a fixed length, each with a generator of its own.
 any number of threads, is then cut from the same draws: the block size never changes a result, and changing one
 policy (the fading, say) never changes the draws of another.
 
-That is for simulations: whoever knows the seed can take the noise off again. Where real data are protected, all that
-hides them comes from a secret instead, and the seed decides only what everybody may know.
+That is for simulations: anyone who knows the seed can remove the noise. Where real data are protected, everything that
+hides them comes from a secret instead, and the seed decides only what is public.
 """
 
 import secrets

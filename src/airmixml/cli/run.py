@@ -78,7 +78,7 @@ def _run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
 def _mode(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if metrics["mode"] == "protection":
         return [("mode", "protection: noise and schedule from the system's entropy, forgotten at once")]
-    undone = f"noise and schedule follow from seed {scenario.seed}, so anybody can take them off"
+    undone = f"noise and schedule follow from seed {scenario.seed}, so anyone can remove them"
     return [("mode", f"simulation: {undone}; for real data use --private")]
 
 
@@ -106,7 +106,8 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     accuracy = metrics["accuracy"]
     if accuracy is None:
-        return [("accuracy", "not stated: it would tell of the test rows (--public-test if these are public)")]
+        hidden = "it would reveal something about the test rows (--public-test if these are public)"
+        return [("accuracy", "see the folder of each seed" if metrics["releases"] > 1 else f"not stated: {hidden}")]
 
     def percent(name: str) -> str:
         deviation = accuracy.get(f"{name}_deviation")
@@ -133,7 +134,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         rows.append(("", f"[bold red]target missed{together}[/bold red]"))
     if own["delta"] * scenario.workers.count >= 1.0:
         share = f"1 in {scenario.workers.count:,} workers"
-        rows.append(("", f"[bold yellow]delta is not below {share}: it allows a worker to be revealed outright[/]"))
+        rows.append(("", f"[bold yellow]delta is not below {share}: it permits revealing a worker outright[/]"))
     return [
         *rows,
         ("  against", f"{own['adversary']}: knows {own['knows']}"),

@@ -54,8 +54,8 @@ def run(
 ) -> AnyResult:
     """Run a scenario, write its folder, and return its result (that of the folder's ``metrics.json``).
 
-    A run is a *simulation* unless it is ``private``: its noise follows from the seed, so that everybody can repeat it
-    and take it off. A *protected* run draws whatever hides the data from the operating system's entropy and writes
+    A run is a *simulation* unless it is ``private``: its noise follows from the seed, so that anyone can repeat it
+    and remove it. A *protected* run draws everything that hides the data from the operating system's entropy and writes
     only what its privacy statements cover; the seed decides only what is public. Interrupted, it begins again, since
     nothing of its noise is kept. The same data protected several times over (``seeds``, or another call) are
     protected less: ``seeds`` states it.

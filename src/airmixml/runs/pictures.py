@@ -227,7 +227,7 @@ def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement
 
 def draw_statements(statements: list[PrivacyStatement], path: Path) -> None:
     """Draw what every accountant certifies against every adversary, for the neighbours of the first statement."""
-    figure = new_figure(6.5, 4.2)
+    figure = new_figure(6.5, 4.2, f"δ = {statements[0].delta:g}, {statements[0].adjacency} neighbours", size=10)
     _certified(figure.subplots(), [each for each in statements if each.adjacency == statements[0].adjacency])
     save_figure(figure, path)
 
