@@ -83,7 +83,7 @@ def load_csv(path: Path, *, feature_columns: Sequence[str] = (), label_column: s
     try:
         # utf-8-sig: spreadsheet programs put a byte-order mark before the first column name.
         with path.open(encoding="utf-8-sig", newline="") as lines:
-            rows = _numbered_rows(lines, source)
+            rows = numbered_rows(lines, source)
             first = next(rows, None)
             if first is None:
                 raise DataError(f"{source}: is empty; give a header row and one row per sample")
@@ -95,7 +95,7 @@ def load_csv(path: Path, *, feature_columns: Sequence[str] = (), label_column: s
         raise DataError(f"{source}: not UTF-8 text; save it as CSV in UTF-8") from None
 
 
-def _numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
+def numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows that are not blank with their numbers in the file."""
     # strict: a quotation mark in the wrong place is an error; else it would swallow the rows up to the next.
     reader = csv.reader(lines, skipinitialspace=True, strict=True)
@@ -120,7 +120,7 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
                 "columns; give one value per column"
             )
         picked = [row[place] for place in columns.features]
-        numbers = _numbers(picked)
+        numbers = finite_numbers(picked)
         if numbers is None:
             raise _bad_value(picked, row_number, columns, path)
         values.extend(numbers)
@@ -137,10 +137,11 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
         inputs=np.frombuffer(values, dtype=np.float64).reshape(len(labels), len(columns.features)),
         labels=class_numbers,
         class_names=class_names,
+        feature_names=tuple(columns.names[place] for place in columns.features),
     )
 
 
-def _numbers(texts: Sequence[str]) -> list[float] | None:
+def finite_numbers(texts: Sequence[str]) -> list[float] | None:
     """Return the texts as finite numbers, or None if one of them is not."""
     if "_" in "".join(texts):  # Python reads 1_000 as a number, nobody else does
         return None
@@ -156,7 +157,7 @@ def _numbers(texts: Sequence[str]) -> list[float] | None:
 
 def _bad_value(texts: Sequence[str], row_number: int, columns: Columns, path: Path) -> DataError:
     """Return the error for the first value of a row that is no finite number."""
-    text, place = next(pair for pair in zip(texts, columns.features, strict=True) if _numbers([pair[0]]) is None)
+    text, place = next(pair for pair in zip(texts, columns.features, strict=True) if finite_numbers([pair[0]]) is None)
     where = f"{path}: row {row_number}, column {shown(columns.names[place])}"
     if text.strip().lower() in _MISSING:
         return DataError(f"{where}: the value is missing ({shown(text)}); fill it in or remove the row")

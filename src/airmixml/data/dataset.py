@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from airmixml.arrays import Integers, Singles
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
 from airmixml.progress import Progress
@@ -29,6 +29,7 @@ class RawData:
         upper: public upper bounds, likewise.
         test_inputs: inputs of the source's own test set, where it has one.
         test_labels: labels of the source's own test set, where it has one.
+        feature_names: what the header calls the features, in their order; empty where there is no header.
     """
 
     inputs: NDArray[Any]
@@ -40,6 +41,7 @@ class RawData:
     upper: tuple[float, ...] = ()
     test_inputs: NDArray[Any] | None = None
     test_labels: Integers | None = None
+    feature_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,25 @@ def known_dataset(name: str) -> KnownDataSet | None:
     return known
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowFormat:
+    """A row as its source has it, before it is scaled and encoded; all of it is declared, nothing is measured.
+
+    Attributes:
+        width: numbers in a row.
+        lower: declared lower bound of each number; None where rows are taken as they are.
+        upper: declared upper bounds, likewise.
+        feature_names: what the header calls the numbers, in their order; empty where there is no header.
+        image_shape: the shape of a row where it is an image, else None.
+    """
+
+    width: int
+    lower: Doubles | None
+    upper: Doubles | None
+    feature_names: tuple[str, ...] = ()
+    image_shape: tuple[int, int] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
     """Training pool and clean test set, inputs in [0, 1], labels as class numbers.
@@ -112,6 +133,7 @@ class DataSet:
         clipped_samples: how many samples of the pool the encoder shortened to its norm.
         held_dim: numbers in an input before it was encoded; 0 where that is not known.
         private_mean: what was subtracted from the inputs, where that was estimated over the air.
+        row_format: what the rows were before; None where that is not known.
     """
 
     name: str
@@ -125,6 +147,7 @@ class DataSet:
     clipped_samples: int = 0
     held_dim: int = 0
     private_mean: Singles | None = None
+    row_format: RowFormat | None = None
 
     @property
     def input_dim(self) -> int:

@@ -18,7 +18,7 @@ _HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"
 
 def load_npz(path: Path) -> RawData:
     """Read ``inputs`` (samples x features, or samples x height x width) and ``labels`` (samples)."""
-    inputs, labels = _read_arrays(path)
+    inputs, labels = read_arrays(path, "inputs", "labels")
     if inputs.dtype.kind not in "biuf":
         raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
     if inputs.ndim not in (2, 3):
@@ -46,18 +46,19 @@ def load_npz(path: Path) -> RawData:
     )
 
 
-def _read_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+def read_arrays(path: Path, *names: str, key: str = "workers.dataset") -> list[NDArray[Any]]:
+    """Return the arrays of those names; ``key`` is what the user set to the path."""
     try:
         with path.open("rb") as stream:
             if not zipfile.is_zipfile(stream):
                 raise DataError(f"{path}: not an NPZ file; {_HOW_TO_SAVE}")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
-                return _member(archive, "inputs", path), _member(archive, "labels", path)
+                return [_member(archive, name, path) for name in names]
     except DataError:
         raise
     except OSError as problem:
-        raise DataError(f"{path}: cannot be read ({reason(problem)}); workers.dataset must name an NPZ file") from None
+        raise DataError(f"{path}: cannot be read ({reason(problem)}); {key} must name an NPZ file") from None
     except Exception as problem:  # zipfile, zlib and NumPy raise a dozen unrelated types on broken bytes
         raise DataError(f"{path}: broken ({reason(problem)}); {_HOW_TO_SAVE}") from None
 

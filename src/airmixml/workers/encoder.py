@@ -58,6 +58,7 @@ class Encoder(Protocol):
         never_negative: whether no feature is ever negative before the centre is subtracted.
         needs_images: whether it looks at neighbouring pixels.
         takes_features: whether ``workers.features`` chooses the number of features.
+        scales_inputs: whether inputs are scaled to [0, 1] by declared bounds first; else they come as they are.
     """
 
     about: str
@@ -66,6 +67,7 @@ class Encoder(Protocol):
     never_negative: bool = False
     needs_images: bool = False
     takes_features: bool = True
+    scales_inputs: bool = True
 
     @abstractmethod
     def feature_count(self, workers: Workers, input_dim: int) -> int:

@@ -9,16 +9,18 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
-from airmixml.data.dataset import DataSet, RawData, known_dataset
+from airmixml.data.dataset import DataSet, RawData, RowFormat, known_dataset
 from airmixml.data.npz_file import load_npz
-from airmixml.data.scaling import declare_bounds, scale_to_unit
+from airmixml.data.scaling import declare_bounds
 from airmixml.doors import DATASETS
 from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.wording import nearest, shown
+from airmixml.workers.encoder import encoder_of
 from airmixml.workers.encoding import encode, keeps_pixels
+from airmixml.workers.raw_rows import RowEncoder
 
 
 def load_dataset(
@@ -35,17 +37,15 @@ def load_dataset(
     in the pool. ``data_dir`` holds the files of MNIST; None takes the cache, which is filled where needed.
     """
     raw = load_raw(workers, data_dir, progress)
-    lower, upper = declare_bounds(
-        workers.input_lower or raw.lower, workers.input_upper or raw.upper, features=raw.inputs.shape[1]
-    )
+    rows = RowEncoder(workers=workers, seed=streams.seed, row_format=_row_format(workers, raw))
     rng = streams.generator("data")
     if raw.test_inputs is None or raw.test_labels is None:
         train_inputs, train_labels, test_inputs, test_labels = _split(raw, workers, rng, test_rows)
     else:
         train_inputs, train_labels = _draw_pool(raw, workers.train_samples, rng)
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
-    scaled_train, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
-    scaled_test, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
+    scaled_train, clipped_in_train = rows.scale(train_inputs)
+    scaled_test, clipped_in_test = rows.scale(test_inputs)
     encoded_train, shortened = encode(workers, scaled_train, image_shape=raw.image_shape, streams=streams)
     encoded_test, _ = encode(workers, scaled_test, image_shape=raw.image_shape, streams=streams)
     return DataSet(
@@ -59,6 +59,18 @@ def load_dataset(
         clipped_values=clipped_in_train + clipped_in_test,
         clipped_samples=shortened,
         held_dim=int(raw.inputs.shape[1]),
+        row_format=rows.row_format,
+    )
+
+
+def _row_format(workers: Workers, raw: RawData) -> RowFormat:
+    width = int(raw.inputs.shape[1])
+    lower = upper = None
+    if encoder_of(workers).scales_inputs:
+        given = workers.input_lower or raw.lower, workers.input_upper or raw.upper
+        lower, upper = declare_bounds(*given, features=width)
+    return RowFormat(
+        width=width, lower=lower, upper=upper, feature_names=raw.feature_names, image_shape=raw.image_shape
     )
 
 

@@ -1,0 +1,128 @@
+"""The model of a finished run as a scikit-learn classifier for raw rows."""
+
+from pathlib import Path
+from typing import Any, Final, NoReturn, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from airmixml.arrays import Doubles
+from airmixml.data import RowFormat, declare_bounds, known_dataset
+from airmixml.edge import class_scores, probabilities
+from airmixml.errors import RunFolderError
+from airmixml.runs.model_files import StoredModel, read_stored
+from airmixml.workers import RowEncoder, encoder_of
+
+_ROWS_AT_ONCE: Final = 8192
+
+
+def load_model(folder: Path | str) -> "RunClassifier":
+    """Return the trained model of a finished run folder of one seed: a scikit-learn classifier for raw rows.
+
+    Scaling by the declared bounds, encoder, centre, norm and class names are inside.
+    """
+    return RunClassifier(folder).load()
+
+
+class RunClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Predicts the class of raw rows with the model of a run folder.
+
+    ``load_model`` makes one. It is trained already, by ``airmix run``, and cannot be fitted or cloned; wrapped in
+    ``sklearn.frozen.FrozenEstimator`` it can be part of a pipeline, an ensemble or a calibration.
+
+    Attributes:
+        classes_: class labels: whole numbers where all are, else the names.
+        n_features_in_: numbers in a raw row.
+        feature_names_in_: what the header of the training file called them; absent where there was no header.
+        encoder_: from raw rows to what the network takes.
+        network_: the trained network, in float64.
+        scenario_: the run's scenario.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = folder
+
+    def load(self) -> Self:
+        """Read the folder."""
+        stored = read_stored(Path(self.folder))
+        rows = stored.row_format or _format_of_old_run(stored, Path(self.folder))
+        self.scenario_ = stored.scenario
+        self.encoder_ = RowEncoder(
+            workers=stored.scenario.workers,
+            seed=stored.scenario.seed,
+            row_format=rows,
+            private_mean=stored.private_mean,
+        )
+        self.n_features_in_ = rows.width
+        if rows.feature_names:
+            self.feature_names_in_ = np.array(rows.feature_names, dtype=object)
+        self.classes_ = class_labels(stored.class_names)
+        # Scores in float64 do not depend on how many rows are scored together.
+        self.network_ = stored.network.double()
+        return self
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
+        """Refuse: a run folder holds a model that is trained."""
+        raise RunFolderError(f"{self.folder}: is trained already; fit an AirMixClassifier, or run its scenario again")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
+
+    def predict_proba(self, X: ArrayLike) -> Doubles:
+        """Return the probability of each class for raw rows (samples x numbers); samples x classes."""
+        return self.probabilities_of(self._rows(X))
+
+    def probabilities_of(self, rows: NDArray[Any]) -> Doubles:
+        """Return what ``predict_proba`` does, of rows (samples x numbers) that are known to be in order."""
+        starts = range(0, len(rows), _ROWS_AT_ONCE)
+        encoded = (self.encoder_.encode(rows[start : start + _ROWS_AT_ONCE]) for start in starts)
+        scores = (
+            class_scores(self.network_, torch.from_numpy(np.ascontiguousarray(some)).double()) for some in encoded
+        )
+        return np.concatenate([probabilities(some).numpy() for some in scores])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most likely class of each raw row; samples."""
+        most_likely = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[most_likely])
+
+    def clipped_values(self, X: ArrayLike) -> int:
+        """Return how many numbers of raw rows lie outside the declared bounds, and are clipped to them."""
+        return self.encoder_.scale(self._rows(X))[1]
+
+    def _rows(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        shape = self.encoder_.row_format.image_shape
+        if isinstance(X, np.ndarray) and shape is not None and X.shape[1:] == shape:
+            X = X.reshape(len(X), -1)
+        rows: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
+        return rows
+
+
+def class_labels(names: tuple[str, ...]) -> NDArray[Any]:
+    """Return the classes as whole numbers where all their names are such, else as text."""
+    if all(name.removeprefix("-").isdecimal() and str(int(name)) == name for name in names):
+        return np.array([int(name) for name in names])
+    return np.array(names)
+
+
+def _format_of_old_run(stored: StoredModel, folder: Path) -> RowFormat:
+    """Return what a raw row of an older run folder looks like, as far as its scenario says."""
+    workers = stored.scenario.workers
+    known = known_dataset(workers.dataset)
+    lower, upper, width, shape = workers.input_lower, workers.input_upper, 0, None
+    if known is not None:
+        lower, upper, width, shape = lower or known.lower, upper or known.upper, known.input_dim, known.image_shape
+    elif encoder_of(workers).keeps_inputs:
+        layer = next(value for name, value in stored.network.named_parameters() if name.endswith("weight"))
+        width = int(layer.shape[1]) - (1 if workers.constant else 0) if layer.dim() == 2 else 0
+    if not width or not lower or not upper:
+        raise RunFolderError(
+            f"{folder}: made by an older version, which did not store what a raw row looks like; run the scenario "
+            "again, or use load_network"
+        )
+    low, high = declare_bounds(lower, upper, features=width)
+    return RowFormat(width=width, lower=low, upper=high, feature_names=workers.feature_columns, image_shape=shape)
