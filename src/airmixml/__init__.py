@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from airmixml.errors import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
     from airmixml.estimator import AirMixClassifier
     from airmixml.radio import simulate, simulate_blocks
-    from airmixml.runs import load_metrics, load_model, load_network, run
+    from airmixml.runs import export_onnx, load_metrics, load_model, load_network, run
     from airmixml.scenario import Scenario, Speed
     from airmixml.workers import settle
 
 __all__ = ["AirMixClassifier", "AirMixError", "DataError", "PrivacyError", "RunFolderError", "Scenario"]
-__all__ += ["ScenarioError", "Speed", "__version__", "load_metrics", "load_model", "load_network", "run", "settle"]
-__all__ += ["simulate", "simulate_blocks", "train"]
+__all__ += ["ScenarioError", "Speed", "__version__", "export_onnx", "load_metrics", "load_model", "load_network"]
+__all__ += ["run", "settle", "simulate", "simulate_blocks", "train"]
 
 __getattr__ = import_late(
     __name__,
@@ -32,7 +32,7 @@ __getattr__ = import_late(
         "airmixml.errors": ("AirMixError", "DataError", "PrivacyError", "RunFolderError", "ScenarioError"),
         "airmixml.estimator": ("AirMixClassifier",),
         "airmixml.radio": ("simulate", "simulate_blocks"),
-        "airmixml.runs": ("load_metrics", "load_model", "load_network", "run"),
+        "airmixml.runs": ("export_onnx", "load_metrics", "load_model", "load_network", "run"),
         "airmixml.scenario": ("Scenario", "Speed"),
         "airmixml.workers": ("settle",),
     },

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from airmixml.runs.classifier import RunClassifier, load_model
     from airmixml.runs.experiment import run
     from airmixml.runs.model_files import load_network
+    from airmixml.runs.onnx_export import ExportedModel, export_onnx
     from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_metrics
 
-__all__ = ["ProtectedResult", "RunClassifier", "RunResult", "SeedsResult", "load_metrics", "load_model"]
-__all__ += ["load_network", "run"]
+__all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunResult", "SeedsResult", "export_onnx"]
+__all__ += ["load_metrics", "load_model", "load_network", "run"]
 
 __getattr__ = import_late(
     __name__,
@@ -21,6 +22,7 @@ __getattr__ = import_late(
         "airmixml.runs.classifier": ("RunClassifier", "load_model"),
         "airmixml.runs.experiment": ("run",),
         "airmixml.runs.model_files": ("load_network",),
+        "airmixml.runs.onnx_export": ("ExportedModel", "export_onnx"),
         "airmixml.runs.results": ("ProtectedResult", "RunResult", "SeedsResult", "load_metrics"),
     },
 )

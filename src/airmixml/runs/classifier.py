@@ -19,12 +19,13 @@ from airmixml.workers import RowEncoder, encoder_of
 _ROWS_AT_ONCE: Final = 8192
 
 
-def load_model(folder: Path | str) -> "RunClassifier":
+def load_model(folder: Path | str, *, encoder: Any = None) -> "RunClassifier":
     """Return the trained model of a finished run folder of one seed: a scikit-learn classifier for raw rows.
 
-    Scaling by the declared bounds, encoder, centre, norm and class names are inside.
+    Scaling by the declared bounds, encoder, centre, norm and class names are inside. ``encoder`` is the object that
+    the run was given in Python, where it was given one.
     """
-    return RunClassifier(folder).load()
+    return RunClassifier(folder).load(encoder)
 
 
 class RunClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -45,9 +46,9 @@ class RunClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def __init__(self, folder: Path | str) -> None:
         self.folder = folder
 
-    def load(self) -> Self:
-        """Read the folder."""
-        stored = read_stored(Path(self.folder))
+    def load(self, encoder: Any = None) -> Self:
+        """Read the folder; the argument is that of ``load_model``."""
+        stored = read_stored(Path(self.folder), encoder)
         rows = stored.row_format or _format_of_old_run(stored, Path(self.folder))
         self.scenario_ = stored.scenario
         self.encoder_ = RowEncoder(

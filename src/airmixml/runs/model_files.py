@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Singles
 from airmixml.data import DataSet, RowFormat
+from airmixml.doors import ENCODERS
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_bytes
 from airmixml.storage.results import ResultStore
-from airmixml.storage.run_folder import SCENARIO
+from airmixml.storage.run_folder import SCENARIO, encoder_digest
 
 CHECKPOINT: Final = "checkpoint.npz"
 _MODEL: Final = "model.pt"
@@ -91,7 +92,7 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
     return {"epoch": epoch, "model": model, "moments": moments, **tables}
 
 
-def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path) -> None:
+def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario: Scenario) -> None:
     """Write the parameters, with the dimensions and class names that go with them."""
     buffer = io.BytesIO()
     content = {
@@ -102,6 +103,7 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path) -> None:
         "class_names": list(dataset.class_names),
         "private_mean": None if dataset.private_mean is None else torch.from_numpy(dataset.private_mean),
         "rows": _plain_format(dataset.row_format),
+        "encoder_digest": encoder_digest(scenario),
     }
     torch.save(content, buffer)
     write_bytes(folder / _MODEL, buffer.getvalue())
@@ -139,8 +141,13 @@ def load_network(folder: Path | str) -> torch.nn.Sequential:
     return read_stored(Path(folder)).network
 
 
-def read_stored(folder: Path) -> StoredModel:
-    """Read a finished run folder of one seed; refuse one that is unfinished or damaged."""
+def read_stored(folder: Path, encoder: Any = None) -> StoredModel:
+    """Read a finished run folder of one seed; refuse one that is unfinished, damaged, or had another encoder.
+
+    ``encoder`` is the object that the run was given, where it was given one.
+    """
+    if encoder is not None:
+        ENCODERS.add(encoder)
     result = load_result(folder)
     if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
         raise RunFolderError(f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}")
@@ -152,6 +159,7 @@ def read_stored(folder: Path) -> StoredModel:
         model = build_model(learner, saved["input_dim"], saved["label_dim"], tuple(shape) if shape else None)
         model.load_state_dict(saved["parameters"])
         mean, rows = saved.get("private_mean"), saved.get("rows")
+        _check_encoder(scenario, saved.get("encoder_digest", ""), folder)
         return StoredModel(
             scenario=scenario,
             network=model,
@@ -165,6 +173,17 @@ def read_stored(folder: Path) -> StoredModel:
         raise RunFolderError(
             f"{folder / _MODEL}: not the model of that run ({type(problem).__name__}); run the scenario again"
         ) from problem
+
+
+def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:
+    """Refuse another file than the one that the run's encoder was made of: it would give other features."""
+    found = encoder_digest(scenario)
+    if digest and found != digest:
+        is_there = "is another file than the one that the run used" if found else "is not there"
+        raise RunFolderError(
+            f'{folder}: its workers.encoder = "{scenario.workers.encoder}" {is_there}; put the same file there again '
+            "(paths are relative to the current directory)"
+        )
 
 
 def _format_of(rows: dict[str, Any]) -> RowFormat:

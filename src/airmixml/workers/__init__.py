@@ -8,6 +8,7 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.workers.encoder import Encoder, FeatureCost, encoder_of, sends_inputs_unchanged
+    from airmixml.workers.encoders.torch_network import TorchEncoder
     from airmixml.workers.encoding import (
         declared_bounds,
         encode,
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from airmixml.workers.settling import settle
     from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
 
-__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "Population", "RowEncoder", "Signal", "WorkerCost"]
+__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "Population", "RowEncoder", "Signal", "TorchEncoder"]
+__all__ += ["WorkerCost"]
 __all__ += ["declared_bounds", "deploy", "encode", "encoded_dim", "encoder_of", "finish_encoding", "input_range"]
 __all__ += ["keeps_pixels", "load_dataset", "place_coordinates", "place_workers", "sends_inputs_unchanged", "settle"]
 __all__ += ["worker_cost"]
@@ -33,6 +35,7 @@ __getattr__ = import_late(
     {
         ".encoder": ("Encoder", "FeatureCost", "encoder_of", "sends_inputs_unchanged"),
         ".encoding": ("declared_bounds", "encode", "encoded_dim", "finish_encoding", "input_range", "keeps_pixels"),
+        ".encoders.torch_network": ("TorchEncoder",),
         ".loading": ("load_dataset",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
         ".raw_rows": ("RowEncoder",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airmixml.doors import ENCODERS
 
@@ -41,6 +41,14 @@ class FeatureCost:
     multiply_accumulates: int
     constant_bytes: int = 0
     working_numbers: int = 0
+
+
+@dataclass(frozen=True)
+class GraphPart:
+    """A part of an exported model that takes its inputs in a shape: a torch module, or an ONNX model."""
+
+    part: Any
+    shape: tuple[int, ...]  # of one input
 
 
 class Encoder(Protocol):
@@ -92,11 +100,27 @@ class Encoder(Protocol):
         """Return what makes the features of the centred output of ``features`` (samples x numbers); None: nothing."""
         return None
 
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return ``features`` for an export to ONNX: a torch module or a ``GraphPart``; None: it cannot be exported.
+
+        A module takes batch x input_dim and gives batch x features, for a batch of any size.
+        """
+        return None
+
+    def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
+        """Return what ``after_centring`` returns, as a torch module; None: it cannot be exported."""
+        return None
+
 
 def encoder_of(workers: Workers) -> Encoder:
     """Return the encoder that the scenario names."""
     encoder: Encoder = ENCODERS.load(workers.encoder)
     return encoder
+
+
+def scales_inputs(workers: Workers) -> bool:
+    """Whether inputs are scaled to [0, 1] by declared bounds before they are encoded."""
+    return bool(getattr(encoder_of(workers), "scales_inputs", True))  # encoders of before may lack it
 
 
 def sends_inputs_unchanged(workers: Workers) -> bool:

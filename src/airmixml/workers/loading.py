@@ -18,7 +18,7 @@ from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.wording import nearest, shown
-from airmixml.workers.encoder import encoder_of
+from airmixml.workers.encoder import scales_inputs
 from airmixml.workers.encoding import encode, keeps_pixels
 from airmixml.workers.raw_rows import RowEncoder
 
@@ -66,7 +66,7 @@ def load_dataset(
 def _row_format(workers: Workers, raw: RawData) -> RowFormat:
     width = int(raw.inputs.shape[1])
     lower = upper = None
-    if encoder_of(workers).scales_inputs:
+    if scales_inputs(workers):
         given = workers.input_lower or raw.lower, workers.input_upper or raw.upper
         lower, upper = declare_bounds(*given, features=width)
     return RowFormat(
