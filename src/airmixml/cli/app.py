@@ -15,6 +15,7 @@ from airmixml.cli.attack import attack_command
 from airmixml.cli.audit import audit_command
 from airmixml.cli.compare import compare_command
 from airmixml.cli.demo import demo_command
+from airmixml.cli.init import init_command
 from airmixml.cli.listings import plugins_command, presets_command, show_command
 from airmixml.cli.plan import plan_command
 from airmixml.cli.reproduce import reproduce_command
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 _COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo_command,
+    "init": init_command,
     "run": run_command,
     "account": account_command,
     "plan": plan_command,
