@@ -109,7 +109,7 @@ def test_rounding_and_the_private_mean_are_secret_too() -> None:
 
 def rows_read(model: AirMixClassifier) -> np.ndarray:
     """Read the rows from a fitted model: draw schedule, shares and noise again, take the noise off, solve for them."""
-    scenario = model._scenario(len(ROWS), model._seed)
+    scenario = model._scenario(len(ROWS), model._rows.seed)
     setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
     clean, shares, first = [], np.zeros((len(model.mixtures_.inputs), len(ROWS))), 0
     for draws in draw_ahead(setting):

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from airmixml.data import DataSet, declare_bounds, scale_to_unit, warn_of_clipping
+from airmixml.data import DataSet, RowFormat, declare_bounds, warn_of_clipping
 from airmixml.edge import class_scores, train
 from airmixml.errors import ScenarioError
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
@@ -23,7 +23,15 @@ from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
-from airmixml.workers import Population, encode, finish_encoding, keeps_pixels, sends_inputs_unchanged
+from airmixml.workers import (
+    Encoder,
+    Population,
+    RowEncoder,
+    encode,
+    keeps_pixels,
+    scales_inputs,
+    sends_inputs_unchanged,
+)
 
 _MODES: Final = ("protection", "simulation")
 _RECIPES: Final[dict[str, Callable[[object], str]]] = {
@@ -62,7 +70,7 @@ class AirMixEstimator(BaseEstimator):
     accountant: str | None = None
     adjacency: str | None = None
     sensitivity: str | None = None
-    encoder: str | None = None
+    encoder: str | Encoder | None = None
     features: int | None = None
     centre: str | None = None
     centre_share: float | None = None
@@ -133,17 +141,15 @@ class AirMixEstimator(BaseEstimator):
             self.clipped_values_ = dataset.clipped_values
             self.clipped_samples_ = mixtures.dataset.clipped_samples
         self.encoder_ = workers
-        self._seed, self._private_mean = seed, mixtures.dataset.private_mean
+        self._rows = replace(
+            self._row_encoder(workers, inputs.shape[1], seed), private_mean=mixtures.dataset.private_mean
+        )
 
     def _scores(self, X: ArrayLike) -> torch.Tensor:
         """Return the model's scores of clean rows; samples x outputs."""
         check_is_fitted(self)
         inputs = validate_data(self, X, reset=False)
-        scaled, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
-        unit, _ = encode(self.encoder_, scaled, image_shape=self.image_shape, streams=Streams(self._seed))
-        if self._private_mean is not None:
-            unit, _ = finish_encoding(self.encoder_, unit - self._private_mean)
-        return class_scores(self.model_, torch.from_numpy(unit).double())
+        return class_scores(self.model_, torch.from_numpy(self._rows.encode(inputs)).double())
 
     def _scenario(self, samples: int, seed: int) -> Scenario:
         """Return the recipe's preset for so many workers, with the parameters that are given."""
@@ -154,6 +160,8 @@ class AirMixEstimator(BaseEstimator):
         given |= {"input_lower": (), "input_upper": ()}
         if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
             given["encoder"] = "clip"
+        if self.centre is None and self.encoder == "embeddings":  # which has no bounds, and so no middle of them
+            given["centre"] = "none"
         workers = self._table(preset.workers, **given)
         power = {"power": "max"} if self.epsilon is None else {}
         epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
@@ -188,7 +196,7 @@ class AirMixEstimator(BaseEstimator):
         features = inputs.shape[1]
         if self.image_shape is not None and math.prod(self.image_shape) != features:
             raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
-        scaled, clipped = scale_to_unit(inputs, *self._bounds(features))
+        scaled, clipped = self._row_encoder(workers, features, seed).scale(inputs)
         unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
         return DataSet(
             name="X",
@@ -201,6 +209,13 @@ class AirMixEstimator(BaseEstimator):
             clipped_values=clipped,
             clipped_samples=shortened,
         )
+
+    def _row_encoder(self, workers: Workers, features: int, seed: int) -> RowEncoder:
+        """Return what turns rows into what is sent, but for a mean that is estimated over the air."""
+        lower, upper = self._bounds(features) if scales_inputs(workers) else (None, None)
+        row_format = RowFormat(width=features, lower=lower, upper=upper, image_shape=self.image_shape)
+        given = None if isinstance(self.encoder, str) else self.encoder
+        return RowEncoder(workers=workers, seed=seed, row_format=row_format, given=given)
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lower and upper bound of each feature."""
@@ -242,7 +257,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         adjacency: "replace-one" or "remove-one".
         sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
             "encoder" where the encoder bounds a norm.
-        encoder: what a worker computes of its row; `airmix plugins` lists the names.
+        encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
+            "torchscript:FILE", or an object of one's own (``airmixml.workers.Encoder``, ``TorchEncoder``).
         features: numbers that a feature encoder makes of a row (0: its own choice).
         centre: what is subtracted from the features: "none", "own", "public" or "private".
         centre_share: of "private", the share of epsilon and delta that is spent on it.

@@ -304,6 +304,24 @@ def test_a_torch_module_is_an_encoder() -> None:
     assert pickle.loads(pickle.dumps(TorchEncoder(module))).feature_count(Workers(), 64) == 6
 
 
+def test_objects_and_embeddings_in_the_estimator() -> None:
+    from sklearn.base import clone
+    from sklearn.datasets import load_iris
+
+    inputs, classes = load_iris(return_X_y=True)
+    settings: dict[str, Any] = {"epsilon": 50.0, "random_state": 0, "mode": "simulation"}
+    model = airmixml.AirMixClassifier(encoder=Doubled(), input_bounds=(0, 10), **settings)
+    expected = model.fit(inputs, classes).predict_proba(inputs)
+    assert (clone(model).fit(inputs, classes).predict_proba(inputs) == expected).all()
+    sent = pickle.dumps(model)
+    ENCODERS.loaded.pop(model.encoder_.encoder)  # as in another process
+    assert (pickle.loads(sent).predict_proba(inputs) == expected).all()
+    raw = airmixml.AirMixClassifier(encoder="embeddings", norm="unit", **settings)
+    assert raw.fit(inputs - 3.0, classes).score(inputs - 3.0, classes) > 0.6
+    with pytest.raises(ScenarioError, match="input_bounds = None: must be"):
+        airmixml.AirMixClassifier(encoder=Doubled()).fit(inputs, classes)
+
+
 # --- Rows that are features already -----------------------------------------------------------------------------------
 
 

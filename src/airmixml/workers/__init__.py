@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.workers.encoder import Encoder, FeatureCost, encoder_of, sends_inputs_unchanged
+    from airmixml.workers.encoder import (
+        Encoder,
+        FeatureCost,
+        GraphPart,
+        encoder_of,
+        scales_inputs,
+        sends_inputs_unchanged,
+    )
     from airmixml.workers.encoders.torch_network import TorchEncoder
     from airmixml.workers.encoding import (
         declared_bounds,
@@ -23,17 +30,16 @@ if TYPE_CHECKING:
     from airmixml.workers.settling import settle
     from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
 
-__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "Population", "RowEncoder", "Signal", "TorchEncoder"]
-__all__ += ["WorkerCost"]
-__all__ += ["declared_bounds", "deploy", "encode", "encoded_dim", "encoder_of", "finish_encoding", "input_range"]
-__all__ += ["keeps_pixels", "load_dataset", "place_coordinates", "place_workers", "sends_inputs_unchanged", "settle"]
-__all__ += ["worker_cost"]
+__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Population", "RowEncoder", "Signal"]
+__all__ += ["TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encoded_dim", "encoder_of"]
+__all__ += ["finish_encoding", "input_range", "keeps_pixels", "load_dataset", "place_coordinates", "place_workers"]
+__all__ += ["scales_inputs", "sends_inputs_unchanged", "settle", "worker_cost"]
 
 # Late, so that checking a scenario imports the encoder that it names and no NumPy.
 __getattr__ = import_late(
     __name__,
     {
-        ".encoder": ("Encoder", "FeatureCost", "encoder_of", "sends_inputs_unchanged"),
+        ".encoder": ("Encoder", "FeatureCost", "GraphPart", "encoder_of", "scales_inputs", "sends_inputs_unchanged"),
         ".encoding": ("declared_bounds", "encode", "encoded_dim", "finish_encoding", "input_range", "keeps_pixels"),
         ".encoders.torch_network": ("TorchEncoder",),
         ".loading": ("load_dataset",),

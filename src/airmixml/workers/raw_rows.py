@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Singles
 from airmixml.data import RowFormat, scale_to_unit
+from airmixml.doors import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers.encoding import encode, finish_encoding
@@ -22,12 +23,14 @@ class RowEncoder:
         seed: the run's; it decides the encoder's features, which are public.
         row_format: what a raw row looks like.
         private_mean: the mean that was estimated over the air, where the run has one.
+        given: the encoder itself, where it was given as an object.
     """
 
     workers: Workers
     seed: int
     row_format: RowFormat
     private_mean: Singles | None = None
+    given: Any = None
 
     def scale(self, rows: NDArray[Any]) -> tuple[Singles, int]:
         """Return rows (samples x numbers) as the encoder takes them, and how many values were outside the bounds."""
@@ -37,6 +40,8 @@ class RowEncoder:
 
     def encode(self, rows: NDArray[Any]) -> Singles:
         """Return what a network takes of raw rows (samples x numbers); samples x features."""
+        if self.given is not None and self.workers.encoder not in ENCODERS:  # as in a process that was sent this object
+            ENCODERS.add(self.given)
         scaled, _ = self.scale(rows)
         shape, streams = self.row_format.image_shape, Streams(self.seed)
         encoded, _ = encode(self.workers, scaled, image_shape=shape, streams=streams)
