@@ -22,6 +22,7 @@ def run_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
     out: options.Out = None,
@@ -43,7 +44,10 @@ def run_command(
     Workers mix their samples over the air, the edge server trains on the mixtures, and the model is scored. Repeat the
     same command to resume an interrupted run. Without --private it is a simulation: its noise follows from the seed.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed)
+    tested = public_test or not private
+    scenario = options.choose_scenario(
+        file, preset, assignments, seed, bounds=bounds, data_dir=data_dir, test_rows=tested
+    )
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds

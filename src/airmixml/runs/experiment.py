@@ -33,7 +33,7 @@ from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, identity_of
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset, worker_cost
+from airmixml.workers import load_dataset, settle, worker_cost
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
@@ -77,6 +77,7 @@ def run(
         raise ScenarioError("--public-test: says something about a private run; give --private too")
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     find_device(context.speed.device)
