@@ -1,8 +1,8 @@
 """Where samples come from: named data sets, a user's own files; scaling by declared bounds."""
 
 from airmixml.data.dataset import DataSet, KnownDataSet, RawData, known_dataset
-from airmixml.data.label_codes import Bounded, LabelCode, OneHot, Signs, signed_labels
+from airmixml.data.label_codes import Bounded, LabelCode, OneHot, Signs
 from airmixml.data.scaling import declare_bounds, scale_to_unit
 
 __all__ = ["Bounded", "DataSet", "KnownDataSet", "LabelCode", "OneHot", "RawData", "Signs", "declare_bounds"]
-__all__ += ["known_dataset", "scale_to_unit", "signed_labels"]
+__all__ += ["known_dataset", "scale_to_unit"]

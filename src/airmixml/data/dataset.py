@@ -173,7 +173,7 @@ class DataSet:
 
     @property
     def public_counts(self) -> tuple[int, int]:
-        """Samples in the pool and in the test set; where people hold several, how many of these: only that is public."""
+        """Samples of pool and test set; where people hold several, how many people, since only that is public."""
         if self.holders is None:
             return self.train_samples, len(self.test_labels)
         return self.holdings, self.test_holders

@@ -15,11 +15,6 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Singles
 
 
-def signed_labels(task: str) -> bool:
-    """Whether two labels of that task may point to opposite sides."""
-    return task != "classification"
-
-
 class LabelCode(Protocol):
     """Turns labels as the data set has them into what is sent, and scores of a learner back."""
 
@@ -45,7 +40,7 @@ class OneHot(LabelCode):
 
     def coded(self, labels: NDArray[Any]) -> Singles:
         """Return one-hot vectors; samples x classes."""
-        return np.eye(self.classes, dtype=np.float32)[labels]
+        return np.asarray(np.eye(self.classes, dtype=np.float32)[labels])
 
     def decoded(self, scores: Doubles) -> NDArray[Any]:
         """Return the class with the highest score; shape samples."""

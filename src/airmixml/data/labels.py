@@ -1,4 +1,4 @@
-"""Labels of a user's own data: as class numbers, as targets, as several labels that hold or not; and who holds a row."""
+"""Labels of a user's own data: as class numbers, as targets, as labels that hold or not; and who holds rows."""
 
 import math
 from collections.abc import Sequence
@@ -114,4 +114,3 @@ def _name(value: str | int | float) -> str:
     if isinstance(value, str):
         return value
     return str(int(value)) if value == math.floor(value) else repr(value)
-

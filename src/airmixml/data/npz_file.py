@@ -47,6 +47,7 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
     if features == 0:
         raise DataError(f"{path}: inputs have the shape {shown(inputs.shape)}: must have at least one feature")
     if task == "classification":
+        numbers: NDArray[Any]
         numbers, names = _number_labels(labels, path)
     else:
         numbers, names = _read_outputs(labels, task, path)
@@ -64,7 +65,9 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
 def _read_outputs(labels: NDArray[Any], task: str, path: Path) -> tuple[Doubles, tuple[str, ...]]:
     """Return targets or labels of 0 and 1, samples x outputs, and a name for each."""
     if labels.dtype.kind not in "biuf":
-        raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for workers.task = {task}")
+        raise DataError(
+            f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for workers.task = {task}"
+        )
     table = check_outputs(labels.reshape(len(labels), -1).astype(np.float64), task, str(path))
     word = "target" if task == "regression" else "label"
     return table, tuple(f"{word} {number + 1}" for number in range(table.shape[1]))

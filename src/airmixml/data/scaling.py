@@ -1,13 +1,15 @@
 """What a worker does to its input before it sends it: scale to [0, 1] by the declared bounds."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.arrays import Doubles, Singles
 from airmixml.errors import DataError, ScenarioError
+
+_TARGET_KEYS: Final = ("workers.target_lower", "workers.target_upper")
 
 
 def declare_bounds(
@@ -39,6 +41,25 @@ def declare_bounds(
             f"{lower_bounds[place]:g}, at a finite distance; correct the two"
         )
     return lower_bounds, upper_bounds
+
+
+def declare_target_bounds(
+    lower: Sequence[float], upper: Sequence[float], *, targets: int, names: tuple[str, str] = _TARGET_KEYS
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return lower and upper bounds with one entry per target of a regression; one given value serves all."""
+    if len(lower) == 0 or len(upper) == 0:
+        raise DataError(
+            f"{names[0]} and {names[1]}: must be declared for a regression, one value for all targets or one for each "
+            f"of the {targets}, such as 0 and 120 for an age; bounds measured on private samples would leak them"
+        )
+    for name, values in zip(names, (lower, upper), strict=True):
+        if len(values) not in (1, targets):
+            raise ScenarioError(f"{name} has {len(values)} values: must have 1, or {targets}, one for each target")
+    bounds = [np.broadcast_to(np.asarray(values, dtype=np.float64), (targets,)).tolist() for values in (lower, upper)]
+    for low, high in zip(*bounds, strict=True):
+        if not (low < high and np.isfinite(high - low)):
+            raise ScenarioError(f"{names[1]} = {high:g}: must be above {names[0]} = {low:g}, at a finite distance")
+    return tuple(bounds[0]), tuple(bounds[1])
 
 
 def _one_per_feature(name: str, values: Sequence[float], features: int) -> Doubles:

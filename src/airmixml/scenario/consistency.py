@@ -95,11 +95,15 @@ def _check_task(workers: Workers, privacy: Privacy, learner: Learner) -> None:
             f'privacy.sensitivity = "paper": must be "encoder" for {task}; d_X + d_Y bounds one-hot labels only'
         )
     if getattr(LEARNERS.load(learner.model), "classes_only", False):
-        raise ScenarioError(f'learner.model = "{learner.model}": must be "ridge" or a network for {task}; it has classes')
+        raise ScenarioError(
+            f'learner.model = "{learner.model}": must be "ridge" or a network for {task}; it has classes'
+        )
     if not learner.closed_form and learner.loss != "squared":
         raise ScenarioError(f'learner.loss = "{learner.loss}": must be "squared" for {task}')
     if workers.holding == "label-skewed":
-        raise ScenarioError(f'workers.holding = "label-skewed": must be "size-skewed" or another for {task}; it deals classes')
+        raise ScenarioError(
+            f'workers.holding = "label-skewed": must be "size-skewed" or another for {task}; it deals classes'
+        )
 
 
 def _check_several_rows(workers: Workers, learner: Learner) -> None:
@@ -108,14 +112,18 @@ def _check_several_rows(workers: Workers, learner: Learner) -> None:
     name = f"workers.{key} = {shown(getattr(workers, key))}"
     if workers.worker_column and workers.holding.endswith("-skewed"):
         raise ScenarioError(f'{name}: must be empty for workers.holding = "{workers.holding}", which deals rows itself')
+    if workers.holding.endswith("-skewed") and not workers.count:
+        raise ScenarioError(f"workers.count = 0: must be a number for {name}, which deals the pool to so many workers")
     if workers.sends != "moments":
-        raise ScenarioError(f'workers.sends = "{workers.sends}": must be "moments" for {name}: rows are sent as one sum')
+        raise ScenarioError(
+            f'workers.sends = "{workers.sends}": must be "moments" for {name}: rows are sent as one sum'
+        )
     if workers.centre == "private":
         raise ScenarioError(f'workers.centre = "private": must be "none", "own" or "public" for {name}')
     if getattr(LEARNERS.load(learner.model), "classes_only", False) and not workers.constant:
         raise ScenarioError(
-            f'workers.constant = 0: must be above 0 for {name} and learner.model = "{learner.model}", which learns from '
-            "it how large the workers' sums are"
+            f'workers.constant = 0: must be above 0 for {name} and learner.model = "{learner.model}", which learns '
+            "from it how large the workers' sums are"
         )
 
 

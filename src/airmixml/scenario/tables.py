@@ -37,7 +37,7 @@ class Workers(Table):
     holding: str = key(
         "drawn",
         Choice(("drawn", "dealt", "label-skewed", "size-skewed")),
-        "each worker draws a sample from the pool, or the pool is dealt: a sample each, or rows unequal in class or number",
+        "each worker draws a sample from the pool, or the pool is dealt: one each, or rows unequal in class or number",
     )
     skew: float = key(
         1.0,
@@ -48,7 +48,9 @@ class Workers(Table):
         0, Whole(low=0, high=10**9), "skewed holdings: rows per worker on average (0: the whole pool is dealt)"
     )
     worker_column: str = key(
-        "", Text(empty=True), "CSV column or NPZ array that says who holds a row; all rows of one holder are one worker's"
+        "",
+        Text(empty=True),
+        "CSV column or NPZ array that says who holds a row; all rows of one holder are one worker's",
     )
     max_rows: int = key(0, Whole(low=0, high=10**9), "several rows per worker: most rows of one that enter (0: all)")
     rows_bound: float = key(
@@ -113,7 +115,9 @@ class Workers(Table):
     )
     label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
     label_columns: tuple[str, ...] = key(
-        (), Items(rule=Text()), "CSV, regression and multi-label: names of the label columns (empty: label_column alone)"
+        (),
+        Items(rule=Text()),
+        "CSV, regression and multi-label: names of the label columns (empty: label_column alone)",
     )
     target_lower: tuple[float, ...] = key(
         (), Items(rule=Real()), "regression: declared lower bound of each target (one value serves all)"
