@@ -1,5 +1,6 @@
 """A learner's network, the values it starts from, and Adam on Eq. (opt) for one network or a stack of them."""
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -159,6 +160,7 @@ def fit(
                 "moments": optimiser.moments,
                 "loss": losses,
                 "test_accuracy": accuracies,
+                "lowest_score": -math.inf if datasets[0].task == "regression" else 0.0,
             }
 
         saved = checkpoint.load(state(0)) if checkpoint is not None else None
