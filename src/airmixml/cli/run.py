@@ -181,17 +181,20 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
         ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
         ("", _why_the_server_knows(scenario, server["compositions"])),
-        *_other_workers_and_rows(metrics),
+        *_other_workers_and_rows(scenario, metrics),
         *_other_statements(statements),
     ]
 
 
-def _other_workers_and_rows(metrics: dict[str, Any]) -> Rows:
+def _other_workers_and_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return the epsilon of the median worker, and of a row that several workers hold: it is protected less."""
     ledger, stated, copies = metrics.get("ledger"), metrics["row_privacy"], metrics["row_copies"]
     rows = [("", f"epsilon {ledger['median_epsilon']:.4g} for the median worker")] if ledger else []
-    if stated and copies > 1:
-        spent = f"[bold]epsilon {stated['epsilon']:.4g}[/bold] against the server"
+    spent = f"[bold]epsilon {stated['epsilon']:.4g}[/bold] against the server" if stated else ""
+    if stated and scenario.workers.several_rows:
+        rows.append(("  unit", "a worker with all its rows: any number of them may change"))
+        rows.append(("  one of its rows", spent + (f", on up to {copies:,} workers" if copies > 1 else "")))
+    elif stated and copies > 1:
         rows.append(("  a row of the data", f"{spent}, since up to {copies:,} workers hold it"))
     return rows
 
