@@ -8,7 +8,7 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.output.numbers import joules, plural
+from airmixml.output.numbers import joules, outputs_text, plural
 from airmixml.scenario import Scenario, Speed
 from airmixml.workers import sends_inputs_unchanged
 
@@ -99,9 +99,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule == "poisson" else ""
     sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {plural(radio.slots, 'slot')}"
-    outputs = f"{dataset['label_dim']} classes"
-    if workers.task != "classification":
-        outputs = plural(dataset["label_dim"], "target" if workers.task == "regression" else "label")
+    outputs = outputs_text(workers.task, dataset["label_dim"])
     rows = [("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {outputs}")]
     if not sends_inputs_unchanged(workers):
         centre = "" if workers.centre == "none" else f", centre {workers.centre}"
