@@ -36,7 +36,6 @@ class ReceivedMoments:
     noise_edge: float  # how large an eigenvalue the noise in ``second`` can make by itself
     constant: float = 0.0  # the value of the last input where that is the same for all; 0 where there is none
     signed: bool = False  # whether labels are targets or signs, not one-hot vectors, whose numbers add up to 1
-    cross_deviation: float = 0.0  # of the noise on each number of ``cross``
 
 
 class MomentsCollector:
@@ -90,7 +89,6 @@ class MomentsCollector:
             noise_edge=deviation * math.sqrt(2.0 * size),
             constant=self._constant,
             signed=self._signal.signed,
-            cross_deviation=deviation / self._signal.label_weight,
         )
 
     def _softer(self, second: torch.Tensor, cross: torch.Tensor) -> float:

@@ -41,6 +41,7 @@ class ClosedForm(LearnerModel, Protocol):
     """A linear learner that is solved from first and second moments."""
 
     closed_form: ClassVar[bool] = True
+    gives_probabilities: ClassVar[bool] = False  # whether softmax of its scores is what it holds for probabilities
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
         """Return the one layer that holds the solution."""
@@ -115,6 +116,7 @@ class Lda(ClosedForm):
 
     about = "linear discriminants, classes as Gaussian clouds of one shape, in closed form"
     classes_only = True
+    gives_probabilities = True
 
     def solve(self, learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the weights of the discriminants."""

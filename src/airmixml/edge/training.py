@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from airmixml.data import DataSet
+from airmixml.doors import LEARNERS
+from airmixml.edge.calibration import probability_factor
 from airmixml.edge.closed_form import MomentsCollector, linear_model, solve
 from airmixml.edge.fitting import (
     Checkpoint,
@@ -132,7 +134,9 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
         )
     by_coin = transmission.scenario.radio.schedule == "poisson"
     moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
-    model = linear_model(*solve(transmission.scenario.learner, moments))
+    learner = transmission.scenario.learner
+    weights, biases = solve(learner, moments)
+    model = linear_model(weights, biases)
     history = TrainingHistory()
     if len(dataset.test_labels):
         truth, outputs = (
@@ -147,6 +151,9 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)
         ]
+    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
+        factor = probability_factor(weights, biases, moments)
+        model = linear_model(factor * weights, factor * biases)
     return TrainedModel(model=model, history=history)
 
 
