@@ -35,10 +35,14 @@ _SLOTS_AT_ONCE: Final = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """The model after the last epoch, and how it got there."""
+    """The model after the last epoch, and how it got there.
+
+    ``probability_factor`` is what scores of least squares were multiplied with to become probabilities (by softmax).
+    """
 
     model: nn.Sequential
     history: TrainingHistory
+    probability_factor: float = 1.0
 
 
 def train(
@@ -151,10 +155,11 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)
         ]
+    factor = 1.0
     if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
         factor = probability_factor(weights, biases, moments)
         model = linear_model(factor * weights, factor * biases)
-    return TrainedModel(model=model, history=history)
+    return TrainedModel(model=model, history=history, probability_factor=factor)
 
 
 def train_model(
