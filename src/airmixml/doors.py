@@ -112,6 +112,8 @@ ENCODERS: Final = Registry(
         "projection": "airmixml.workers.encoders.linear:PROJECTION",
         "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
         "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
+        "cells": "airmixml.workers.encoders.cells:CELLS",
+        "windows": "airmixml.workers.encoders.windows:WINDOWS",
     },
     objects=True,
 )

@@ -89,7 +89,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         loss: of the networks: "cross-entropy", "squared" or "brier".
         shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.
         hidden_units: sizes of the hidden dense layers.
-        image_shape: (height, width) of the rows as images, for the cnn.
+        image_shape: a row as (height, width), (channels, height, width) or, for a series, (channels, 1, time).
         filters: filters of each convolution of the cnn.
         kernel_size: side of those filters.
         epochs: passes over the mixtures.
@@ -149,7 +149,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
     loss: str = "cross-entropy"
     shrinkage: float = 1.0
     hidden_units: Sequence[int] = (32, 16)
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
     filters: Sequence[int] = (32, 48)
     kernel_size: int = 5
     epochs: int = 100

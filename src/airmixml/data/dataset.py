@@ -12,6 +12,7 @@ from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
 from airmixml.progress import Progress
 from airmixml.scenario.tables import OWN_FILES
+from airmixml.shapes import ImageShape
 from airmixml.wording import shown
 
 
@@ -24,7 +25,7 @@ class RawData:
         labels: samples, each 0 .. classes - 1.
         class_names: one per class, in the order of the label numbers.
         name: what messages call the data set.
-        image_shape: height and width where an input is an image, else None.
+        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
         lower: public lower bound of each feature, or one for all; empty where none is known.
         upper: public upper bounds, likewise.
         test_inputs: inputs of the source's own test set, where it has one.
@@ -35,7 +36,7 @@ class RawData:
     labels: Integers
     class_names: tuple[str, ...]
     name: str = ""
-    image_shape: tuple[int, int] | None = None
+    image_shape: ImageShape = None
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     test_inputs: NDArray[Any] | None = None
@@ -61,7 +62,7 @@ class KnownDataSet:
         lower: lower bound of each input, or a single one for all.
         upper: upper bounds, likewise.
         load: of the user's data folder, or None; downloads are reported.
-        image_shape: height and width where an input is an image, else None.
+        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
     """
 
     name: str
@@ -75,7 +76,7 @@ class KnownDataSet:
     scaled_mean: float
     scaled_deviation: float
     load: Callable[[Path | None, Progress], RawData]
-    image_shape: tuple[int, int] | None = None
+    image_shape: ImageShape = None
 
     def read(self, data_dir: Path | None, progress: Progress) -> RawData:
         """Return its samples with the facts above, or refuse samples that contradict them."""
@@ -107,7 +108,7 @@ class DataSet:
         test_inputs: test samples x input_dim.
         test_labels: test samples.
         class_names: one per class, in the order of the label numbers.
-        image_shape: height and width where an input is an image, else None.
+        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
         clipped_values: how many input values lay outside the declared bounds and were clipped.
         clipped_samples: how many samples of the pool the encoder shortened to its norm.
         held_dim: numbers in an input before it was encoded; 0 where that is not known.
@@ -120,7 +121,7 @@ class DataSet:
     test_inputs: Singles
     test_labels: Integers
     class_names: tuple[str, ...]
-    image_shape: tuple[int, int] | None
+    image_shape: ImageShape
     clipped_values: int
     clipped_samples: int = 0
     held_dim: int = 0
