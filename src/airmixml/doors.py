@@ -130,6 +130,7 @@ DATASETS: Final = Registry(
         "iris": "airmixml.data.embedded:IRIS",
         "digits": "airmixml.data.embedded:DIGITS",
         "mnist": "airmixml.data.mnist:MNIST",
+        "fashion-mnist": "airmixml.data.mnist:FASHION_MNIST",
         "breast-cancer": "airmixml.data.tables:BREAST_CANCER",
         "wine": "airmixml.data.tables:WINE",
     },

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from airmixml.arrays import Integers, Singles
+from airmixml.data.published_files import PublishedSet
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
 from airmixml.progress import Progress
@@ -62,6 +63,7 @@ class KnownDataSet:
         lower: lower bound of each input, or a single one for all.
         upper: upper bounds, likewise.
         load: of the user's data folder, or None; downloads are reported.
+        published: its files and where they are fetched; None where it comes with a package.
         image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
     """
 
@@ -77,6 +79,7 @@ class KnownDataSet:
     scaled_deviation: float
     load: Callable[[Path | None, Progress], RawData]
     image_shape: ImageShape = None
+    published: PublishedSet | None = None
 
     def read(self, data_dir: Path | None, progress: Progress) -> RawData:
         """Return its samples with the facts above, or refuse samples that contradict them."""
