@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from airmixml.radio import simulate, simulate_blocks
     from airmixml.runs import load_metrics, load_model, run
     from airmixml.scenario import Scenario, Speed
+    from airmixml.sweeps.study import sweep
 
 __all__ = ["AirMixClassifier", "AirMixError", "DataError", "PrivacyError", "RunFolderError", "Scenario"]
 __all__ += ["ScenarioError", "Speed", "__version__", "load_metrics", "load_model", "run", "simulate"]
-__all__ += ["simulate_blocks", "train"]
+__all__ += ["simulate_blocks", "sweep", "train"]
 
 __getattr__ = import_late(
     __name__,
@@ -33,6 +34,7 @@ __getattr__ = import_late(
         "airmixml.radio": ("simulate", "simulate_blocks"),
         "airmixml.runs": ("load_metrics", "load_model", "run"),
         "airmixml.scenario": ("Scenario", "Speed"),
+        "airmixml.sweeps.study": ("sweep",),
     },
 )
 

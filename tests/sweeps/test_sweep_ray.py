@@ -177,7 +177,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path: Path, monk
         run_sweep(energies(), tmp_path, engine="ray")
     assert str(problem.value) == (
         "--engine ray: no cluster at RAY_ADDRESS = '127.0.0.1:1' (Connection refused); start one, set another address, "
-        "or use --engine local"
+        "or leave --engine out"
     )
     assert not ray.is_initialized()
     assert run_sweep(energies(), tmp_path, engine="local").kept_batches == 0  # the folder is free again
@@ -188,6 +188,6 @@ def test_without_ray_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: py
     with pytest.raises(AirMixError) as problem:
         run_sweep(energies(), tmp_path, engine="ray")
     assert str(problem.value) == (
-        "--engine ray: Ray is not installed; pip install 'airmixml[ray]', or use --engine local"
+        "--engine ray: Ray is not installed; pip install 'airmixml[ray]', or leave --engine out"
     )
     assert run_sweep(energies(), tmp_path, engine="local").kept_batches == 0
