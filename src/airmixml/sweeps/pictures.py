@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 6
 _MOST_PANELS: Final = 12
 _PANELS_PER_ROW: Final = 4
-_DECADES: Final = 100.0  # largest over smallest from which an axis is logarithmic
+# Largest over smallest from which the axis of a key, or of the metric, is logarithmic.
+_DECADE: Final = 10.0
+_DECADES: Final = 100.0
 _MOST_TEXTS: Final = 100  # cells of a heat map that have room for their numbers
 _MARKERS: Final = "osD^vP"
 _PANEL_INCHES: Final = (4.6, 3.7)
@@ -43,17 +45,21 @@ def picture_note(swept: Swept) -> str:
     return "; ".join(left_out)
 
 
+def drawn_metric(swept: Swept) -> str:
+    """Return the first of the tables' metrics that is a number in some cell; empty where none is."""
+    numbers = {name for row in swept.rows for name, value in row.metrics.items() if isinstance(value, int | float)}
+    return next((name for name in swept.metrics if name in numbers), "")
+
+
 def draw_sweep(swept: Swept, stem: Path) -> list[Path]:
-    """Draw the first metric and return the files; none where there is no number to draw."""
+    """Draw the picture and return the files; none where there is no number to draw."""
     figure = sweep_figure(swept)
     return [] if figure is None else save_png_and_svg(figure, stem)
 
 
 def sweep_figure(swept: Swept) -> Figure | None:
-    """Return the picture as a Matplotlib figure; None where the first metric is no number in any cell."""
-    if not swept.metrics:
-        return None
-    metric, keys = swept.metrics[0], swept.grid.keys[:3]
+    """Return the picture as a Matplotlib figure; None where there is no number to draw."""
+    metric, keys = drawn_metric(swept), swept.grid.keys[:3]
     fixed: Point = {key: values[0] for key, values in swept.grid.axes.items() if key not in keys}
     means: Means = {
         tuple(point[key] for key in keys): summary
@@ -151,7 +157,7 @@ def _places(values: Sequence[Any]) -> tuple[list[float], bool]:
     numbers = [float(value) for value in values]
     if not all(map(math.isfinite, numbers)):
         return [float(place) for place in range(len(values))], False
-    return numbers, min(numbers) > 0.0 and max(numbers) / min(numbers) >= _DECADES
+    return numbers, min(numbers) > 0.0 and max(numbers) / min(numbers) >= _DECADE
 
 
 def _heat_map(figure: Figure, axis: Axes, swept: Swept, keys: Sequence[str], means: Means, scale: _Scale) -> None:

@@ -61,7 +61,7 @@ class Swept:
         command: whose metrics they are.
         seeds: seeds of each cell.
         rows: one per cell and seed, seed after seed within a cell.
-        metrics: names of those that the tables show, the first of them in the picture.
+        metrics: names of those that the tables show; the first that is a number is drawn.
         notes: what a reader must know.
         kept: rows that were there already.
         out: folder with everything.

@@ -14,7 +14,7 @@ from airmixml.output.numbers import plural
 from airmixml.output.tables import TextTable, rows_csv, terminal_table, write_all
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
-from airmixml.sweeps.pictures import draw_sweep, picture_note
+from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
 from airmixml.sweeps.study import Swept, SweptRow, plain_value
 from airmixml.sweeps.summary import summarise, summary_text
 
@@ -28,7 +28,7 @@ _GAP: Final = 2  # columns of the terminal between two of the table, and at its 
 def write_sweep(swept: Swept) -> list[Path]:
     """Write rows as CSV and Parquet, the summary as Markdown, LaTeX and JSON, and the picture; return the files."""
     stem, table = swept.out / "sweep", summary_table(swept)
-    picture = f"\n![{swept.metrics[0]}](sweep.png)\n" if swept.metrics else ""
+    picture = f"\n![{metric}](sweep.png)\n" if (metric := drawn_metric(swept)) else ""
     shown_in_part = picture_note(swept)
     texts = {
         ".csv": rows_csv(swept.long_rows()),
