@@ -223,6 +223,13 @@ class Measured:
             if not isinstance(value, int | float | str | None) or value != value:  # noqa: PLR0124  (NaN)
                 raise ValueError(f"{name} = {value!r}: must be a number, a word or nothing")
 
+    @classmethod
+    def read(cls, plain: Any) -> Measured:
+        """Return what ``to_plain`` was called on; a ValueError says what is odd about it."""
+        if not isinstance(plain, dict) or set(plain) != {"metrics"} or not isinstance(plain["metrics"], dict):
+            raise ValueError("it must be metrics by name")
+        return cls(metrics=plain["metrics"])
+
 
 SweepOutcome = Failed | Sent | Trained | Measured
 """What one scenario gave."""

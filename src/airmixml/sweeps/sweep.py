@@ -82,7 +82,7 @@ def _read_outcomes(batch: Batch, values: Any) -> list[SweepOutcome]:
         if isinstance(each, dict) and "error" in each:
             found.append(from_plain(Failed, each))
         else:
-            found.append(Measured(metrics=dict(each["metrics"])) if good is Measured else from_plain(good, each))
+            found.append(Measured.read(each) if good is Measured else from_plain(good, each))
     epochs = batch.scenarios[0].learner.epochs
     if any(isinstance(each, Trained) and len(each.curve) != epochs for each in found):
         raise ValueError(f"curve must have {epochs} epochs")

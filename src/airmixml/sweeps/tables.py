@@ -109,11 +109,9 @@ def terminal_summary(swept: Swept, width: int) -> tuple[Table, list[str]]:
     rows = [_texts(swept, point, cell) for point, cell in swept.cells()]
     columns = (*swept.grid.keys, *swept.metrics)
     widths = [max(map(len, (name, *(row[place] for row in rows)))) for place, name in enumerate(columns)]
-    shown, used = len(swept.grid.keys) + 1, _GAP
-    for place, needed in enumerate(widths):
-        used += needed + _GAP
-        if used <= width:
-            shown = max(shown, place + 1)
+    ends = [_GAP + sum(widths[: place + 1]) + _GAP * (place + 1) for place in range(len(widths))]
+    least = min(len(swept.grid.keys) + 1, len(columns))
+    shown = max(least, sum(end <= width for end in ends))
     seeds = plural(len(swept.seeds), "seed")
     title = f"{escape(swept.scenario.name)}, airmix {swept.command}, {seeds}, simulation (protects nobody)"
     table = terminal_table(
@@ -123,6 +121,7 @@ def terminal_summary(swept: Swept, width: int) -> tuple[Table, list[str]]:
         words=len(swept.grid.keys),
         box=SIMPLE,
         padding=(0, 1, 0, 0),
+        width=ends[shown - 1] if ends[shown - 1] > width else None,  # else Rich would cut what does not fit
     )
     return table, list(columns[shown:])
 
