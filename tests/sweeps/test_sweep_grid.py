@@ -22,8 +22,8 @@ from airmixml.attacks import attack
 from airmixml.audit import AuditSettings, audit
 from airmixml.edge import training
 from airmixml.scenario.grid import Grid, scenario_at
-from airmixml.sweeps.batches import Batch, Failed, Measured, SweepOutcome, run_batch
-from airmixml.sweeps.cells import cut_into_cells
+from airmixml.sweeps.batches import Batch, Failed, Measured, SweepOutcome
+from airmixml.sweeps.cells import cut_into_cells, run_cells
 from airmixml.sweeps.study import Swept, sweep_grid
 from airmixml.sweeps.sweep import run_sweep
 
@@ -129,7 +129,7 @@ def test_how_cells_are_cut_changes_no_outcome(jobs: int, tmp_path: Path) -> None
     if jobs:
         outcomes = run_sweep(cut, tmp_path).outcomes
         for scenario in scenarios[:2]:
-            (alone,) = run_batch(Batch(kind="run", scenarios=(scenario,)))
+            (alone,) = run_cells(Batch(kind="run", scenarios=(scenario,)))
             together = outcomes["run", scenario]
             assert isinstance(alone, Measured)
             assert isinstance(together, Measured)
@@ -379,13 +379,13 @@ def test_outcomes_of_a_batch_in_parts_are_reported_one_by_one(tmp_path: Path) ->
 
 
 def test_failed_outcomes_and_others_are_told_apart() -> None:
-    """A batch of one cell gives what ``run_batch`` gives for it in a family with one that is refused."""
+    """A batch of one cell gives what ``run_cells`` gives for it in a family with one that is refused."""
     scenarios = tuple(
         IRIS.with_overrides(*each)
         for each in (("privacy.epsilon=1",), ("privacy.accountant=paper-loose", "privacy.epsilon=2"))
     )
     finished: dict[int, SweepOutcome] = {}
-    outcomes = run_batch(Batch(kind="run", scenarios=scenarios), finished=finished.__setitem__)
+    outcomes = run_cells(Batch(kind="run", scenarios=scenarios), finished=finished.__setitem__)
     assert [type(each) for each in outcomes] == [Measured, Failed]
     assert [finished[number] for number in range(2)] == outcomes
 

@@ -23,8 +23,9 @@ from airmixml import Scenario
 from airmixml.output.tables import TextTable
 from airmixml.scenario.grid import Grid
 from airmixml.sweeps.pictures import drawn_metric, picture_note, sweep_figure
-from airmixml.sweeps.study import SIMULATION_NOTE, Swept, SweptRow
+from airmixml.sweeps.study import SIMULATION_NOTE
 from airmixml.sweeps.summary import summarise, summary_text
+from airmixml.sweeps.swept import Swept, SweptRow
 from airmixml.sweeps.tables import summary_table, terminal_summary, write_sweep
 
 METRICS = ("accuracy.final", "energy_joules", "snr_db", "grade")

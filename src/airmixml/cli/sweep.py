@@ -17,7 +17,7 @@ from airmixml.scenario.grid import Grid, value_text
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
-    from airmixml.sweeps.study import Command, Swept
+    from airmixml.sweeps.swept import Command, Swept
 
 _SHOWN_FAILURES = 5
 

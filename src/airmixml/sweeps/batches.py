@@ -235,23 +235,6 @@ SweepOutcome = Failed | Sent | Trained | Measured
 """What one scenario gave."""
 
 
-CellFinished = Callable[[int, SweepOutcome], None]
-"""Told the number of a cell in its batch, and its outcome."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellPlace:
-    """Where the cells of a batch find MNIST, and keep their beginnings; the arguments of ``run_batch``."""
-
-    data_dir: Path | None
-    checkpoints: Path | None
-    checkpoint_seconds: float
-
-    def beginnings(self, cell: Batch) -> Path | None:
-        """Return the folder for the beginnings of a cell, whichever batch it is in."""
-        return None if self.checkpoints is None else self.checkpoints.with_name(beginnings_name(cell))
-
-
 def beginnings_name(batch: Batch) -> str:
     """Return the name of the folder for the beginnings of a batch."""
     return f"{batch.digest}.partial"
@@ -264,19 +247,13 @@ def run_batch(
     checkpoints: Path | None = None,
     checkpoint_seconds: float = 5.0,
     progress: Progress = silent,
-    finished: CellFinished = lambda _number, _outcome: None,
 ) -> list[SweepOutcome]:
     """Return the outcome of each scenario of the batch, in order.
 
     A scenario that cannot be run gets an error as its outcome and leaves the others alone. MNIST is looked for in
     ``data_dir``. An interrupted training is kept in the folder ``checkpoints``, at most once in ``checkpoint_seconds``.
-    ``progress`` is told of slots and epochs, ``finished`` of each cell of a grid.
+    ``progress`` is told of slots and epochs.
     """
-    if batch.kind in CELL_KINDS:
-        from airmixml.sweeps.cells import run_cells
-
-        where = CellPlace(data_dir=data_dir, checkpoints=checkpoints, checkpoint_seconds=checkpoint_seconds)
-        return run_cells(batch, where, progress, finished)
     if batch.kind == "energy":
         return _energies(batch, progress)
     import torch

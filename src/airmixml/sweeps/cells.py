@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,18 +15,17 @@ from typing import Any, Final
 
 from airmixml.data import DataSet, known_dataset
 from airmixml.errors import AirMixError
-from airmixml.progress import Progress
+from airmixml.progress import Progress, silent
 from airmixml.scenario import RunContext, Scenario, Speed, Workers
 from airmixml.storage.run_folder import identity_of
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import (
     Batch,
-    CellFinished,
-    CellPlace,
     Failed,
     Kind,
     Measured,
     SweepOutcome,
+    beginnings_name,
     most_at_once,
 )
 from airmixml.sweeps.metrics import attack_metrics, audit_metrics, run_metrics
@@ -75,11 +75,37 @@ def _most_at_once(scenario: Scenario, device: str) -> int:
     return most_at_once(scenario, device) if known else 1
 
 
-def run_cells(batch: Batch, place: CellPlace, progress: Progress, finished: CellFinished) -> list[SweepOutcome]:
+CellFinished = Callable[[int, SweepOutcome], None]
+"""Told the number of a cell in its batch, and its outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellPlace:
+    """Where the cells of a batch find MNIST, and keep their beginnings; the arguments of ``run_cells``."""
+
+    data_dir: Path | None
+    checkpoints: Path | None
+    checkpoint_seconds: float
+
+    def beginnings(self, cell: Batch) -> Path | None:
+        """Return the folder for the beginnings of a cell, whichever batch it is in."""
+        return None if self.checkpoints is None else self.checkpoints.with_name(beginnings_name(cell))
+
+
+def run_cells(
+    batch: Batch,
+    *,
+    data_dir: Path | None = None,
+    checkpoints: Path | None = None,
+    checkpoint_seconds: float = 5.0,
+    progress: Progress = silent,
+    finished: CellFinished = lambda _number, _outcome: None,
+) -> list[SweepOutcome]:
     """Return the outcome of each cell of the batch, in order; ``finished`` is told of each as soon as it is there.
 
     A cell that is refused gets the refusal as its outcome. ``progress`` is told how far all of them together are.
     """
+    place = CellPlace(data_dir=data_dir, checkpoints=checkpoints, checkpoint_seconds=checkpoint_seconds)
     outcomes: dict[int, SweepOutcome] = {}
 
     def tell(stage: str, done: int, total: int) -> None:

@@ -14,16 +14,22 @@ from pathlib import Path
 from typing import Any, Self
 
 from airmixml.errors import AirMixError
-from airmixml.sweeps.batches import Batch, Failed, SweepOutcome, beginnings_name, run_batch
+from airmixml.sweeps.batches import CELL_KINDS, Batch, Failed, SweepOutcome, beginnings_name, run_batch
+from airmixml.sweeps.cells import run_cells
 from airmixml.wording import one_line, reason
 
 _CONNECT_SECONDS = 5.0
 _REPORTED = ("training", "energy", "cells")
 
 RunBatch = Callable[..., list[SweepOutcome]]
-"""Runs a batch: ``run_batch``, or something of its shape."""
+"""Runs a batch: ``run_any_batch``, or something of its shape."""
 Report = Callable[[Batch, "float | Finished"], None]
 """Told which share of a batch is done, and each part of it that is kept by itself."""
+
+
+def run_any_batch(batch: Batch, **options: Any) -> list[SweepOutcome]:
+    """Run a batch of any kind; options are those of ``run_batch``, and ``finished`` for cells of a grid."""
+    return run_cells(batch, **options) if batch.kind in CELL_KINDS else run_batch(batch, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +39,7 @@ class Task:
     batch: Batch
     data_dir: Path | None
     checkpoints: Path | None
-    run: RunBatch = run_batch
+    run: RunBatch = run_any_batch
 
     def alone(self, part: Batch) -> Self:
         """Return the task of one part of the batch."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.output.figures import COLOURS, GREY, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.scenario.grid import Point, value_text
-from airmixml.sweeps.study import Swept
 from airmixml.sweeps.summary import Summary, summarise, summary_text, unit_of
+from airmixml.sweeps.swept import Swept
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airmixml.output.numbers import NONE
-from airmixml.sweeps.study import SweptRow
+from airmixml.sweeps.swept import SweptRow
 
 _SHARES: Final = ("accuracy", "share", "rate", "caught", "passed")
 _UNITS: Final = {

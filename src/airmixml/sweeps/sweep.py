@@ -25,9 +25,8 @@ from airmixml.sweeps.batches import (
     SweepOutcome,
     Trained,
     beginnings_name,
-    run_batch,
 )
-from airmixml.sweeps.engines import Finished, RunBatch, Task, attempt, run_in_processes, run_on_ray
+from airmixml.sweeps.engines import Finished, RunBatch, Task, attempt, run_any_batch, run_in_processes, run_on_ray
 
 Engine = Literal["local", "ray"]
 
@@ -97,7 +96,7 @@ def run_sweep(
     engine: Engine = "local",
     data_dir: Path | None = None,
     progress: Progress = silent,
-    run: RunBatch = run_batch,
+    run: RunBatch = run_any_batch,
 ) -> SweepResult:
     """Run all batches that the folder does not hold yet and return the outcomes of all.
 

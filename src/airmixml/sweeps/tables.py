@@ -15,8 +15,8 @@ from airmixml.output.tables import TextTable, rows_csv, terminal_table, write_al
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
-from airmixml.sweeps.study import Swept, SweptRow, plain_value
 from airmixml.sweeps.summary import summarise, summary_text
+from airmixml.sweeps.swept import Swept, SweptRow, plain_value
 
 if TYPE_CHECKING:
     from rich.table import Table
