@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from airmixml.runs import load_metrics, load_model, run
     from airmixml.scenario import Scenario, Speed
     from airmixml.sweeps.study import sweep
+    from airmixml.workers import settle
 
 __all__ = ["AirMixClassifier", "AirMixError", "DataError", "PrivacyError", "RunFolderError", "Scenario"]
-__all__ += ["ScenarioError", "Speed", "__version__", "load_metrics", "load_model", "run", "simulate"]
-__all__ += ["simulate_blocks", "sweep", "train"]
+__all__ += ["ScenarioError", "Speed", "__version__", "load_metrics", "load_model", "run", "settle"]
+__all__ += ["simulate", "simulate_blocks", "sweep", "train"]
 
 __getattr__ = import_late(
     __name__,
@@ -35,6 +36,7 @@ __getattr__ = import_late(
         "airmixml.runs": ("load_metrics", "load_model", "run"),
         "airmixml.scenario": ("Scenario", "Speed"),
         "airmixml.sweeps.study": ("sweep",),
+        "airmixml.workers": ("settle",),
     },
 )
 

@@ -128,6 +128,8 @@ DATASETS: Final = Registry(
         "iris": "airmixml.data.embedded:IRIS",
         "digits": "airmixml.data.embedded:DIGITS",
         "mnist": "airmixml.data.mnist:MNIST",
+        "breast-cancer": "airmixml.data.tables:BREAST_CANCER",
+        "wine": "airmixml.data.tables:WINE",
     },
     objects=True,
 )

@@ -22,9 +22,9 @@ def test_a_table_a_picture_and_what_is_kept(airmix: Airmix, tmp_path: Path) -> N
     assert "simulation" in done.stdout
     assert "protects nobody" in done.stdout
     assert "…" not in done.stdout
-    table = [line for line in done.stdout.splitlines() if line.strip().startswith(("0.5 ", "1 ", "5 "))]
+    table = [line for line in done.stdout.splitlines() if "±" in line]
     assert len(table) == 3
-    assert all(len(line) <= 80 and "±" in line and "%" in line for line in table)
+    assert all(len(line) <= 80 and "%" in line for line in table)
     assert "runs/sweep-private-iris/sweep.md, picture in runs/sweep-private-iris/sweep.png" in done.stdout
     out = tmp_path / "runs" / "sweep-private-iris"
     files = {"csv", "md", "tex", "json", "parquet", "png", "svg"}

@@ -3,13 +3,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_mnist import CONTENT, TRAIN_LABELS, mirror, write_files
 from typer.testing import CliRunner
 
 from airmixml.cli.data import app
 from airmixml.data import mnist_sources
+from airmixml.doors import DATASETS
 from airmixml.errors import AirMixError
+from airmixml.progress import silent
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -31,6 +34,23 @@ def test_the_list_tells_the_public_facts_as_json(cache: Path) -> None:
     assert (mnist["train_samples"], mnist["own_test_samples"], mnist["input_dim"]) == (60_000, 10_000, 784)
     assert (mnist["input_lower"], mnist["input_upper"]) == ([0.0], [255.0])
     assert (mnist["state"], mnist["folder"]) == ("missing", str(cache))
+
+
+@pytest.mark.parametrize(("name", "facts"), [("breast-cancer", (569, 30, 2)), ("wine", (178, 13, 3))])
+def test_tables_have_round_bounds_that_hold_every_row_and_touch_none(name: str, facts: tuple[int, int, int]) -> None:
+    entry = next(each for each in json.loads(run("list", "--json"))["data_sets"] if each["name"] == name)
+    assert (entry["train_samples"], entry["input_dim"], entry["label_dim"]) == facts
+    raw = DATASETS.load(name).read(None, silent)
+    lower, upper = np.array(raw.lower), np.array(raw.upper)
+    assert (raw.inputs >= lower).all()
+    assert (raw.inputs < upper).all()
+    # Two digits say no row's value; a measured extreme such as 28.11 has more.
+    assert all(float(f"{bound:.2g}") == bound for bound in (*raw.lower, *raw.upper))
+    unit = (raw.inputs - lower) / (upper - lower)
+    assert entry["label_dim"] == len(set(raw.labels.tolist()))
+    known = DATASETS.load(name)
+    assert known.scaled_mean == pytest.approx(np.sqrt((unit.mean(axis=0) ** 2).mean()), abs=5e-4)
+    assert known.scaled_deviation == pytest.approx(np.sqrt(unit.var(axis=0).mean()), abs=5e-4)
 
 
 def test_the_list_tells_whether_the_files_are_there(cache: Path) -> None:

@@ -19,12 +19,12 @@ TABLES = {"workers": Workers, "radio": Radio, "mixing": Mixing, "privacy": Priva
 # Just outside the range of each number, typed from the guide's limits.
 WHOLE_NUMBERS: dict[str, tuple[Any, ...]] = {
     "seed": (-1, 2**63),
-    "workers.count": (0, -1, 10**9 + 1),
+    "workers.count": (-1, 10**9 + 1),
     "workers.train_samples": (-1, 2**63),
     "workers.features": (-1, 10**6 + 1),
     "workers.bits": (-1, 17),
     "radio.slots": (0, -5, 10**12 + 1),
-    "radio.scheduled": (0, 10**9 + 1),
+    "radio.scheduled": (-1, 10**9 + 1),
     "radio.max_participations": (-1, 10**12 + 1),
     "privacy.colluders": (-1, 10**9 + 1),
     "privacy.eavesdropper_antennas": (0, 10**6 + 1),
@@ -50,7 +50,7 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "mixing.alpha": (0, 9e-13, 1.1e15),
     "mixing.power_scale_watts": (0, 9e-61, 1.1e10),
     "privacy.epsilon": (0, -5, 1.1e15),
-    "privacy.delta": (0, 1, 1.5, -0.01),
+    "privacy.delta": (1, 1.5, -0.01),
     "privacy.eavesdropper_noise_dbm": (-300.1, 100.1),
     "privacy.eavesdropper_distance_metres": (0, 9.9e-4, 1.1e6),
     "learner.shrinkage": (-0.1, 1.1e6),
@@ -123,7 +123,7 @@ def test_every_key_refuses_wrong_types_and_ranges(refused: Any) -> None:
     [
         ("radio.slots", 0, "radio.slots = 0: must be a whole number of at least 1 and at most 1000000000000"),
         ("privacy.epsilon", -5, "privacy.epsilon = -5: must be a number above 0 and of at most 1e+15"),
-        ("privacy.delta", 1, "privacy.delta = 1: must be a number of at least 1e-300 and below 1"),
+        ("privacy.delta", 1, "privacy.delta = 1: must be a number of at least 0 and below 1"),
         ("radio.rician_k", -1, "radio.rician_k = -1: must be a number of at least 0"),
         ("mixing.power", "fix", 'mixing.power = \'fix\': must be one of "max", "dp", "fixed"; did you mean "fixed"?'),
         ("name", "a/b", "name = 'a/b': must be non-empty printable text on one line without / \\ : * ? \" < > |"),

@@ -6,7 +6,7 @@ Tables, pictures and figures are files of one folder; an interrupted command res
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from airmixml.storage.results import Arrays, ResultStore
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.wording import nearest, shown, shown_name
-from airmixml.workers import deploy, load_dataset
+from airmixml.workers import deploy, load_dataset, settle
 
 _EXAMPLES: Final = 10
 _DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
@@ -74,7 +74,7 @@ def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list
         if not name:
             raise ScenarioError("--beside: must be presets or scenario files, with commas between them")
         other = Scenario.load(Path(name)) if name.endswith(".toml") else Scenario.preset(name)
-        other = other.with_seed(scenario.seed)
+        other = settle(other.with_seed(scenario.seed))
         _check_same_data(scenario, other, name)
         cases.append(Case(label=other.name, scenario=other))
     return cases
@@ -132,6 +132,7 @@ def attack(
     find_device(context.speed.device)
     if isinstance(cases, Scenario):
         cases = [Case(label=cases.name, scenario=cases)]
+    cases = [replace(case, scenario=settle(case.scenario, data_dir=data_dir, progress=progress)) for case in cases]
     attacks = load_attacks(parts)
     check_attackable(cases, attacks)
     first = cases[0].scenario

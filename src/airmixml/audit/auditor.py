@@ -39,7 +39,7 @@ from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import encoded_dim, load_dataset
+from airmixml.workers import encoded_dim, load_dataset, settle
 
 # A sensitivity that the worst canaries miss by more than this is worth a word.
 _NOT_REACHED: Final = 1.001
@@ -217,7 +217,7 @@ def audit(
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
     """
-    settings = settings or AuditSettings()
+    settings, scenario = settings or AuditSettings(), settle(scenario, data_dir=data_dir, progress=progress)
     settings.check(scenario)
     fault = settings.fault
     asked = [settings.trials, settings.canaries, settings.confidence, fault.name]

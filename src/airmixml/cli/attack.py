@@ -26,6 +26,7 @@ def attack_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     vary: Annotated[
         list[str] | None,
         Option(
@@ -54,7 +55,7 @@ def attack_command(
     found nobody, but the claimed epsilon is above 10 or missing) or HIDDEN. Finished attacks are kept: repeat the same
     command to resume.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed, bounds=bounds, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
     options.check_force(force, out)
     varied = only_varied(vary, "attack")

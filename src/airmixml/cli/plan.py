@@ -34,6 +34,7 @@ def plan_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
     input_mean: Annotated[
@@ -55,7 +56,7 @@ def plan_command(
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
     privacy target sets the power.
     """
-    scenario = options.choose_scenario(file, preset, assignments)
+    scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     moments = _moments(scenario, input_mean, input_deviation)
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:

@@ -22,6 +22,7 @@ def run_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
     out: options.Out = None,
@@ -43,7 +44,10 @@ def run_command(
     Workers mix their samples over the air, the edge server trains on the mixtures, and the model is scored. Repeat the
     same command to resume an interrupted run. Without --private it is a simulation: its noise follows from the seed.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed)
+    tested = public_test or not private
+    scenario = options.choose_scenario(
+        file, preset, assignments, seed, bounds=bounds, data_dir=data_dir, test_rows=tested
+    )
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
@@ -126,7 +130,9 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     own, target = statements[0], statements[0]["target_epsilon"]
     server = next(each for each in statements if (each["adversary"], each["accountant"]) == ("server", "gdp"))
     asked = "no target" if target is None else f"target {target:g}"
-    rows = [("privacy", f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:g}[/bold] per worker ({asked})")]
+    holder = "per worker, which is per row of the data" if metrics["row_copies"] == 1 else "per worker"
+    stated = f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:.3g}[/bold]"
+    rows = [("privacy", f"{stated} {holder} ({asked})")]
     if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
         rows.append(("", "[bold red]an epsilon this large protects nobody[/bold red]"))
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):

@@ -26,6 +26,7 @@ def sweep_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     grid: Annotated[
         list[str] | None,
         Option(metavar="KEY=V1,V2,...", help="Values of a key; repeat for all combinations. Lists in brackets."),
@@ -61,7 +62,8 @@ def sweep_command(
     same command to resume; more values or seeds add to it. A cell that fails costs no other. A sweep simulates: it
     protects nobody's data.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed)
+    # What it leaves to its data each cell has its own of.
+    scenario = options.read_scenario(file, preset, assignments, seed, bounds=bounds)
     values = Grid.parse(grid or ())
     if jobs is not None and not 1 <= jobs <= 4096:
         raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")

@@ -11,10 +11,8 @@ from airmixml.arrays import Integers, Singles
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
 from airmixml.progress import Progress
+from airmixml.scenario.tables import OWN_FILES
 from airmixml.wording import shown
-
-OWN_FILES = (".csv", ".npz")
-"""How the path of a user's own file ends."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,15 +16,16 @@ from airmixml.progress import Progress, silent
 
 def load_iris(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
     """Return the 150 Iris flowers."""
-    return _load("iris")
+    return load_embedded("iris")
 
 
 def load_digits(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
     """Return the 1797 digits of 8x8 pixels."""
-    return _load("digits")
+    return load_embedded("digits")
 
 
-def _load(name: str) -> RawData:
+def load_embedded(name: str, _data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
+    """Return the samples of a data set that scikit-learn loads under that name."""
     # Imported here: scikit-learn takes a second to import, and most commands never need it.
     from sklearn import datasets
 

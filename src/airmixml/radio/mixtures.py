@@ -17,7 +17,7 @@ from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_family_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
-from airmixml.workers import Population, Signal, deploy, load_dataset
+from airmixml.workers import Population, Signal, deploy, load_dataset, settle
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
@@ -79,6 +79,10 @@ def simulate(
         secret: what noise and schedule are drawn from where real data are protected, instead of the scenario's seed.
     """
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, secret=secret)
+    if dataset is None:
+        scenario = settle(scenario, data_dir=data_dir, progress=progress)
+    else:
+        scenario = scenario.settled(dataset.train_samples)
     return simulate_family([scenario], dataset=dataset, population=population, context=context)[0]
 
 

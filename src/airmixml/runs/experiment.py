@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from airmixml.data import warn_of_clipping
 from airmixml.devices import find_device
 from airmixml.edge import Learned, TrainedModel, learn
 from airmixml.errors import ScenarioError
@@ -33,7 +34,7 @@ from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, identity_of
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset, worker_cost
+from airmixml.workers import load_dataset, settle, worker_cost
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
@@ -77,6 +78,7 @@ def run(
         raise ScenarioError("--public-test: says something about a private run; give --private too")
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     find_device(context.speed.device)
@@ -117,6 +119,8 @@ class SimulationRunner:
         started, context, device = time.perf_counter(), self.context, self.context.speed.device
         streams = Streams(scenario.seed)
         dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
+        held_dim = dataset.held_dim or dataset.input_dim
+        warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
         learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)

@@ -34,7 +34,8 @@ class ProtectedRunner:
         """
         started, context = time.perf_counter(), replace(self.context, secret=Secret())
         public = Streams(scenario.seed)
-        dataset = load_dataset(scenario.workers, public, data_dir=context.data_dir, progress=context.progress)
+        where, progress = context.data_dir, context.progress
+        dataset = load_dataset(scenario.workers, public, data_dir=where, progress=progress, test_rows=self.public_test)
         tested = len(dataset.test_labels)
         if not self.public_test:
             dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])

@@ -7,12 +7,17 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
 
+_SMALLEST_DELTA: Final = 1e-300
 _SMALLEST_POISSON_DELTA: Final = 1e-15
 
 
 def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy, learner: Learner) -> None:
     """Raise a ScenarioError that names the key to change where two tables contradict each other."""
-    if radio.scheduled > workers.count:
+    if 0.0 < privacy.delta < _SMALLEST_DELTA:
+        raise ScenarioError(
+            f"privacy.delta = {privacy.delta:g}: must be at least {_SMALLEST_DELTA:g}, or 0 for a tenth of 1 / N"
+        )
+    if workers.count and radio.scheduled > workers.count:
         raise ScenarioError(
             f"radio.scheduled = {radio.scheduled}: must be at most workers.count = {workers.count}; "
             "schedule fewer workers per slot or deploy more"
@@ -23,7 +28,7 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
         _check_private_centre(radio, mixing, privacy)
     if radio.schedule == "poisson":
         _check_poisson(radio, mixing, privacy)
-    if mixing.prior and len(mixing.prior) != radio.scheduled:
+    if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
         raise ScenarioError(
             f"mixing.prior has {len(mixing.prior)} shares: must have radio.scheduled = "
             f"{radio.scheduled} of them, or be empty for equal shares"
@@ -84,7 +89,7 @@ def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
             'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
             "depend on who sends"
         )
-    if privacy.delta < _SMALLEST_POISSON_DELTA:
+    if 0.0 < privacy.delta < _SMALLEST_POISSON_DELTA:
         raise ScenarioError(
             f"privacy.delta = {privacy.delta:g}: must be at least {_SMALLEST_POISSON_DELTA:g} for "
             'radio.schedule = "poisson", whose slots have seats for all but the rarest tosses'
@@ -113,6 +118,8 @@ def _check_private_centre(radio: Radio, mixing: Mixing, privacy: Privacy) -> Non
 
 def _check_limits(workers: Workers, radio: Radio, privacy: Privacy) -> None:
     """What the number of workers allows."""
+    if not (workers.count and radio.scheduled):
+        return  # not known before the data are
     limit = radio.max_participations
     most_slots_per_round = workers.count // radio.scheduled
     if limit and -(-radio.slots // limit) > most_slots_per_round:

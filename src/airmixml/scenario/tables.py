@@ -10,6 +10,9 @@ from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
+OWN_FILES = (".csv", ".npz")
+"""How the path of a user's own file ends."""
+
 
 class Table:
     """A table of keys, which are checked when it is made; it is called as its class."""
@@ -23,7 +26,7 @@ class Workers(Table):
     """Who holds which sample, and where they stand."""
 
     dataset: str = key("iris", Text(), "a data set of `airmix data list`, or the path of a CSV or NPZ file")
-    count: int = key(2000, Whole(low=1, high=10**9), "N, number of workers, each with one sample drawn from the pool")
+    count: int = key(2000, Whole(high=10**9), "N, number of workers, each with one sample (0: as many as the pool has)")
     train_samples: int = key(
         100,
         Whole(),
@@ -94,7 +97,7 @@ class Radio(Table):
     """The channel between workers and server, and the limits on what may be sent."""
 
     slots: int = key(1000, Whole(low=1, high=10**12), "T, number of time slots, each yields one mixture")
-    scheduled: int = key(4, Whole(low=1, high=10**9), "|N_t|, workers that transmit at once in a slot")
+    scheduled: int = key(4, Whole(high=10**9), "|N_t|, workers that transmit at once in a slot (0: all of them)")
     schedule: str = key(
         "fixed",
         Choice(("fixed", "poisson")),
@@ -154,7 +157,7 @@ class Privacy(Table):
     """The privacy target, against whom, and by which bound."""
 
     epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e15), 'target epsilon (used by mixing.power = "dp")')
-    delta: float = key(0.01, Real(low=1e-300, high=1, open_high=True), "target delta")
+    delta: float = key(0.01, Real(low=0, high=1, open_high=True), "target delta (0: a tenth of 1 / N)")
     adversary: str = key(
         "release",
         Choice(ADVERSARIES),

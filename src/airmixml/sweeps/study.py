@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import PARTIAL, RUNS_FOLDER, hold_folder, identity_of
@@ -25,6 +25,7 @@ from airmixml.sweeps.sweep import run_sweep, useful_jobs
 from airmixml.sweeps.swept import Command, Swept, SweptRow
 from airmixml.sweeps.tables import write_sweep
 from airmixml.wording import nearest, one_line, shown
+from airmixml.workers import settle
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
@@ -124,7 +125,7 @@ def sweep_grid(
     asked = _asked(command, attacks, audit)
     numbers = [scenario.seed + number for number in range(seeds)]
     points = list(grid.points)
-    found, refused = _scenarios(scenario, points)
+    found, refused = _scenarios(scenario, points, data_dir)
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]
     folder = RUNS_FOLDER / f"sweep-{scenario.name}" if out is None else Path(out)
     if folder.name.endswith(PARTIAL):
@@ -210,13 +211,19 @@ def _asked(command: str, attacks: Sequence[str] | None, audit: AuditSettings | N
     return ""
 
 
-def _scenarios(base: Scenario, points: Sequence[Point]) -> tuple[dict[int, Scenario], dict[int, str]]:
-    """Return the scenario of each combination by its place, and why others are none."""
+def _scenarios(
+    base: Scenario, points: Sequence[Point], data_dir: Path | None
+) -> tuple[dict[int, Scenario], dict[int, str]]:
+    """Return the scenario of each combination by its place, settled with its own data, and why others are none."""
     found: dict[int, Scenario] = {}
+    rows: dict[Workers, int] = {}  # counted once
     refused: dict[int, str] = {}
     for place, point in enumerate(points):
         try:
-            found[place] = scenario_at(base, point)
+            scenario = scenario_at(base, point)
+            if scenario.workers not in rows:
+                rows[scenario.workers] = settle(scenario, data_dir=data_dir).workers.count
+            found[place] = scenario.settled(rows[scenario.workers])
         except AirMixError as problem:
             if len(refused) == len(points) - 1:
                 raise  # none of them is a scenario

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from airmixml.data import known_dataset
+from airmixml.data import known_dataset, warn_of_clipping
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
@@ -188,7 +188,9 @@ def _check_means(unfinished: Sequence[Batch], engine: Engine, data_dir: Path | N
             if known is not None:
                 known.read(data_dir, progress)  # encoding may take long, and each process does it anyway
             else:
-                load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+                data = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+                values = (data.held_dim or data.input_dim) * (data.train_samples + len(data.test_labels))
+                warn_of_clipping(data.clipped_values, values)
         except AirMixError:
             if len(firsts) == 1 or batch.kind not in CELL_KINDS:
                 raise  # else the cells of that data set say so

@@ -22,20 +22,25 @@ from airmixml.workers.encoding import encode, keeps_pixels
 
 
 def load_dataset(
-    workers: Workers, streams: Streams, *, data_dir: Path | None = None, progress: Progress = silent
+    workers: Workers,
+    streams: Streams,
+    *,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+    test_rows: bool = True,
 ) -> DataSet:
     """Return the training pool and the test set that the scenario asks for, inputs scaled to [0, 1] and encoded.
 
-    The stream "data" splits data sets that have no test set of their own. ``data_dir`` holds the files of MNIST; None
-    takes the cache, which is filled where needed.
+    The stream "data" splits data sets that have no test set of their own; without ``test_rows`` all their rows may be
+    in the pool. ``data_dir`` holds the files of MNIST; None takes the cache, which is filled where needed.
     """
-    raw = _load_raw(workers, data_dir, progress)
+    raw = load_raw(workers, data_dir, progress)
     lower, upper = declare_bounds(
         workers.input_lower or raw.lower, workers.input_upper or raw.upper, features=raw.inputs.shape[1]
     )
     rng = streams.generator("data")
     if raw.test_inputs is None or raw.test_labels is None:
-        train_inputs, train_labels, test_inputs, test_labels = _split(raw, workers.train_samples, rng)
+        train_inputs, train_labels, test_inputs, test_labels = _split(raw, workers, rng, test_rows)
     else:
         train_inputs, train_labels = _draw_pool(raw, workers.train_samples, rng)
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
@@ -57,7 +62,8 @@ def load_dataset(
     )
 
 
-def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> RawData:
+def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> RawData:
+    """Return the samples as their source has them."""
     known = known_dataset(workers.dataset)
     if known is not None:
         return known.read(data_dir, progress)
@@ -75,13 +81,21 @@ def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Ra
     )
 
 
-def _split(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArray[Any], Integers, NDArray[Any], Integers]:
+def pool_rows(workers: Workers, rows: int, *, own_test: bool, test_rows: bool = True) -> int:
+    """Return how many of a source's rows the pool holds; the arguments say what there is to test on."""
+    everything = own_test or not test_rows
+    return workers.train_samples or (rows if everything else max(1, 2 * rows // 3))
+
+
+def _split(
+    raw: RawData, workers: Workers, rng: Generator, test_rows: bool
+) -> tuple[NDArray[Any], Integers, NDArray[Any], Integers]:
     """Shuffle and cut: the first samples are the pool, the rest is the test set."""
     samples = raw.inputs.shape[0]
-    pool = train_samples or max(1, 2 * samples // 3)
-    if pool >= samples:
+    pool = pool_rows(workers, samples, own_test=False, test_rows=test_rows)
+    if pool > samples - (1 if test_rows else 0):
         raise ScenarioError(
-            f"workers.train_samples = {train_samples}: must be at most {samples - 1} for {raw.name}, which "
+            f"workers.train_samples = {workers.train_samples}: must be at most {samples - 1} for {raw.name}, which "
             f"has {samples} samples, so that some are left to test on (0 takes two thirds)"
         )
     order = rng.permutation(samples)
