@@ -44,6 +44,7 @@ IMAGES: dict[str, tuple[str, ...]] = {
     "convolution": (*LINEAR, "workers.encoder=convolution", "workers.features=40", "workers.centre=own"),
     "gradients": (*LINEAR, "workers.encoder=gradients", "workers.norm=unit"),
     "gradients, mixed": (*LINEAR, "workers.encoder=gradients", "workers.features=200", "workers.centre=own"),
+    "cells": (*LINEAR, "workers.encoder=cells", "workers.features=100", "workers.centre=own"),
     "gradients, mlp": (*NETWORK, "workers.encoder=gradients", "workers.centre=own", "workers.constant=0.1"),
 }  # fmt: skip
 DIGITS = {name: ("digits", changes) for name, changes in IMAGES.items()}
@@ -61,7 +62,7 @@ def answers(path: Path | str, rows: np.ndarray[Any, Any]) -> tuple[Any, Any]:
 
 def test_every_encoder_of_ours_is_exported_here() -> None:
     named = {part.removeprefix("workers.encoder=") for _, changes in CASES.values() for part in changes}
-    assert set(ENCODERS.own) <= named | {"scale", "embeddings"}
+    assert set(ENCODERS.own) <= named | {"scale", "embeddings", "windows"}
 
 
 @pytest.mark.parametrize("case", list(CASES))
@@ -136,6 +137,22 @@ def test_embeddings_are_exported_without_scaling(tmp_path: Path) -> None:
     np.testing.assert_allclose(likely, model.predict_proba(inputs.astype(np.float32)), atol=2e-5)
     assert set(label) <= {"no", "yes"}
     assert exported.label_type == "string"
+
+
+def test_windows_and_colours_are_exported(tmp_path: Path) -> None:
+    rng, labels = np.random.default_rng(0), np.arange(60) % 2
+    series = np.sin(np.arange(16) * (1 + labels[:, None, None])) + rng.normal(size=(60, 3, 16))
+    np.savez(tmp_path / "series.npz", inputs=series, labels=labels, layout="channels x time")
+    np.savez(tmp_path / "colours.npz", inputs=rng.random((60, 3, 9, 9)), labels=labels)
+    for name, encoder in (("series", "windows"), ("colours", "cells")):
+        changes = (f"workers.encoder={encoder}", f"workers.dataset={tmp_path / name}.npz", "workers.features=30")
+        bounds = ("workers.input_lower=-5", "workers.input_upper=5", "workers.centre=none")
+        run(Scenario.preset("private-table").with_overrides(*changes, *bounds), out=tmp_path / name)
+        export_onnx(tmp_path / name, tmp_path / f"{name}.onnx")
+        model = load_model(tmp_path / name)
+        rows = rng.normal(size=(50, model.n_features_in_)).astype(np.float32)
+        likely = answers(tmp_path / f"{name}.onnx", rows)[1]
+        np.testing.assert_allclose(likely, model.predict_proba(rows), atol=2e-5)
 
 
 class Silent(Encoder):

@@ -21,6 +21,7 @@ from airmixml.cli.plan import plan_command
 from airmixml.cli.predict import export_command, predict_command
 from airmixml.cli.reproduce import reproduce_command
 from airmixml.cli.run import run_command
+from airmixml.cli.sweep import sweep_command
 from airmixml.devices import is_out_of_memory
 from airmixml.errors import AirMixError, BoundsWarning
 from airmixml.version import __version__
@@ -47,6 +48,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare_command,
     "attack": attack_command,
     "audit": audit_command,
+    "sweep": sweep_command,
     "reproduce": reproduce_command,
     "presets": presets_command,
     "show": show_command,

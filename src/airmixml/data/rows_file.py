@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from airmixml.data.csv_file import finite_numbers, numbered_rows
 from airmixml.data.dataset import RowFormat
-from airmixml.data.npz_file import read_arrays
+from airmixml.data.npz_file import laid_out, read_arrays
 from airmixml.errors import DataError
 from airmixml.wording import nearest, reason, shown
 
@@ -149,10 +149,11 @@ def _feature_places(header: tuple[str, ...], path: Path, row_format: RowFormat, 
 def _read_npz(path: Path, row_format: RowFormat, *, with_labels: bool, keep: Sequence[str]) -> RowsFile:
     if keep:
         raise DataError(f"--keep {keep[0]}: names a column of a CSV file, but {path} is an NPZ file; leave it out")
-    names = ("inputs", "labels") if with_labels else ("inputs",)
-    inputs, *labels = read_arrays(path, *names, key="the file of rows")
+    inputs, labels, layout, _ = read_arrays(path, with_labels=with_labels, key="the file of rows")
     if inputs.dtype.kind not in "biuf":
         raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
+    if inputs.ndim in (2, 3, 4) and inputs.size:
+        inputs = laid_out(inputs, layout, path)[0]
     flat = inputs.reshape(len(inputs), -1) if inputs.ndim > 1 and inputs.size else inputs
     if flat.ndim != 2 or flat.shape[1] != row_format.width or not len(flat):
         raise DataError(
@@ -162,7 +163,7 @@ def _read_npz(path: Path, row_format: RowFormat, *, with_labels: bool, keep: Seq
     if not np.isfinite(flat).all():
         place = [int(each) for each in np.argwhere(~np.isfinite(flat))[0]]
         raise DataError(f"{path}: inputs{place} is {float(flat[tuple(place)])}: must be finite")
-    if labels and labels[0].shape != (len(flat),):
-        raise DataError(f"{path}: labels have the shape {shown(labels[0].shape)}: must be {shown((len(flat),))}")
-    texts = [str(label).strip() for label in labels[0].tolist()] if labels else None
+    if with_labels and labels.shape != (len(flat),):
+        raise DataError(f"{path}: labels have the shape {shown(labels.shape)}: must be {shown((len(flat),))}")
+    texts = [str(label).strip() for label in labels.tolist()] if with_labels else None
     return RowsFile(inputs=flat, labels=texts)

@@ -24,14 +24,15 @@ if TYPE_CHECKING:
         input_range,
         keeps_pixels,
     )
+    from airmixml.workers.holdings import Holdings
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers
     from airmixml.workers.raw_rows import RowEncoder
     from airmixml.workers.settling import settle
     from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
 
-__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Population", "RowEncoder", "Signal"]
-__all__ += ["TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encoded_dim", "encoder_of"]
+__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
+__all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encoded_dim", "encoder_of"]
 __all__ += ["finish_encoding", "input_range", "keeps_pixels", "load_dataset", "place_coordinates", "place_workers"]
 __all__ += ["scales_inputs", "sends_inputs_unchanged", "settle", "worker_cost"]
 
@@ -42,6 +43,7 @@ __getattr__ = import_late(
         ".encoder": ("Encoder", "FeatureCost", "GraphPart", "encoder_of", "scales_inputs", "sends_inputs_unchanged"),
         ".encoding": ("declared_bounds", "encode", "encoded_dim", "finish_encoding", "input_range", "keeps_pixels"),
         ".encoders.torch_network": ("TorchEncoder",),
+        ".holdings": ("Holdings",),
         ".loading": ("load_dataset",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
         ".raw_rows": ("RowEncoder",),

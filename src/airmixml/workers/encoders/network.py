@@ -11,7 +11,8 @@ from airmixml.arrays import Singles
 from airmixml.data import known_dataset
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.scenario import Workers
-from airmixml.workers.encoder import Encoder, FeatureCost, ImageShape
+from airmixml.shapes import ImageShape
+from airmixml.workers.encoder import Encoder, FeatureCost
 
 ROWS_AT_ONCE: Final = 256
 _PROBED_ROWS: Final = 16

@@ -11,8 +11,9 @@ from numpy.random import Generator
 from airmixml.arrays import Singles
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.scenario import Workers
+from airmixml.shapes import ImageShape
 from airmixml.wording import reason
-from airmixml.workers.encoder import FeatureCost, GraphPart, ImageShape
+from airmixml.workers.encoder import FeatureCost, GraphPart
 from airmixml.workers.encoders.file_cache import read_once
 from airmixml.workers.encoders.graph_cost import cost_of_steps, step_of_node
 from airmixml.workers.encoders.network import Network, NetworkEncoder, Shape

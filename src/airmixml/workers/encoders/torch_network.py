@@ -14,8 +14,9 @@ from torch.utils.flop_counter import flop_registry
 from airmixml.arrays import Singles
 from airmixml.errors import PluginError
 from airmixml.scenario import Workers
+from airmixml.shapes import ImageShape
 from airmixml.wording import reason
-from airmixml.workers.encoder import HARD_OPERATION, FeatureCost, GraphPart, ImageShape
+from airmixml.workers.encoder import HARD_OPERATION, FeatureCost, GraphPart
 from airmixml.workers.encoders.file_cache import read_once
 from airmixml.workers.encoders.graph_cost import Step, cost_of_steps
 from airmixml.workers.encoders.network import Network, NetworkEncoder, Shape
