@@ -2,8 +2,11 @@
 
     python benchmarks/measure_beyond.py --jobs 14 --device cuda --out benchmarks/results/beyond.json
 
-Rows of the part "targets" are runs of the presets, scored on the test set. All other parts compare choices; they train
-on the first 50,000 training images and are scored on the last 10,000, so that no choice has seen the test set.
+    python benchmarks/measure_beyond.py --jobs 14 --parts "image targets,images,strokes" \\
+        --out benchmarks/results/images.json
+
+Rows of the parts "targets" and "image targets" are runs scored on the test set. All other parts compare choices; they
+train on the first 50,000 training images and are scored on the last 10,000, so that no choice has seen the test set.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from results_file import show_and_write
 
 HELD_OUT = 10_000
 PAPER = ("privacy.accountant=paper-loose", "privacy.delta=0.01", "radio.scheduled=64", "radio.schedule=fixed")
+CELLS = ("workers.encoder=cells", "workers.centre=none")
+CLOTHES = "workers.dataset=fashion-mnist"
 RELEASE_1 = ("privacy.epsilon=1", "radio.scheduled=32")
 
 
@@ -88,6 +93,19 @@ def entries(seeds: int, parts: set[str]) -> list[Entry]:
             moments("learners", name, *changes)
         for slots in ("1", "4", "16"):
             moments("slots", slots, f"radio.slots={slots}")
+        for features in ("512", "1024", "1536", "2048"):
+            changed = (CLOTHES, *CELLS, f"workers.features={features}")
+            moments("images", f"cells, {features}", *changed)
+        moments("images", "cells, 1024, private centre", CLOTHES, "workers.encoder=cells", "workers.centre=private")
+        moments("images", "gradients, 1024", CLOTHES)
+        moments("images", "pixels, clipped", CLOTHES, "workers.encoder=clip", "workers.features=0")
+        moments("strokes", "cells, 1024", *CELLS)
+        moments("strokes", "gradients, 1024")
+    for epsilon in ("10", "3", "1", "0.5"):
+        target = f"privacy.epsilon={epsilon}"
+        for name, *changes in (("cells", *CELLS), ("gradients",)):
+            row = f"{name}, epsilon {epsilon}"
+            add("image targets", row, "private-mnist", CLOTHES, *changes, target, runs=max(seeds, 5))
     for bits in range(9):
         add("bits", str(bits), "private-mnist", f"workers.bits={bits}", gpu=True)
         add("bits of samples", str(bits), "private-mnist-release", f"workers.bits={bits}", gpu=True, runs=1)
@@ -117,7 +135,7 @@ def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
     scenario = Scenario.preset(entry.preset).with_overrides(*entry.changes).with_seed(entry.seed)
     started = time.perf_counter()
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
-    if entry.part != "targets":
+    if not entry.part.endswith("targets"):
         dataset = held_out(dataset)
         share = dataset.train_samples / scenario.workers.count
         everybody = scenario.radio.scheduled == scenario.workers.count
