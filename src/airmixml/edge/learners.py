@@ -27,6 +27,7 @@ class LearnerModel(Protocol):
 
     about: ClassVar[str]  # what it is, in one line
     closed_form: ClassVar[bool] = False
+    classes_only: ClassVar[bool] = False  # whether it cannot learn targets, or several labels at once
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
         """Return the network: inputs (batch x input_dim) to class scores (batch x label_dim).
@@ -40,6 +41,7 @@ class ClosedForm(LearnerModel, Protocol):
     """A linear learner that is solved from first and second moments."""
 
     closed_form: ClassVar[bool] = True
+    gives_probabilities: ClassVar[bool] = False  # whether softmax of its scores is what it holds for probabilities
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
         """Return the one layer that holds the solution."""
@@ -117,6 +119,8 @@ class Lda(ClosedForm):
     """Linear discriminants with the noise known."""
 
     about = "linear discriminants, classes as Gaussian clouds of one shape, in closed form"
+    classes_only = True
+    gives_probabilities = True
 
     def solve(self, learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the weights of the discriminants."""
