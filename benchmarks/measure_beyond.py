@@ -93,19 +93,6 @@ def entries(seeds: int, parts: set[str]) -> list[Entry]:
             moments("learners", name, *changes)
         for slots in ("1", "4", "16"):
             moments("slots", slots, f"radio.slots={slots}")
-        for features in ("512", "1024", "1536", "2048"):
-            changed = (CLOTHES, *CELLS, f"workers.features={features}")
-            moments("images", f"cells, {features}", *changed)
-        moments("images", "cells, 1024, private centre", CLOTHES, "workers.encoder=cells", "workers.centre=private")
-        moments("images", "gradients, 1024", CLOTHES)
-        moments("images", "pixels, clipped", CLOTHES, "workers.encoder=clip", "workers.features=0")
-        moments("strokes", "cells, 1024", *CELLS)
-        moments("strokes", "gradients, 1024")
-    for epsilon in ("10", "3", "1", "0.5"):
-        target = f"privacy.epsilon={epsilon}"
-        for name, *changes in (("cells", *CELLS), ("gradients",)):
-            row = f"{name}, epsilon {epsilon}"
-            add("image targets", row, "private-mnist", CLOTHES, *changes, target, runs=max(seeds, 5))
     for bits in range(9):
         add("bits", str(bits), "private-mnist", f"workers.bits={bits}", gpu=True)
         add("bits of samples", str(bits), "private-mnist-release", f"workers.bits={bits}", gpu=True, runs=1)
@@ -117,7 +104,36 @@ def entries(seeds: int, parts: set[str]) -> list[Entry]:
     for loss in ("cross-entropy", "squared", "brier"):
         name = f"mixtures of edges, {loss}, epsilon 10"
         add("networks", name, "private-mnist-release", f"learner.loss={loss}", *small, gpu=True, runs=2)
+    found += image_entries(seeds)
     return [entry for entry in found if not parts or entry.part in parts]
+
+
+def image_entries(seeds: int) -> list[Entry]:
+    """Other images than strokes: Fashion-MNIST, and MNIST beside it; the design of ``private-mnist`` throughout."""
+    choices = [(f"cells, {each}", CLOTHES, *CELLS, f"workers.features={each}") for each in (512, 1024, 1536, 2048)]
+    choices += [("cells, 1024, private centre", CLOTHES, CELLS[0], "workers.centre=private")]
+    choices += [("gradients, 1024", CLOTHES)]
+    choices += [("pixels, clipped", CLOTHES, "workers.encoder=clip", "workers.features=0")]
+    every = [("images", choice) for choice in choices]
+    every += [("strokes", ("cells, 1024", *CELLS)), ("strokes", ("gradients, 1024",))]
+    targets = [("cells", CLOTHES, *CELLS), ("gradients", CLOTHES)]
+    return [
+        Entry(part, name, "private-mnist", (f"privacy.epsilon={epsilon}", *changes), seed)
+        for epsilon in (10, 1)
+        for part, (name, *changes) in every
+        for seed in range(seeds)
+    ] + [
+        Entry(
+            "image targets",
+            f"{name}, epsilon {epsilon}",
+            "private-mnist",
+            (*changes, f"privacy.epsilon={epsilon}"),
+            seed,
+        )
+        for epsilon in (10, 3, 1, 0.5)
+        for name, *changes in targets
+        for seed in range(max(seeds, 5))
+    ]
 
 
 def held_out(dataset: DataSet) -> DataSet:
