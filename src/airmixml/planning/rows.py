@@ -1,4 +1,4 @@
-"""How many rows of a worker may count: ``workers.rows_bound``, chosen from what is assumed of the workers, not from data.
+"""How many rows of a worker may count, ``workers.rows_bound``: chosen from assumptions about workers, not from data.
 
 A worker sends the sum of its rows' products, shortened to the norm of B rows and divided by B. Of n rows that point the
 same way, min(n, B) / B arrives, so a small B makes the most of the noise; but then a row of a worker with n rows counts
@@ -71,4 +71,5 @@ def assumed_rows(workers: int, mean: float) -> Integers:
     if mean <= 1.0:
         return np.ones(workers, dtype=np.int64)
     chance = (np.arange(workers) + 0.5) / workers
-    return np.ceil(np.log1p(-chance) / np.log1p(-1.0 / mean)).clip(min=1).astype(np.int64)
+    counts = np.ceil(np.log1p(-chance) / np.log1p(-1.0 / mean))
+    return np.asarray(np.maximum(counts, 1), dtype=np.int64)
