@@ -25,7 +25,7 @@ from airmixml.data import (
     warn_of_clipping,
 )
 from airmixml.data.labels import look_measured, number_holders
-from airmixml.edge import class_scores, train
+from airmixml.edge import class_scores, predicted, train
 from airmixml.errors import ScenarioError
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
 from airmixml.privacy.gaussian import RowLedger
@@ -51,7 +51,6 @@ _RECIPES: Final[dict[str, Callable[[object], str]]] = {
     "paper": lambda _: "paper-iris",
 }
 _ROWS: Final = RowLedger()
-_NEVER: Final = 1e-6  # no label is certain
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
 
@@ -388,11 +387,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
 
         For several labels at once: the probability that each holds; samples x labels.
         """
-        scores = self._scores(X)
-        if self._signs is None:
-            return np.asarray(torch.softmax(scores, dim=1).numpy())
-        # What least squares learns of a sign is its mean, (2 p - 1) / sqrt(labels).
-        return np.clip((1.0 + scores.numpy() * math.sqrt(self._signs.count)) / 2.0, _NEVER, 1.0 - _NEVER)
+        return np.asarray(predicted(self._scores(X), self._signs).numpy())
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most likely class of each clean row (samples), or 0 and 1 for each label (samples x labels)."""
@@ -437,8 +432,8 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the targets of clean rows, within their bounds; samples, or samples x targets."""
         scores = self._scores(X).numpy()
-        predicted = np.asarray(self._code.decoded(scores), dtype=np.float64)
-        return predicted[:, 0] if self._flat else predicted
+        found = np.asarray(self._code.decoded(scores), dtype=np.float64)
+        return found[:, 0] if self._flat else found
 
     def _target_bounds(self, targets: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return the declared lower and upper bound of each target."""

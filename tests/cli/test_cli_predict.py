@@ -171,3 +171,28 @@ def test_a_model_without_names_takes_columns_in_order(
     assert airmix("predict", run, numbered).returncode == 0
     assert "has 5 columns of inputs: must have 4" in refused("predict", run, rows("7,5,3,2,1", header="x,a,b,c,d"))
     assert airmix("predict", run, "rows.csv", "--keep", "x").stdout.startswith("x,prediction\n7,")
+
+
+@pytest.mark.parametrize("task", ["regression", "multi-label"])
+def test_other_tasks(task: str, airmix: Airmix, refused: Callable[..., str], tmp_path: Path) -> None:
+    inputs = np.random.default_rng(0).random((60, 2))
+    lines = [f"{a:.3f},{b:.3f},{int(a > 0.5)},{int(b > 0.5)}" for a, b in inputs]
+    (tmp_path / "data.csv").write_text("\n".join(["a,b,large a,large b", *lines]) + "\n", encoding="utf-8")
+    settings = ["workers.dataset=data.csv", f"workers.task={task}", "privacy.epsilon=500", "workers.input_lower=0"]
+    settings += ["workers.input_upper=1", "workers.feature_columns=a,b"]
+    settings += ["workers.label_columns=large a,large b"] if task == "multi-label" else ["workers.label_column=large a"]
+    settings += ["workers.target_lower=0", "workers.target_upper=1"] if task == "regression" else []
+    changes = [part for setting in settings for part in ("--set", setting)]
+    done = airmix("run", "--preset", "private-table", *changes, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    said = airmix("predict", "run", "data.csv").stdout.splitlines()
+    assert len(said) == 61
+    if task == "regression":
+        assert said[0] == "prediction"
+        assert all(0.0 <= float(each) <= 1.0 for each in said[1:])
+        assert "a regression has none" in refused("predict", "run", "data.csv", "--probabilities")
+    else:
+        assert said[0] == "prediction_large a,prediction_large b"
+        right = [line == ",".join(row.split(",")[2:]) for line, row in zip(said[1:], lines, strict=True)]
+        assert sum(right) > 45
+    assert f"--score: counts right classes, but the run is a {task}" in refused("predict", "run", "data.csv", "--score")

@@ -155,6 +155,32 @@ def test_windows_and_colours_are_exported(tmp_path: Path) -> None:
         np.testing.assert_allclose(likely, model.predict_proba(rows), atol=2e-5)
 
 
+@pytest.mark.parametrize("task", ["regression", "multi-label"])
+def test_other_tasks(task: str, tmp_path: Path) -> None:
+    """Targets 3 x0 - 2 in their own units and within their bounds; labels that say which inputs are large."""
+    rng = np.random.default_rng(0)
+    inputs = rng.random((400, 3))
+    labels = inputs[:, :1] * 3.0 - 2.0 if task == "regression" else (inputs > 0.5).astype(int)
+    np.savez(tmp_path / "rows.npz", inputs=inputs, labels=labels)
+    changes = (f"workers.task={task}", f"workers.dataset={tmp_path / 'rows.npz'}", "privacy.epsilon=1000")
+    bounds = ["workers.input_lower=0", "workers.input_upper=1"]
+    bounds += ["workers.target_lower=-2", "workers.target_upper=1"] if task == "regression" else []
+    run(Scenario.preset("private-table").with_overrides(*changes, *bounds), out=tmp_path / "here")
+    model = load_model(tmp_path / "here")
+    exported = export_onnx(model, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"rows": inputs.astype(np.float32)})
+    if task == "regression":
+        assert model.score(inputs, labels[:, 0]) > 0.95
+        assert (np.abs(model.predict(inputs * 9.0) + 0.5) <= 1.5).all()
+        np.testing.assert_allclose(found[0][:, 0], model.predict(inputs.astype(np.float32)), atol=2e-5)
+        assert exported.label_type == ""
+    else:
+        assert (model.predict(inputs) == labels).mean() > 0.9
+        np.testing.assert_allclose(found[1], model.predict_proba(inputs.astype(np.float32)), atol=2e-5)
+        assert (found[0] == (found[1] > 0.5)).all()
+
+
 class Silent(Encoder):
     """Half of each input; it has no graph."""
 
@@ -206,7 +232,7 @@ def test_the_command(airmix: Callable[..., subprocess.CompletedProcess[str]], sm
         "path": "iris.onnx",
         "bytes": (tmp_path / "iris.onnx").stat().st_size,
         "inputs": 4,
-        "classes": ["setosa", "versicolor", "virginica"],
+        "outputs": ["setosa", "versicolor", "virginica"],
         "label_type": "string",
         "opset": 17,
     }

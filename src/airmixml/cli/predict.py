@@ -16,7 +16,7 @@ from airmixml.output.tables import rows_csv, terminal_table
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import shown
 
-_PREDICTION = "prediction"
+_PREDICTION, _LIKELY = "prediction", "probability_"
 
 Run = Annotated[Path, Argument(help="Run folder of one seed.", show_default=False)]
 
@@ -42,30 +42,34 @@ def predict_command(
     from airmixml.runs import load_model
 
     model = load_model(run)
+    task = model.scenario_.workers.task
+    if task != "classification" and score:
+        raise ScenarioError(f"--score: counts right classes, but the run is a {task}; leave it out")
+    if task == "regression" and probabilities:
+        raise ScenarioError("--probabilities: a regression has none; leave it out")
     label_column = model.scenario_.workers.label_column
     row_format = model.encoder_.row_format
     wanted: dict[str, Any] = {"label_column": label_column, "with_labels": score, "keep": keep or ()}
     file = read_rows(rows, row_format, **wanted)
     _check_keep(keep or [])
-    likely = model.probabilities_of(file.inputs)
-    predicted = [str(model.classes_[place]) for place in likely.argmax(axis=1)]
-    columns: dict[str, list[Any]] = {**file.kept, _PREDICTION: predicted}
-    if probabilities:
-        columns |= {f"probability_{name}": likely[:, place].tolist() for place, name in enumerate(model.classes_)}
+    predicted, columns = _columns(model, model.outputs_of(file.inputs), probabilities=probabilities)
+    columns = {**file.kept, **columns}
     clipped = model.encoder_.scale(file.inputs)[1]
     accuracy = None if file.labels is None else _accuracy(file.labels, predicted, model, rows)
     table = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     if out is not None:
         with writing_to(out):
             write_text(out, rows_csv(table))
-    summary = {"run": str(run), "rows": len(predicted), "clipped_values": clipped, "accuracy": accuracy}
+    summary = {"run": str(run), "rows": len(table), "clipped_values": clipped, "accuracy": accuracy}
     if as_json:
         print_json({**summary, "out": None if out is None else str(out), "predictions": table})
         return
     if out is None:
         sys.stdout.write(rows_csv(table))
     else:
-        _print_counts(predicted, str(out))
+        if predicted:
+            _print_counts(predicted)
+        print_line(f"{plural(len(table), 'prediction')} in {out}")
     if clipped:
         values = plural(clipped, "value")
         print_note(f"{values} of {file.inputs.size:,} outside the declared bounds, clipped to them")
@@ -88,18 +92,19 @@ def export_command(
     if as_json:
         print_json(exported.to_dict())
         return
-    inputs = f"rows, float32, N x {exported.inputs}"
+    width = len(exported.outputs)
+    given = f"label ({exported.label_type}), probabilities (float32, N x {width})"
     facts = [
         ("file", escape(exported.path)),
         ("size", f"{exported.bytes / 1e3:,.1f} kB"),
-        ("input", inputs),
-        ("outputs", f"label ({exported.label_type}, N), probabilities (float32, N x {len(exported.classes)})"),
+        ("input", f"rows, float32, N x {exported.inputs}"),
+        ("outputs", given if exported.label_type else f"targets (float32, N x {width})"),
     ]
     console.print(terminal_table(("", ""), facts, title="ONNX model", words=2))
 
 
 def _check_keep(keep: list[str]) -> None:
-    clash = [name for name in keep if name == _PREDICTION or name.startswith("probability_")]
+    clash = [name for name in keep if name == _PREDICTION or name.startswith((_LIKELY, f"{_PREDICTION}_"))]
     if clash:
         raise ScenarioError(
             f"--keep {clash[0]}: is the name of a column that is written; rename it in the file of rows"
@@ -129,7 +134,21 @@ def _plain(label: str, known: set[str]) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def _print_counts(predicted: list[str], out: str) -> None:
+def _columns(model: Any, outputs: Any, *, probabilities: bool) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return the class of each row, where there are classes, and the columns that are written."""
+    task, names = model.scenario_.workers.task, model.output_names_
+    likely = (
+        {f"{_LIKELY}{name}": outputs[:, place].tolist() for place, name in enumerate(names)} if probabilities else {}
+    )
+    if task == "classification":
+        classes = [str(name) for name in model.decided(outputs)]
+        return classes, {_PREDICTION: classes, **likely}
+    found = outputs if task == "regression" else model.decided(outputs)
+    if len(names) == 1:
+        return [], {_PREDICTION: found[:, 0].tolist(), **likely}
+    return [], {f"{_PREDICTION}_{name}": found[:, place].tolist() for place, name in enumerate(names)} | likely
+
+
+def _print_counts(predicted: list[str]) -> None:
     counts = [(escape(name), f"{count:,}") for name, count in sorted(Counter(predicted).items())]
     console.print(terminal_table(("class", "rows"), counts))
-    print_line(f"{plural(len(predicted), 'prediction')} in {out}")

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.runs.classifier import RunClassifier, load_model
+    from airmixml.runs.classifier import RunClassifier, RunModel, RunRegressor, load_model
     from airmixml.runs.experiment import run
     from airmixml.runs.model_files import load_network
     from airmixml.runs.onnx_export import ExportedModel, export_onnx
     from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_metrics
 
-__all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunResult", "SeedsResult", "export_onnx"]
+__all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunModel", "RunRegressor", "RunResult"]
+__all__ += ["SeedsResult", "export_onnx"]
 __all__ += ["load_metrics", "load_model", "load_network", "run"]
 
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.runs.classifier": ("RunClassifier", "load_model"),
+        "airmixml.runs.classifier": ("RunClassifier", "RunModel", "RunRegressor", "load_model"),
         "airmixml.runs.experiment": ("run",),
         "airmixml.runs.model_files": ("load_network",),
         "airmixml.runs.onnx_export": ("ExportedModel", "export_onnx"),

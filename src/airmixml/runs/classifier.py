@@ -1,17 +1,17 @@
-"""The model of a finished run as a scikit-learn classifier for raw rows."""
+"""The model of a finished run as a scikit-learn estimator for raw rows."""
 
 from pathlib import Path
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from airmixml.arrays import Doubles
-from airmixml.data import RowFormat, declare_bounds, known_dataset
-from airmixml.edge import class_scores, probabilities
+from airmixml.data import Bounded, RowFormat, declare_bounds, known_dataset
+from airmixml.edge import class_scores, predicted
 from airmixml.errors import RunFolderError
 from airmixml.runs.model_files import StoredModel, read_stored
 from airmixml.workers import RowEncoder, encoder_of
@@ -19,25 +19,29 @@ from airmixml.workers import RowEncoder, encoder_of
 _ROWS_AT_ONCE: Final = 8192
 
 
-def load_model(folder: Path | str, *, encoder: Any = None) -> "RunClassifier":
-    """Return the trained model of a finished run folder of one seed: a scikit-learn classifier for raw rows.
+def load_model(folder: Path | str, *, encoder: Any = None) -> Any:
+    """Return the trained model of a finished run folder of one seed: a scikit-learn estimator for raw rows.
 
     Scaling by the declared bounds, encoder, centre, norm and class names are inside. ``encoder`` is the object that
-    the run was given in Python, where it was given one.
+    the run was given in Python, where it was given one. Classes and labels give a ``RunClassifier``, a regression a
+    ``RunRegressor``.
     """
-    return RunClassifier(folder).load(encoder)
+    stored = read_stored(Path(folder), encoder)
+    model = RunRegressor(folder) if isinstance(stored.code, Bounded) else RunClassifier(folder)
+    model._take(stored)
+    return model
 
 
-class RunClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """Predicts the class of raw rows with the model of a run folder.
+class RunModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Predicts from raw rows with the model of a run folder.
 
     ``load_model`` makes one. It is trained already, by ``airmix run``, and cannot be fitted or cloned; wrapped in
     ``sklearn.frozen.FrozenEstimator`` it can be part of a pipeline, an ensemble or a calibration.
 
     Attributes:
-        classes_: class labels: whole numbers where all are, else the names.
         n_features_in_: numbers in a raw row.
         feature_names_in_: what the header of the training file called them; absent where there was no header.
+        output_names_: the classes, labels or targets, by name.
         encoder_: from raw rows to what the network takes.
         network_: the trained network, in float64.
         scenario_: the run's scenario.
@@ -46,24 +50,19 @@ class RunClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def __init__(self, folder: Path | str) -> None:
         self.folder = folder
 
-    def load(self, encoder: Any = None) -> Self:
-        """Read the folder; the argument is that of ``load_model``."""
-        stored = read_stored(Path(self.folder), encoder)
+    def _take(self, stored: StoredModel) -> None:
+        """Hold what a run folder holds."""
         rows = stored.row_format or _format_of_old_run(stored, Path(self.folder))
-        self.scenario_ = stored.scenario
+        workers = stored.scenario.workers
+        self.scenario_, self.code_, self.output_names_ = stored.scenario, stored.code, stored.class_names
         self.encoder_ = RowEncoder(
-            workers=stored.scenario.workers,
-            seed=stored.scenario.seed,
-            row_format=rows,
-            private_mean=stored.private_mean,
+            workers=workers, seed=stored.scenario.seed, row_format=rows, private_mean=stored.private_mean
         )
         self.n_features_in_ = rows.width
         if rows.feature_names:
             self.feature_names_in_ = np.array(rows.feature_names, dtype=object)
-        self.classes_ = class_labels(stored.class_names)
         # Scores in float64 do not depend on how many rows are scored together.
         self.network_ = stored.network.double()
-        return self
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
         """Refuse: a run folder holds a model that is trained."""
@@ -72,23 +71,12 @@ class RunClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
 
-    def predict_proba(self, X: ArrayLike) -> Doubles:
-        """Return the probability of each class for raw rows (samples x numbers); samples x classes."""
-        return self.probabilities_of(self._rows(X))
-
-    def probabilities_of(self, rows: NDArray[Any]) -> Doubles:
-        """Return what ``predict_proba`` does, of rows (samples x numbers) that are known to be in order."""
+    def outputs_of(self, rows: NDArray[Any]) -> Doubles:
+        """Return probabilities or targets of rows (samples x numbers) that are known to be in order."""
         starts = range(0, len(rows), _ROWS_AT_ONCE)
         encoded = (self.encoder_.encode(rows[start : start + _ROWS_AT_ONCE]) for start in starts)
-        scores = (
-            class_scores(self.network_, torch.from_numpy(np.ascontiguousarray(some)).double()) for some in encoded
-        )
-        return np.concatenate([probabilities(some).numpy() for some in scores])
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most likely class of each raw row; samples."""
-        most_likely = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[most_likely])
+        inputs = (torch.from_numpy(np.ascontiguousarray(some)).double() for some in encoded)
+        return np.concatenate([predicted(class_scores(self.network_, some), self.code_).numpy() for some in inputs])
 
     def clipped_values(self, X: ArrayLike) -> int:
         """Return how many numbers of raw rows lie outside the declared bounds, and are clipped to them."""
@@ -101,6 +89,43 @@ class RunClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             X = X.reshape(len(X), -1)
         rows: NDArray[Any] = validate_data(self, X, reset=False, dtype="numeric")
         return rows
+
+
+class RunClassifier(ClassifierMixin, RunModel):  # type: ignore[misc]
+    """Predicts the class of raw rows, or which of several labels hold.
+
+    Attributes:
+        classes_: class labels: whole numbers where all are, else the names. Of several labels: their numbers.
+    """
+
+    def _take(self, stored: StoredModel) -> None:
+        super()._take(stored)
+        self.classes_ = class_labels(stored.class_names)
+        if self.code_ is not None:
+            self.classes_ = np.arange(len(stored.class_names))
+
+    def predict_proba(self, X: ArrayLike) -> Doubles:
+        """Return the probability of each class, or that each label holds, for raw rows; samples x classes."""
+        return self.outputs_of(self._rows(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most likely class of each raw row (samples), or 0 and 1 for each label (samples x labels)."""
+        return self.decided(self.predict_proba(X))
+
+    def decided(self, likely: Doubles) -> NDArray[Any]:
+        """Return what probabilities decide for."""
+        if self.code_ is not None:
+            return np.asarray(likely > 0.5, dtype=np.int64)
+        return np.asarray(self.classes_[likely.argmax(axis=1)])
+
+
+class RunRegressor(RegressorMixin, RunModel):  # type: ignore[misc]
+    """Predicts the targets of raw rows."""
+
+    def predict(self, X: ArrayLike) -> Doubles:
+        """Return the targets within their bounds; samples, or samples x targets."""
+        found = self.outputs_of(self._rows(X))
+        return found[:, 0] if found.shape[1] == 1 else found
 
 
 def class_labels(names: tuple[str, ...]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Singles
-from airmixml.data import DataSet, RowFormat
+from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
 from airmixml.doors import ENCODERS
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
@@ -103,6 +103,7 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario:
         "class_names": list(dataset.class_names),
         "private_mean": None if dataset.private_mean is None else torch.from_numpy(dataset.private_mean),
         "rows": _plain_format(dataset.row_format),
+        "targets": [list(code.lower), list(code.upper)] if isinstance(code := dataset.code, Bounded) else None,
         "encoder_digest": encoder_digest(scenario),
     }
     torch.save(content, buffer)
@@ -131,6 +132,7 @@ class StoredModel:
     class_names: tuple[str, ...]
     private_mean: Singles | None
     row_format: RowFormat | None  # None: the folder was made before raw rows were described
+    code: LabelCode | None = None  # None: classes
 
 
 def load_network(folder: Path | str) -> torch.nn.Sequential:
@@ -166,6 +168,7 @@ def read_stored(folder: Path, encoder: Any = None) -> StoredModel:
             class_names=tuple(saved["class_names"]),
             private_mean=None if mean is None else mean.numpy(),
             row_format=None if rows is None else _format_of(rows),
+            code=_code_of(scenario.workers.task, len(saved["class_names"]), saved.get("targets")),
         )
     except AirMixError:
         raise
@@ -184,6 +187,12 @@ def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:
             f'{folder}: its workers.encoder = "{scenario.workers.encoder}" {is_there}; put the same file there again '
             "(paths are relative to the current directory)"
         )
+
+
+def _code_of(task: str, outputs: int, targets: Any) -> LabelCode | None:
+    if task == Signs.task:
+        return Signs(outputs)
+    return Bounded(*map(tuple, targets)) if task == Bounded.task else None
 
 
 def _format_of(rows: dict[str, Any]) -> RowFormat:

@@ -1,4 +1,4 @@
-"""The model of a run as one ONNX graph: raw rows in, label and probabilities out."""
+"""The model of a run as one ONNX graph: raw rows in, labels and probabilities, or targets, out."""
 
 import copy
 import io
@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from airmixml.arrays import Doubles
-from airmixml.edge import probabilities
+from airmixml.data import Bounded, LabelCode
+from airmixml.edge import predicted
 from airmixml.errors import PluginError, RunFolderError
-from airmixml.runs.classifier import RunClassifier, load_model
+from airmixml.runs.classifier import RunModel, load_model
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.wording import reason
 from airmixml.workers.encoder import GraphPart
@@ -25,55 +26,55 @@ from airmixml.workers.encoding_modules import Scaling, after_encoder, encoder_pa
 
 _OPSET: Final = 17
 _NEWEST_OPSET: Final = 20  # that torch writes
-_ROWS, _LABEL, _PROBABILITIES = "rows", "label", "probabilities"
+_ROWS, _LABEL, _PROBABILITIES, _TARGETS = "rows", "label", "probabilities", "targets"
 _TRIED_ROWS: Final = 32
 _MOST_APART: Final = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedModel:
-    """What was written: it takes ``rows`` (float32, N x inputs), and gives ``label`` and ``probabilities``."""
+    """What was written: it takes ``rows`` (float32, N x inputs) and gives ``label``, ``probabilities`` or ``targets``."""
 
     path: str
     bytes: int
     inputs: int
-    classes: tuple[str, ...]
-    label_type: str
+    outputs: tuple[str, ...]
+    label_type: str  # "int64" or "string"; empty for a regression, which has no labels
     opset: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {**asdict(self), "classes": list(self.classes)}
+        return {**asdict(self), "outputs": list(self.outputs)}
 
 
 class _Answer(nn.Module):
-    """From features to the probability of each class."""
+    """From features to probabilities or targets."""
 
-    def __init__(self, encoding: nn.Module, network: nn.Module) -> None:
+    def __init__(self, encoding: nn.Module, network: nn.Module, code: LabelCode | None) -> None:
         super().__init__()
-        self.encoding, self.network = encoding, network
+        self.encoding, self.network, self._code = encoding, network, code
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Return batch x classes."""
-        return probabilities(self.network(self.encoding(features)))
+        """Return batch x outputs."""
+        return predicted(self.network(self.encoding(features)), self._code)
 
 
-def export_onnx(run: Path | str | RunClassifier, path: Path | str) -> ExportedModel:
+def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
     """Write the model of a finished run folder (or one that ``load_model`` gave) as one ONNX file.
 
-    The graph scales, encodes and classifies raw rows; what it computes is compared with ``predict_proba`` before it is
+    The graph scales, encodes and classifies raw rows; what it computes is compared with the model before it is
     written.
     """
     onnx, onnxruntime = import_onnx("export to ONNX")
-    model = run if isinstance(run, RunClassifier) else load_model(run)
+    model = run if isinstance(run, RunModel) else load_model(run)
     rows, path = model.encoder_, Path(path)
     encoder = encoder_part(rows)
     opset = _OPSET if isinstance(encoder.part, nn.Module) else _opset(encoder.part)
-    answer = _Answer(after_encoder(rows), copy.deepcopy(model.network_).float())
+    answer = _Answer(after_encoder(rows), copy.deepcopy(model.network_).float(), model.code_)
     try:
         parts = _parts(onnx, Scaling(rows.row_format, encoder.shape), encoder, answer, rows.row_format.width, opset)
         whole = _joined(onnx, parts)
-        _name_classes(onnx, whole, model.classes_)
+        label_type = _name_outputs(onnx, whole, model)
         onnx.checker.check_model(whole)
         content = whole.SerializeToString()
         session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -90,8 +91,8 @@ def export_onnx(run: Path | str | RunClassifier, path: Path | str) -> ExportedMo
         path=str(path),
         bytes=len(content),
         inputs=rows.row_format.width,
-        classes=tuple(map(str, model.classes_)),
-        label_type="int64" if model.classes_.dtype.kind == "i" else "string",
+        outputs=model.output_names_,
+        label_type=label_type,
         opset=_opset(whole),
     )
 
@@ -162,22 +163,34 @@ def _joined(onnx: Any, parts: list[Any]) -> Any:
     return whole
 
 
-def _name_classes(onnx: Any, model: Any, classes: Any) -> None:
-    """Add the label to the graph, and give inputs and outputs their names."""
-    graph, helper = model.graph, onnx.helper
+def _name_outputs(onnx: Any, model: Any, run: RunModel) -> str:
+    """Add the labels to the graph, give inputs and outputs their names, and return the type of the labels."""
+    graph, helper, kinds = model.graph, onnx.helper, onnx.TensorProto
+    main = _TARGETS if isinstance(run.code_, Bounded) else _PROBABILITIES
     _rename(graph, graph.input[0].name, _ROWS)
-    _rename(graph, graph.output[0].name, _PROBABILITIES)
-    whole = classes.dtype.kind == "i"
-    kind = onnx.TensorProto.INT64 if whole else onnx.TensorProto.STRING
-    names = classes.tolist() if whole else [str(name).encode("utf-8") for name in classes]
-    graph.initializer.append(helper.make_tensor("classes", kind, [len(classes)], names))
-    graph.node.append(helper.make_node("ArgMax", [_PROBABILITIES], ["place"], axis=1, keepdims=0))
-    graph.node.append(helper.make_node("Gather", ["classes", "place"], [_LABEL]))
-    likely = helper.make_tensor_value_info(_PROBABILITIES, onnx.TensorProto.FLOAT, ["N", len(classes)])
+    _rename(graph, graph.output[0].name, main)
+    outputs = [helper.make_tensor_value_info(main, kinds.FLOAT, ["N", len(run.output_names_)])]
+    label_type = ""
+    if run.code_ is None:
+        classes = run.classes_
+        whole = classes.dtype.kind == "i"
+        kind, label_type = (kinds.INT64, "int64") if whole else (kinds.STRING, "string")
+        names = classes.tolist() if whole else [str(name).encode("utf-8") for name in classes]
+        graph.initializer.append(helper.make_tensor("classes", kind, [len(classes)], names))
+        graph.node.append(helper.make_node("ArgMax", [main], ["place"], axis=1, keepdims=0))
+        graph.node.append(helper.make_node("Gather", ["classes", "place"], [_LABEL]))
+        outputs.insert(0, helper.make_tensor_value_info(_LABEL, kind, ["N"]))
+    elif main == _PROBABILITIES:
+        label_type = "int64"
+        graph.initializer.append(helper.make_tensor("half", kinds.FLOAT, [], [0.5]))
+        graph.node.append(helper.make_node("Greater", [main, "half"], ["holds"]))
+        graph.node.append(helper.make_node("Cast", ["holds"], [_LABEL], to=kinds.INT64))
+        outputs.insert(0, helper.make_tensor_value_info(_LABEL, kinds.INT64, ["N", len(run.output_names_)]))
     del graph.output[:]
-    graph.output.extend([helper.make_tensor_value_info(_LABEL, kind, ["N"]), likely])
+    graph.output.extend(outputs)
     del graph.value_info[:]
     model.producer_name, model.doc_string = "airmixml", ""
+    return label_type
 
 
 def _rename(graph: Any, old: str, new: str) -> None:
@@ -188,15 +201,15 @@ def _rename(graph: Any, old: str, new: str) -> None:
         value.name = new if value.name == old else value.name
 
 
-def _compare(session: Any, model: RunClassifier) -> None:
+def _compare(session: Any, model: RunModel) -> None:
     """Refuse a graph that computes something else than the model."""
     rows = model.encoder_.row_format
     inputs: Doubles = np.random.default_rng(0).random((_TRIED_ROWS, rows.width))
     if rows.lower is not None and rows.upper is not None:
         inputs = rows.lower + inputs * (rows.upper - rows.lower)
     singles = inputs.astype(np.float32)
-    found = session.run([_PROBABILITIES], {_ROWS: singles})[0]
-    apart = float(np.abs(found - model.probabilities_of(singles)).max())
+    found, expected = session.run(None, {_ROWS: singles})[-1], model.outputs_of(singles)
+    apart = float(np.abs(found - expected).max()) / max(1.0, float(np.abs(expected).max()))
     if not apart <= _MOST_APART:
         raise PluginError(
             f"{model.folder}: the exported graph is {apart:.2g} off the model on random rows; correct the graph of "

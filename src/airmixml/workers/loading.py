@@ -18,7 +18,7 @@ from airmixml.doors import DATASETS
 from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape, declared_shape
+from airmixml.shapes import ImageShape, declared_shape, per_input
 from airmixml.streams import Streams
 from airmixml.wording import nearest, shown
 from airmixml.workers.encoder import scales_inputs
@@ -82,8 +82,8 @@ def _row_format(workers: Workers, raw: RawData, image_shape: ImageShape) -> RowF
     width = int(raw.inputs.shape[1])
     lower = upper = None
     if scales_inputs(workers):
-        given = workers.input_lower or raw.lower, workers.input_upper or raw.upper
-        lower, upper = declare_bounds(*given, features=width)
+        given = (workers.input_lower or raw.lower, workers.input_upper or raw.upper)
+        lower, upper = declare_bounds(*(per_input(bounds, image_shape) for bounds in given), features=width)
     names = raw.feature_names
     return RowFormat(width=width, lower=lower, upper=upper, feature_names=names, image_shape=image_shape)
 
