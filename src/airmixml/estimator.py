@@ -248,8 +248,8 @@ class AirMixEstimator(BaseEstimator):
             given = shown(self.input_bounds)
             raise ScenarioError(f"input_bounds = {given}: must be a pair (lower, upper) of numbers") from None
         names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
-        every = (per_input(bounds.tolist(), self.image_shape) for bounds in (lower, upper))
-        return declare_bounds(*every, features=features, **names)
+        below, above = (per_input(bounds.tolist(), self.image_shape) for bounds in (lower, upper))
+        return declare_bounds(below, above, features=features, **names)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
