@@ -199,6 +199,8 @@ def test_nothing_is_cut_on_a_terminal(width: int, tmp_path: Path) -> None:
     for row in whole.rows:
         for name, cell in zip(whole.columns, row, strict=True):
             assert name not in (*swept.grid.keys, *shown) or cell in printed
+    for key in swept.grid.keys:
+        assert key in printed if width >= 80 else key.rpartition(".")[2] in printed
     if len(shown) > 1:
         assert max(map(len, printed.splitlines()[1:])) <= width
     assert (not without_room) == (width >= 130)
@@ -246,6 +248,16 @@ def test_words_and_lists_stand_side_by_side(tmp_path: Path) -> None:
     assert [label.get_text() for label in axis.get_xticklabels()] == ["[32, 16]", "[8]"]
     (axis,) = axes_of(tmp_path, {"mixing.policy": ["nonmix", "dirmix"]}, seeds=1)
     assert [label.get_text() for label in axis.get_xticklabels()] == ["nonmix", "dirmix"]
+
+
+def test_nothing_lies_between_two_words_and_no_bar_hides_another(tmp_path: Path) -> None:
+    grid = {"mixing.policy": ["nonmix", "dirmix"], "mixing.alpha": [1, 10]}
+    (axis,) = axes_of(tmp_path, grid)
+    drawn = [container.lines[0] for container in axis.containers]
+    assert [line.get_linestyle() for line in drawn] == ["None", "None"]
+    places = np.array([line.get_xdata() for line in drawn], dtype=float)
+    np.testing.assert_allclose(places.mean(axis=0), [0, 1], atol=1e-12)
+    assert (places[1] > places[0]).all()
 
 
 def test_two_keys_are_a_line_for_each_value_of_the_second(tmp_path: Path) -> None:

@@ -112,9 +112,11 @@ def terminal_summary(swept: Swept, width: int) -> tuple[Table, list[str]]:
 
     rows = [_texts(swept, point, cell) for point, cell in swept.cells()]
     columns = (*swept.grid.keys, *swept.metrics)
-    widths = [max(map(len, (name, *(row[place] for row in rows)))) for place, name in enumerate(columns)]
-    ends = [_GAP + sum(widths[: place + 1]) + _GAP * (place + 1) for place in range(len(widths))]
     least = min(len(swept.grid.keys) + 1, len(columns))
+    ends = _right_ends(columns, rows)
+    if ends[least - 1] > width:
+        columns = (*_short_names(swept), *swept.metrics)
+        ends = _right_ends(columns, rows)
     shown = max(least, sum(end <= width for end in ends))
     seeds = plural(len(swept.seeds), "seed")
     title = f"{escape(swept.scenario.name)}, airmix {swept.command}, {seeds}, simulation (protects nobody)"
@@ -128,6 +130,19 @@ def terminal_summary(swept: Swept, width: int) -> tuple[Table, list[str]]:
         width=ends[shown - 1] if ends[shown - 1] > width else None,  # else Rich would cut what does not fit
     )
     return table, list(columns[shown:])
+
+
+def _right_ends(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return where each column ends on the terminal."""
+    widths = [max(map(len, (name, *(row[place] for row in rows)))) for place, name in enumerate(columns)]
+    return [_GAP + sum(widths[: place + 1]) + _GAP * (place + 1) for place in range(len(widths))]
+
+
+def _short_names(swept: Swept) -> list[str]:
+    """Return the keys without their tables where that leaves them different from all other columns."""
+    short = [key.rpartition(".")[2] for key in swept.grid.keys]
+    names = [*short, *swept.metrics]
+    return [name if names.count(name) == 1 else key for name, key in zip(short, swept.grid.keys, strict=True)]
 
 
 def _texts(swept: Swept, point: Point, rows: Sequence[SweptRow]) -> tuple[str, ...]:
