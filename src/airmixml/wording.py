@@ -1,4 +1,4 @@
-"""Bits of messages: values cut to a readable length, the nearest valid word, why the system refused."""
+"""Bits of messages: values cut to a readable length, the nearest valid word, why the system refused, simulation."""
 
 import difflib
 from collections.abc import Sequence
@@ -30,6 +30,12 @@ def nearest(word: str, options: Sequence[str]) -> str:
     by_beginning = {option[:_LONGEST_SHOWN]: option for option in reversed(options[:_MOST_COMPARED])}
     best = difflib.get_close_matches(word[:_LONGEST_SHOWN], list(by_beginning), n=1, cutoff=0.0)
     return by_beginning[best[0]]
+
+
+def simulated(seed: int) -> str:
+    """Return what to say beside an epsilon whose noise and schedule follow from a seed."""
+    undone = f"noise and schedule follow from seed {seed}, so anyone can remove them"
+    return f"simulation: {undone}; for real data use airmix run --private"
 
 
 def reason(problem: BaseException) -> str:

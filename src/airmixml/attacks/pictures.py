@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.attacks.findings import TOO_FEW
 from airmixml.attacks.listener_findings import ListenerFindings
 from airmixml.attacks.results import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.output.figures import new_figure, save_figure
+from airmixml.output.numbers import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS: Final = {"hidden": "#3f8a57", "not found": "#a08c00", "leaks": "#d9771a", "exposed": "#c8452c", "": "#444444"}
+_COLOURS: Final = {
+    "hidden": "#3f8a57",
+    "not found": "#a08c00",
+    TOO_FEW: "#6f6f6f",
+    "leaks": "#d9771a",
+    "exposed": "#c8452c",
+    "": "#444444",
+}
 _GAP: Final = 2
 _HEADS: Final = ("the server, who knows the schedule", "an adversary who sees only the mixtures", "an eavesdropper")
 _WIDTHS: Final = (10, 5, 5)  # samples of each of them
@@ -58,8 +67,8 @@ def _title(cases: list[CaseResult]) -> str:
     workers, radio = scenario.workers, scenario.radio
     if len(cases) > 1:
         return f"What an adversary learns about {workers.count:,} workers"
-    slots = "1 slot" if radio.slots == 1 else f"{radio.slots:,} slots"
-    return f"{scenario.name}: {workers.count:,} workers, {radio.scheduled:,} at a time in {slots}"
+    workers_in_words, slots = plural(workers.count, "worker"), plural(radio.slots, "slot")
+    return f"{scenario.name}: {workers_in_words}, {radio.scheduled:,} at a time in {slots}"
 
 
 def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:
@@ -108,7 +117,10 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     server = isinstance(found.findings, ServerFindings)
     sums = "" if server or case.scenario.workers.sends != "moments" else "class sums · "
     told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
-    text = f"{sums}ε {claimed} · {'our attacks found nobody' if grade == 'not found' else told}"
+    nobody = {"not found": "our attacks found nobody beyond chance", TOO_FEW: f"{told}: too few to tell"}
+    if grade == "hidden" and isinstance(found.findings, ListenerFindings) and found.findings.clearest_slots.identified:
+        told += " by luck"
+    text = f"{sums}ε {claimed} · {nobody.get(grade, told)}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.findings import GRADES, grade_of
+from airmixml.attacks.findings import GRADES, TOO_FEW, Findings, grade_of
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.attacks.target import Outcome
 from airmixml.output import numbers
@@ -46,7 +46,10 @@ class Group:
     @property
     def grade(self) -> str:
         """The worst grade of all."""
-        return max((grade_of(each.findings.level, self.epsilon) for each in self.found), key=GRADES.index)
+        return max((self._grade(each.findings) for each in self.found), key=GRADES.index)
+
+    def _grade(self, findings: Findings) -> str:
+        return grade_of(findings.level, self.epsilon, too_few=bool(findings.too_few()))
 
     def in_words(self, who: str) -> str:
         """Return what that adversary learns, or that our attacks found nobody."""
@@ -54,7 +57,9 @@ class Group:
             return f"{who} {self.best.findings.nothing()}"
         if self.grade == "not found":
             claim = "without any claim" if self.epsilon is None else f"at epsilon {epsilon_text(self.epsilon)}"
-            return f"as {who}, our attacks found nobody ({claim} a stronger attack may)"
+            return f"as {who}, our attacks found nobody beyond chance ({claim} a stronger attack may)"
+        if self.grade == TOO_FEW:
+            return f"{who} has {self.best.findings.too_few()}"
         *others, last = self.best.findings.learned()
         return f"{who} {', '.join(others)} and {last}" if others else f"{who} {last}"
 
@@ -155,6 +160,7 @@ class AttackResult:
         return {
             "name": first.scenario.name,
             "seed": first.scenario.seed,
+            "mode": "simulation",
             "cases": [case.to_dict() for case in self.cases],
             "verdict": first.verdict,
             "grade": first.grade,

@@ -233,6 +233,7 @@ class AuditResult:
         return {
             "name": self.scenario.name,
             "seed": self.scenario.seed,
+            "mode": "simulation",
             "verdict": self.verdict,
             **{key: found[key] for key in repeated},
             "confidence_of": "all lower bounds on all audited adversaries together",

@@ -13,7 +13,7 @@ from airmixml.cli.terminal import console, print_json, print_line, print_report_
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import epsilon_text
 from airmixml.scenario import Speed
-from airmixml.wording import nearest, shown
+from airmixml.wording import nearest, shown, simulated
 
 if TYPE_CHECKING:
     from airmixml.audit import Audit, AuditResult
@@ -90,6 +90,7 @@ def _print(result: AuditResult) -> None:
         console.print(_table(found))
         for note in found.notes:
             print_line(f"  {note}")
+    print_line(simulated(result.scenario.seed))
     print_report_place(result.seconds, result.run_dir, "audit")
 
 

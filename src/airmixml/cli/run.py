@@ -7,9 +7,10 @@ from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.terminal import console, inputs_in_words, print_json, progress_bars
 from airmixml.output.numbers import joules, plural
 from airmixml.scenario import Scenario, Speed
+from airmixml.wording import simulated
 from airmixml.workers import sends_inputs_unchanged
 
 Rows = list[tuple[str, str]]
@@ -78,8 +79,7 @@ def _run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
 def _mode(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if metrics["mode"] == "protection":
         return [("mode", "protection: noise and schedule from the system's entropy, forgotten at once")]
-    undone = f"noise and schedule follow from seed {scenario.seed}, so anyone can remove them"
-    return [("mode", f"simulation: {undone}; for real data use --private")]
+    return [("mode", simulated(scenario.seed))]
 
 
 def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
@@ -87,19 +87,23 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule == "poisson" else ""
     sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {plural(radio.slots, 'slot')}"
-    rows = [("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes")]
+    inputs = inputs_in_words(workers, dataset["input_dim"])
+    rows = [("data", f"{escape(dataset['name'])}: {inputs}, {dataset['label_dim']} classes")]
     if not sends_inputs_unchanged(workers):
         centre = "" if workers.centre == "none" else f", centre {workers.centre}"
         rounded = f", {workers.bits} bits per symbol" if workers.bits else ""
-        sent = f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}"
+        constant = f", constant {workers.constant:g}" if workers.constant else ""
+        sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
     rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
     if metrics.get("clipped_values"):
-        rows.append(("clipped", f"{metrics['clipped_values']:,} input values outside the declared bounds"))
+        rows.append(("clipped", f"{plural(metrics['clipped_values'], 'input value')} outside the declared bounds"))
     if metrics.get("clipped_samples"):
         counted = scenario.privacy.sensitivity == "encoder"
         hint = "" if counted else "; to gain from it set privacy.sensitivity = encoder"
-        rows.append(("clipped", f"{metrics['clipped_samples']:,} samples, to the norm {workers.clip_norm:g}{hint}"))
+        rows.append(
+            ("clipped", f"{plural(metrics['clipped_samples'], 'sample')}, to the norm {workers.clip_norm:g}{hint}")
+        )
     return rows
 
 
@@ -193,7 +197,7 @@ def _other_statements(statements: list[dict[str, Any]]) -> Rows:
 
 def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     power, worker, cost = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["worker_cost"]
-    limited = f"the limit lowered the power in {metrics['power_limited_slots']:,} of {metrics['slots']:,} slots"
+    limited = f"the limit lowered the power in {metrics['power_limited_slots']:,} of {plural(metrics['slots'], 'slot')}"
     if scenario.mixing.power == "max":
         limited = "the limit sets the power in every slot"
     computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"

@@ -13,7 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 from airmixml.cli.interrupt import raise_when_interrupted
+from airmixml.output.numbers import plural
 from airmixml.progress import Progress
+from airmixml.scenario import Workers
+from airmixml.workers import encoder_of
 
 console = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
@@ -34,6 +37,12 @@ def print_report_place(seconds: float, folder: Path, name: str, *, note: str = "
     path = escape(str(folder / name))
     drawn = f", picture in {path}.png" if picture else ""
     console.print(f"{seconds:.1f} s{note}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
+
+
+def inputs_in_words(workers: Workers, encoded_dim: int) -> str:
+    """Return how many inputs or features a sample has; the constant that the encoder appends is none of the user's."""
+    count = encoded_dim - (1 if workers.constant else 0)
+    return plural(count, "input" if encoder_of(workers).keeps_inputs else "feature")
 
 
 @contextmanager

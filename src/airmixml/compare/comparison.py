@@ -121,6 +121,7 @@ class Comparison:
         privacy = self.scenario.privacy
         return {
             "name": self.scenario.name,
+            "mode": "simulation",
             "target": {name: getattr(privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")},
             "varied": self.varied or None,
             "seeds": self.seeds,

@@ -53,6 +53,7 @@ class Account:
         power: how the power was set, in words.
         slots_delta: what the slots may spend of delta; the rest is that of a mean estimated before them.
         tally: the rehearsed schedule, if there was one.
+        seed: of that schedule.
         in_watts: whether powers are watts; plain numbers have no unit.
         statements: what can be certified.
         refusals: (adversary, accountant) to why that accountant cannot treat it.
@@ -66,6 +67,7 @@ class Account:
     power: str
     slots_delta: float
     tally: Tally | None = None
+    seed: int = 0
     in_watts: bool = True
     statements: list[PrivacyStatement]
     refusals: dict[tuple[str, str], str]
@@ -144,6 +146,7 @@ def account_scenario(
         slots_delta=slots_delta,
         power=in_words[power],
         tally=tally,
+        seed=scenario.seed,
         statements=statements,
         refusals=refusals,
     )

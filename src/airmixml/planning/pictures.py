@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, save_figure
+from airmixml.output.numbers import plural
 from airmixml.planning.account import Account
 from airmixml.planning.alternatives import Option
 from airmixml.planning.plan import Plan
@@ -67,7 +68,7 @@ def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
     lengths = sorted({option.slots for option in plan.options})
     for slots, marker in zip(lengths, "v.^", strict=False):
         these = [option for option in plan.options if option.slots == slots]
-        alphas, label = np.log10([option.alpha for option in these]), f"{slots:,} slots"
+        alphas, label = np.log10([option.alpha for option in these]), plural(slots, "slot")
         dots = axis.scatter(*_places(these), c=alphas, s=22, marker=marker, cmap="viridis", alpha=0.8, label=label)
     axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
     axis.plot(*_places(frontier(plan.options)), color=ORANGE, label="frontier")
@@ -91,10 +92,10 @@ def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
         if not line:
             continue
         alphas, snr, contrast = zip(*line, strict=True)
-        (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{size:,} workers per slot")
+        (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{plural(size, 'worker')} per slot")
         axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
     axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot, inputs")
-    title = f"SNR (solid), contrast (dotted), {scenario.radio.slots:,} slots"
+    title = f"SNR (solid), contrast (dotted), {plural(scenario.radio.slots, 'slot')}"
     finish_axis(axis, title, size=12, legend=8, **_BESIDE)
 
 
