@@ -315,7 +315,7 @@ def test_few_trials_prove_nothing() -> None:
 
 @pytest.mark.parametrize(("trials", "told"), [(0, False), (1, False), (2, False), (3, True), (10, True)])
 def test_half_of_the_trials_must_be_beyond_chance(trials: int, told: bool) -> None:
-    assert can_tell(trials, 0.01, 1e-3) is told
+    assert can_tell(trials, 0.5, 0.01, 1e-3) is told
 
 
 def test_the_worst_grade_counts_and_the_words_say_why() -> None:

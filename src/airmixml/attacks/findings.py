@@ -122,9 +122,6 @@ def grade_of(level: str, epsilon: float | None, *, too_few: bool = False) -> str
     return level or (TOO_FEW if too_few else "hidden" if promised else "not found")
 
 
-def can_tell(trials: int, chance: float, significance: float) -> bool:
-    """Whether an attack that finds half of what chance leaves open would be told from chance in so many trials."""
-    if not trials:
-        return False
-    right = math.ceil(trials * (chance + EXPOSED * (1.0 - chance)))
-    return float(binom.sf(right - 1, trials, chance)) < significance
+def can_tell(trials: int, share: float, chance: float, significance: float) -> bool:
+    """Whether that share of right answers would be told from chance in so many trials."""
+    return bool(trials) and float(binom.sf(math.ceil(share * trials) - 1, trials, chance)) < significance

@@ -149,7 +149,7 @@ class ListenerFindings(Findings):
         """Return how few slots there were to name a sample in, where even half of them would prove nothing."""
         chance, clearest, nearby = 1.0 / self.linkage.private_candidates, self.clearest_slots, self.beside
         trials = (clearest.looked_at, self.unmixing.estimates, nearby.looked_at if nearby else 0)
-        if any(can_tell(each, chance, _NAMED_BY_CHANCE) for each in trials):
+        if any(can_tell(each, EXPOSED, chance, _NAMED_BY_CHANCE) for each in trials):
             return ""
         return (
             f"too few mixtures to tell: {clearest.identified} of {plural(clearest.looked_at, 'sample')} named, and "

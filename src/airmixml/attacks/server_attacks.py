@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from airmixml.attacks.findings import LEAK, Findings, can_tell, level_of
+from airmixml.attacks.findings import EXPOSED, LEAK, Findings, can_tell, level_of
 from airmixml.attacks.image_quality import peak_signal_to_noise_db, structural_similarity
 from airmixml.attacks.label_inference import LabelInference, infer_labels
 from airmixml.attacks.public_knowledge import Decoder, Reader
@@ -147,8 +147,8 @@ class ServerFindings(Findings):
 
     def too_few(self) -> str:
         """Return how few workers there are, where even half of what guessing leaves open would prove nothing."""
-        workers = self.labels.inferred
-        if can_tell(workers, self.guessing, _CHANCE_ALONE):
+        workers, share = self.labels.inferred, self.guessing + EXPOSED * (1.0 - self.guessing)
+        if can_tell(workers, share, self.guessing, _CHANCE_ALONE):
             return ""
         reads, guessing = self._rates
         return f"too few workers to tell: {reads} of {plural(workers, 'sample')} read, {guessing}"
