@@ -220,12 +220,11 @@ def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 
 def _folder(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
-    runs = metrics.get("runs", [])
-    several = runs or metrics.get("releases", 1) > 1
-    first = f"seed-{metrics['seed']}/" if several else ""
-    picture = "privacy" if metrics["mode"] == "protection" else "overview"
+    picture = "seeds" if metrics.get("runs") else "overview"
+    if metrics["mode"] == "protection":
+        picture = "privacy"
     return [
         ("time", f"{metrics['seconds']:.1f} s"),
         ("run folder", escape(metrics["run_dir"])),
-        ("picture", escape(f"{metrics['run_dir']}/{first}figures/{picture}.png")),
+        ("picture", escape(f"{metrics['run_dir']}/figures/{picture}.png")),
     ]

@@ -19,13 +19,17 @@ from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
 _BESIDE: Final[dict[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+_FEW_SLOTS: Final = 8
 _COLOURS: Final = {"samples": BLUE, "moments": GREEN}
 
 
-def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path) -> None:
+def draw_account(
+    account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path | None = None
+) -> Figure:
     """Draw epsilon against the number of slots for every accountant and adversary."""
     design, figure = account.design, new_figure(9, 5.4)
     axis = figure.subplots()
@@ -36,8 +40,13 @@ def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str
     axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
     title = f"{account.name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
     title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
+    if len(set(slots)) <= _FEW_SLOTS:
+        axis.set_xticks(slots, [f"{count:,}" for count in slots])
+        axis.set_xticks([], minor=True)
     finish_axis(axis, title, legend=8, **_BESIDE)
-    save_figure(figure, path)
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def frontier(options: tuple[Option, ...]) -> list[Option]:
@@ -49,7 +58,7 @@ def frontier(options: tuple[Option, ...]) -> list[Option]:
     return kept
 
 
-def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
+def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:
     """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
     rows, privacy = bool(plan.options) + (plan.recommended is not None), scenario.privacy
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
@@ -61,7 +70,9 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
     if plan.recommended is not None:
         _by_scheduled(axes[-1, 0], plan.recommended)
         _by_weight(axes[-1, 1], plan.recommended)
-    save_figure(figure, path)
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
