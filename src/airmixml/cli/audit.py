@@ -13,7 +13,7 @@ from airmixml.cli.terminal import console, print_json, print_line, print_report_
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import epsilon_text
 from airmixml.scenario import Speed
-from airmixml.wording import nearest, shown, simulated
+from airmixml.wording import did_you_mean, shown, simulated
 
 if TYPE_CHECKING:
     from airmixml.audit import Audit, AuditResult
@@ -55,8 +55,8 @@ def audit_command(
     options.check_force(force, out)
     if adversary not in _CHOICES:
         raise ScenarioError(
-            f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}; did you mean "
-            f"{nearest(adversary, list(_CHOICES))}? An eavesdropper is not audited"
+            f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}"
+            f"{did_you_mean(adversary, list(_CHOICES)) or ';'} an eavesdropper is not audited"
         )
     from airmixml.audit import AuditSettings, fault_named
 

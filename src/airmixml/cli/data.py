@@ -11,7 +11,7 @@ from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.output.tables import terminal_table
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
 
 app = typer.Typer(help="List the data sets; fetch MNIST.")
 
@@ -117,6 +117,6 @@ def _check_fetchable(dataset: str) -> None:
         source = "scikit-learn" if dataset in DATASETS.own else "a package of its own"
         raise ScenarioError(f"{dataset}: comes with {source}, there is nothing to fetch; use it as it is")
     raise ScenarioError(
-        f"{shown(dataset)}: no data set of that name; did you mean {nearest(dataset, DATASETS.names)}? Only "
-        f"{_FETCHED} is fetched"
+        f"{shown(dataset)}: no data set of that name{did_you_mean(dataset, DATASETS.names) or ';'} Only {_FETCHED} is "
+        "fetched"
     )

@@ -91,7 +91,9 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     rows = [("data", f"{escape(dataset['name'])}: {inputs}, {dataset['label_dim']} classes")]
     if not sends_inputs_unchanged(workers):
         centre = "" if workers.centre == "none" else f", centre {workers.centre}"
-        rounded = f", {workers.bits} bits per symbol" if workers.bits else ""
+        rounded = f", {plural(workers.bits, 'bit')} per symbol" if workers.bits else ""
+        if workers.bits and workers.centre == "private":
+            rounded += " (the mean before them unrounded)"
         constant = f", constant {workers.constant:g}" if workers.constant else ""
         sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))

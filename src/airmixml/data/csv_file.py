@@ -12,7 +12,7 @@ import numpy as np
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import number_classes
 from airmixml.errors import DataError
-from airmixml.wording import nearest, reason, shown
+from airmixml.wording import did_you_mean, reason, shown
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def choose_columns(header: Sequence[str], feature_columns: Sequence[str], label_
 def _find(name: str, key: str, places: dict[str, int], source: str) -> int:
     if name.strip() not in places:
         raise DataError(
-            f"{source}: row 1 names no column {shown(name)}; did you mean "
-            f"{shown(nearest(name, list(places)))}? {key} must name columns as the header row does"
+            f"{source}: row 1 names no column {shown(name)}"
+            f"{did_you_mean(name, list(map(shown, places))) or ';'} {key} must name columns as the header row does"
         )
     return places[name.strip()]
 

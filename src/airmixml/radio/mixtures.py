@@ -18,6 +18,7 @@ from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_family
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Population, Signal, deploy, load_dataset
+from airmixml.workers.memory import too_many_numbers
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
@@ -196,6 +197,8 @@ def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, memb
     # Twice: training shuffles a copy.
     needed = 2 * 4 * members * scenario.radio.slots * signal.symbols
     available = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else physical_memory_bytes()
+    if needed / scenario.radio.slots > available:  # not even one slot fits
+        raise too_many_numbers(scenario.workers, signal, needed, available)
     if needed > available:
         raise ScenarioError(
             f"radio.slots = {scenario.radio.slots}: the mixtures need {needed / 1e9:.0f} GB of memory and {device} has "

@@ -17,8 +17,9 @@ from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
 from airmixml.workers.encoding import encode, keeps_pixels
+from airmixml.workers.memory import check_feature_memory
 
 
 def load_dataset(
@@ -33,6 +34,7 @@ def load_dataset(
     lower, upper = declare_bounds(
         workers.input_lower or raw.lower, workers.input_upper or raw.upper, features=raw.inputs.shape[1]
     )
+    check_feature_memory(workers, len(raw.inputs), int(raw.inputs.shape[1]), len(raw.class_names))
     rng = streams.generator("data")
     if raw.test_inputs is None or raw.test_labels is None:
         train_inputs, train_labels, test_inputs, test_labels = _split(raw, workers.train_samples, rng)
@@ -71,7 +73,7 @@ def _load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Ra
     names = DATASETS.names
     raise ScenarioError(
         f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv or "
-        f".npz file; did you mean {nearest(workers.dataset, names)}?"
+        f".npz file{did_you_mean(workers.dataset, names)}"
     )
 
 
