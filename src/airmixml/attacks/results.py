@@ -8,6 +8,7 @@ from typing import Any, Final
 from airmixml.attacks.findings import GRADES, TOO_FEW, Findings, grade_of
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.attacks.target import Outcome
+from airmixml.notebook import html_lines
 from airmixml.output import numbers
 from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario
@@ -153,6 +154,10 @@ class AttackResult:
     seconds: float
     device: str
     run_dir: Path
+
+    def _repr_html_(self) -> str:
+        verdicts = (f"{case.label}: {case.verdict}" for case in self.cases)
+        return html_lines([*verdicts, f"Tables and picture: {self.run_dir}/attack.md"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; name, seed, verdict and grade are those of the first setting."""

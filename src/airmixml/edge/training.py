@@ -14,6 +14,7 @@ from airmixml.edge.closed_form import MomentsCollector, linear_model, solve
 from airmixml.edge.fitting import Checkpoint, TrainingHistory, build_model, class_scores, fit, start_network
 from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
+from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixtures import Mixtures, Transmission, simulate_family, transmit_family
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
@@ -28,6 +29,14 @@ class TrainedModel:
 
     model: nn.Sequential
     history: TrainingHistory
+
+    def _repr_html_(self) -> str:
+        history, numbers = self.history, sum(each.numel() for each in self.model.parameters())
+        facts = {"parameters": f"{numbers:,}"}
+        if history.test_accuracy:
+            facts["accuracy"] = f"{100 * history.final_accuracy:.1f} % on the clean test set after the last epoch"
+            facts["best epoch"] = f"{100 * history.best_accuracy:.1f} % in epoch {history.best_epoch}"
+        return html_facts("Trained model", facts)
 
 
 def train(

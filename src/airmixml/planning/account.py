@@ -10,6 +10,7 @@ import numpy as np
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.notebook import html_table
 from airmixml.privacy import (
     Adversary,
     Design,
@@ -89,6 +90,13 @@ class Account:
             return float(np.median(self.tally.worker_epsilons()))
         multiplier = self.design.noise_multiplier(self.adjacency)
         return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
+
+    def _repr_html_(self) -> str:
+        names = [adversary.name for adversary in self.adversaries]
+        said = {(each.accountant, each.adversary): f"{each.epsilon:.4g}" for each in self.statements}
+        rows = [[name, *(said.get((name, adversary), "-") for adversary in names)] for name in ACCOUNTANTS.names]
+        title = f"{self.name}: epsilon at delta = {self.delta:g}, {self.adjacency} neighbours"
+        return html_table(title, ["accountant", *names], rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values for JSON."""

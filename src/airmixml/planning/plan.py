@@ -13,6 +13,8 @@ import numpy as np
 
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.notebook import html_facts
+from airmixml.output.numbers import joules
 from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.expected_signal import ExpectedSignal
@@ -70,6 +72,17 @@ class Plan:
     options: tuple[Option, ...] = ()
     best: dict[str, Option] | None = None
     recommended: Recommendation | None = None
+
+    def _repr_html_(self) -> str:
+        facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
+        if self.power_dbm is not None:
+            facts |= {
+                "noise multiplier": f"{self.noise_multiplier:.4g}",
+                "power": f"{self.power_dbm.median:.1f} dBm median, {self.power_dbm.largest:.1f} largest",
+                "energy": f"{joules(self.energy_joules)} in total",
+                "SNR": f"{self.snr_inputs_db:.1f} dB inputs, {self.snr_labels_db:.1f} dB labels (median slot)",
+            }
+        return html_facts(f"Plan of {self.name}", facts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""

@@ -9,6 +9,8 @@ import torch
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
+from airmixml.notebook import html_facts
+from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
@@ -56,6 +58,14 @@ class Mixtures(Transmission):
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def _repr_html_(self) -> str:
+        slots, inputs, labels = len(self), self.inputs.shape[1], self.labels.shape[1]
+        size = f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols) on {self.inputs.device}"
+        about = {"data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}", "received": size}
+        return html_facts(
+            f"Mixtures of {self.scenario.name}, seed {self.scenario.seed}", {**about, **self.report.facts()}
+        )
 
 
 def simulate(

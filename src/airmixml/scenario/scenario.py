@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
+from airmixml.notebook import html_text
 from airmixml.scenario.consistency import check_consistency
 from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import TABLES, Learner, Mixing, Privacy, Radio, Workers
@@ -59,6 +60,9 @@ class Scenario:
     def with_overrides(self, *assignments: str) -> Scenario:
         """Return a copy with ``table.key=value`` assignments applied, as ``airmix run --set`` takes them."""
         return _made(self.to_dict(), parse_assignments(assignments))
+
+    def _repr_html_(self) -> str:
+        return html_text(self.to_toml())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""
