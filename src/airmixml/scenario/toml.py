@@ -76,22 +76,26 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
 def read_scenario_file(path: Path) -> str:
     """Return the text of a scenario file."""
     try:
-        if path.is_fifo():  # nobody may ever write to it
-            raise ScenarioError(f"{path}: is a pipe; give a scenario file or --preset NAME")
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE_BYTES + 1)
+        content = None if path.is_fifo() else _beginning(path)
     except OSError as problem:
         raise ScenarioError(
             f"{path}: cannot be read ({problem.strerror}); give a scenario file or --preset NAME"
         ) from None
     except ValueError:
         raise ScenarioError(f"{shown(str(path))}: not a file name; give a scenario file or --preset NAME") from None
+    if content is None:  # nobody may ever write to it
+        raise ScenarioError(f"{path}: is a pipe; give a scenario file or --preset NAME")
     if len(content) > _LARGEST_FILE_BYTES:
         raise ScenarioError(f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ScenarioError(f"{path}: not UTF-8 text; give a TOML scenario file (`airmix show` prints one)") from None
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LARGEST_FILE_BYTES + 1)
 
 
 def preset_names() -> list[str]:
