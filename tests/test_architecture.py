@@ -16,6 +16,7 @@ FOUNDATION = (
     "progress",
     "units",
     "wording",
+    "shapes",
     "lazy",
     "streams",
     "devices",

@@ -3,13 +3,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_mnist import CONTENT, TRAIN_LABELS, mirror, write_files
 from typer.testing import CliRunner
 
 from airmixml.cli.data import app
-from airmixml.data import mnist_sources
+from airmixml.data.mnist import MNIST_FILES
+from airmixml.doors import DATASETS
 from airmixml.errors import AirMixError
+from airmixml.progress import silent
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -31,6 +34,26 @@ def test_the_list_tells_the_public_facts_as_json(cache: Path) -> None:
     assert (mnist["train_samples"], mnist["own_test_samples"], mnist["input_dim"]) == (60_000, 10_000, 784)
     assert (mnist["input_lower"], mnist["input_upper"]) == ([0.0], [255.0])
     assert (mnist["state"], mnist["folder"]) == ("missing", str(cache))
+    fashion = listed["fashion-mnist"]
+    assert (fashion["train_samples"], fashion["image_shape"], fashion["state"]) == (60_000, [28, 28], "missing")
+    assert fashion["folder"] == str(cache.parent / "fashion-mnist")
+
+
+@pytest.mark.parametrize(("name", "facts"), [("breast-cancer", (569, 30, 2)), ("wine", (178, 13, 3))])
+def test_tables_have_round_bounds_that_hold_every_row_and_touch_none(name: str, facts: tuple[int, int, int]) -> None:
+    entry = next(each for each in json.loads(run("list", "--json"))["data_sets"] if each["name"] == name)
+    assert (entry["train_samples"], entry["input_dim"], entry["label_dim"]) == facts
+    raw = DATASETS.load(name).read(None, silent)
+    lower, upper = np.array(raw.lower), np.array(raw.upper)
+    assert (raw.inputs >= lower).all()
+    assert (raw.inputs < upper).all()
+    # Two digits say no row's value; a measured extreme such as 28.11 has more.
+    assert all(float(f"{bound:.2g}") == bound for bound in (*raw.lower, *raw.upper))
+    unit = (raw.inputs - lower) / (upper - lower)
+    assert entry["label_dim"] == len(set(raw.labels.tolist()))
+    known = DATASETS.load(name)
+    assert known.scaled_mean == pytest.approx(np.sqrt((unit.mean(axis=0) ** 2).mean()), abs=5e-4)
+    assert known.scaled_deviation == pytest.approx(np.sqrt(unit.var(axis=0).mean()), abs=5e-4)
 
 
 def test_the_list_tells_whether_the_files_are_there(cache: Path) -> None:
@@ -49,7 +72,7 @@ def test_the_list_for_people_names_all_data_sets_and_the_folder(cache: Path) -> 
 
 def test_fetching_fills_the_cache_once(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     with mirror() as (address, asked):
-        monkeypatch.setattr(mnist_sources, "MIRRORS", (address,))
+        monkeypatch.setattr(MNIST_FILES, "mirrors", (address,))
         first = json.loads(run("fetch", "mnist", "--json"))
         second = json.loads(run("fetch", "mnist", "--json"))
         assert len(asked) == 4
@@ -63,7 +86,7 @@ def test_fetching_into_a_folder_leaves_the_cache_alone(
     monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
 ) -> None:
     with mirror() as (address, _):
-        monkeypatch.setattr(mnist_sources, "MIRRORS", (address,))
+        monkeypatch.setattr(MNIST_FILES, "mirrors", (address,))
         printed = run("fetch", "mnist", "--data-dir", str(tmp_path / "mine"))
     assert {path.name for path in (tmp_path / "mine").iterdir()} == set(CONTENT)
     assert not cache.exists()
@@ -74,7 +97,7 @@ def test_fetching_into_a_folder_leaves_the_cache_alone(
     ("name", "complaint"),
     [("minst", "'minst': no data set of that name; did you mean mnist"), ("iris", "iris: comes with scikit-learn")],
 )
-def test_only_mnist_is_fetched(name: str, complaint: str) -> None:
+def test_only_published_data_sets_are_fetched(name: str, complaint: str) -> None:
     with pytest.raises(AirMixError, match=complaint):
         run("fetch", name)
 

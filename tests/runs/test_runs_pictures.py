@@ -79,12 +79,12 @@ def test_several_seeds_are_one_picture(tmp_path: Path, monkeypatch: pytest.Monke
     assert isinstance(result, SeedsResult)
     assert (tmp_path / "seeds" / "figures" / "seeds.png").exists()
     figure = draw_seeds(result, tmp_path / "seeds")
-    dots = next(line for line in axes_of(figure, "Accuracy").lines if line.get_label() == "final epoch")
+    dots = next(line for line in axes_of(figure, "Score").lines if line.get_label() == "final")
     assert list(dots.get_xdata()) == [0, 1, 2]
     assert list(dots.get_ydata()) == [100 * each.accuracy.final for each in result.runs]
     mean = next(line for line in axes_of(figure, "Learning").lines if line.get_label() == "mean of all seeds")
     curves = [read_curve(tmp_path / "seeds" / f"seed-{seed}" / "learning_curve.csv") for seed in range(3)]
-    assert np.allclose(mean.get_ydata(), np.mean(curves, axis=0))
+    assert np.allclose(mean.get_ydata(), 100 * np.mean(curves, axis=0))
 
 
 def test_releases_have_a_picture_of_what_they_reveal_together(tmp_path: Path) -> None:

@@ -101,8 +101,23 @@ def test_private_presets_promise_what_they_say(
         assert scenario.radio.scheduled == workers
 
 
+OF_ONES_OWN = ("private-table", "private-images")
+
+
+@pytest.mark.parametrize("name", OF_ONES_OWN)
+def test_presets_for_ones_own_data_leave_numbers_to_the_data(name: str) -> None:
+    scenario = Scenario.preset(name)
+    assert not scenario.is_settled
+    settled = scenario.settled(500)
+    assert (settled.workers.count, settled.radio.scheduled, settled.radio.slots) == (500, 500, 1)
+    assert settled.privacy.delta == pytest.approx(0.1 / 500)
+    assert (settled.privacy.adversary, settled.privacy.adjacency) == ("server", "remove-one")
+    assert settled.settled(7) == settled  # what is known stays
+    assert f"epsilon = {scenario.privacy.epsilon:g}" in preset_summary(name)
+
+
 def test_every_preset_is_a_scenario_named_after_itself() -> None:
-    assert set(preset_names()) == {"paper-iris", "paper-mnist", "digits", *(name for name, *_ in PRIVATE)}
+    assert set(preset_names()) == {"paper-iris", "paper-mnist", "digits", *OF_ONES_OWN, *(name for name, *_ in PRIVATE)}
     for name in preset_names():
         scenario = Scenario.preset(name)
         assert (scenario.name, scenario.seed) == (name, 0)

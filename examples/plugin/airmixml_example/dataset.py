@@ -20,7 +20,7 @@ def load_wine(data_dir: Path | None, progress: Progress) -> RawData:
 
 
 WINE = KnownDataSet(
-    name="wine",
+    name="wines",
     about="13 chemical measurements of wines of three growers",
     train_samples=178,
     test_samples=0,  # no test set of its own: it is split at random

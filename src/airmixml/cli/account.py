@@ -40,7 +40,7 @@ _RULES: Final[dict[str, Rule]] = {
     "max_participations": Whole(low=0, high=10**12),
     "colluders": Whole(low=0, high=10**9),
 }
-_OF_A_SCENARIO: Final = ("file", "preset", "assignments", "input_dim", "label_dim", "ledger")
+_OF_A_SCENARIO: Final = ("file", "preset", "assignments", "bounds", "input_dim", "label_dim", "ledger")
 
 
 def account_command(
@@ -48,6 +48,7 @@ def account_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     workers: Annotated[int | None, Option(help="Number of workers N.")] = None,
     scheduled: Annotated[int | None, Option(help="Number of workers per slot.")] = None,
     slots: Annotated[int | None, Option(help="Number of slots T.")] = None,
@@ -105,7 +106,7 @@ def account_command(
             "--scheduled, --slots and --noise-multiplier or --epsilon"
         )
     else:
-        scenario = options.choose_scenario(file, preset, assignments)
+        scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
     name = "numbers" if scenario is None else scenario.name
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
@@ -172,7 +173,8 @@ def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | 
         raise ScenarioError("--input-dim and --label-dim: go together; give both or none")
     if input_dim is not None and label_dim is not None:
         Whole(low=1, high=10**9).check("--input-dim", input_dim)
-        Whole(low=2, high=10**9).check("--label-dim", label_dim)
+        fewest = 2 if scenario.workers.task == "classification" else 1
+        Whole(low=fewest, high=10**9).check("--label-dim", label_dim)
         return encoded_dim(scenario.workers, input_dim), label_dim
     known = known_dataset(scenario.workers.dataset)
     if known is not None:

@@ -25,6 +25,7 @@ def audit_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     seed: options.Seed = None,
     adversary: Annotated[str, Option(help="Adversary to audit: release, server or both.")] = "both",
     adjacency: Annotated[
@@ -50,7 +51,7 @@ def audit_command(
     although no fault was injected, and 1 if an injected fault is not caught; else 0. Repeat the same command to resume
     an interrupted audit.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed, bounds=bounds, data_dir=data_dir)
     speed = Speed(threads=threads)
     options.check_force(force, out)
     if adversary not in _CHOICES:

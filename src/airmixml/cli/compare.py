@@ -17,7 +17,7 @@ from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.scenario import RunContext, Speed
-from airmixml.scenario.varied import read_values
+from airmixml.scenario.varied import only_varied, read_values
 from airmixml.wording import simulated
 
 if TYPE_CHECKING:
@@ -28,11 +28,13 @@ def compare_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     methods: Annotated[
         str | None, Option(metavar="NAME,...", help=f"Methods to run: {choices(METHODS)} [default: all that can run].")
     ] = None,
     vary: Annotated[
-        str | None, Option(metavar="KEY=V1,V2,...", help="Instead of methods, run the scenario itself at these values.")
+        list[str] | None,
+        Option(metavar="KEY=V1,V2,...", help="Instead of methods, run the scenario itself at these values of one key."),
     ] = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
@@ -48,16 +50,17 @@ def compare_command(
     All use the same data, channel and privacy target. Finished results are kept: repeat the same command to resume;
     more seeds or methods add to it.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed)
+    scenario = options.choose_scenario(file, preset, assignments, seed, bounds=bounds, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    if methods is not None and vary is not None:
+    varied = only_varied(vary)
+    if methods is not None and varied is not None:
         raise ScenarioError("--methods and --vary: give one of them; --vary runs the scenario itself at several values")
     started = time.perf_counter()
     compare: Callable[..., Comparison]
-    if vary is not None:
-        key, scenarios = read_values(vary, scenario)
+    if varied is not None:
+        key, scenarios = read_values(varied, scenario)
         from airmixml.compare import vary_key  # after the checks: importing torch takes seconds
 
         compare, name = partial(vary_key, scenario, key, scenarios), f"compare-{scenario.name}-{key}"

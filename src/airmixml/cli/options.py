@@ -15,6 +15,9 @@ Assignments = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
 ]
+Bounds = Annotated[
+    Path | None, Option(help="File of public bounds (TOML): a line COLUMN = [lower, upper] for each input column.")
+]
 Seed = Annotated[int | None, Option(help="Seed of the (first) run [default: the scenario's].")]
 Seeds = Annotated[int, Option(help="Number of runs, with consecutive seeds.")]
 Out = Annotated[Path | None, Option(help="Folder to create [default: a name below runs/].")]
@@ -38,13 +41,47 @@ def choices(registry: Registry) -> str:
 
 
 def choose_scenario(
-    file: Path | None, preset: str | None, assignments: list[str] | None, seed: int | None = None
+    file: Path | None,
+    preset: str | None,
+    assignments: list[str] | None,
+    seed: int | None = None,
+    *,
+    bounds: Path | None = None,
+    data_dir: Path | None = None,
+    settled: bool = True,
+    test_rows: bool = True,
 ) -> Scenario:
-    """Return the scenario that the options name, with the overrides applied."""
+    """Return the scenario that the options name, with the overrides applied and, unless told not to, settled.
+
+    Settling reads a user's own file where the scenario has one worker for each of its rows.
+    """
+    scenario = read_scenario(file, preset, assignments, seed, bounds=bounds)
+    if scenario.is_settled:
+        return scenario
+    if not settled:
+        raise ScenarioError(
+            "workers.count = 0: needs data to count, and --input-dim says that none are read; add --set workers.count=N"
+        )
+    from airmixml.workers import settle  # here: it needs NumPy
+
+    return settle(scenario, data_dir=data_dir, test_rows=test_rows)
+
+
+def read_scenario(
+    file: Path | None,
+    preset: str | None,
+    assignments: list[str] | None,
+    seed: int | None = None,
+    *,
+    bounds: Path | None = None,
+) -> Scenario:
+    """Return the scenario that the options name, with the overrides applied; no data are read."""
     if (file is None) == (preset is None):
         raise ScenarioError("give either a scenario file or --preset NAME (`airmix presets` lists them)")
     scenario = Scenario.load(file) if file is not None else Scenario.preset(preset or "")
     scenario = scenario.with_overrides(*(assignments or ()))
+    if bounds is not None:
+        scenario = scenario.with_bounds(bounds)
     return scenario if seed is None else scenario.with_seed(seed)
 
 

@@ -15,7 +15,7 @@ from airmixml.cli import options
 from airmixml.cli.account import data_dimensions, picture_path
 from airmixml.cli.terminal import console, inputs_in_words, print_json, print_line, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import duration, joules, plural
+from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario, Workers
 from airmixml.storage.files import writing_to
@@ -35,6 +35,7 @@ def plan_command(
     file: options.File = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
     input_mean: Annotated[
@@ -56,7 +57,7 @@ def plan_command(
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
     privacy target sets the power.
     """
-    scenario = options.choose_scenario(file, preset, assignments)
+    scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     moments = _moments(scenario, input_mean, input_deviation)
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
@@ -127,7 +128,10 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         return
     radio, power = scenario.radio, plan.power_dbm
     rows = [
-        ("data", f"{inputs_in_words(scenario.workers, dimensions[0])}, {dimensions[1]:,} classes"),
+        (
+            "data",
+            f"{inputs_in_words(scenario.workers, dimensions[0])}, {outputs_text(scenario.workers.task, dimensions[1])}",
+        ),
         ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {plural(radio.slots, 'slot')}"),
         (
             "noise multiplier",

@@ -18,11 +18,13 @@ from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario.scope import require_classes
 from airmixml.scenario.varied import shown_value
 from airmixml.storage.files import writing_to
 from airmixml.storage.results import ResultStore, from_plain
 from airmixml.storage.run_folder import PARTIAL, hold_folder, identity_of
 from airmixml.wording import shown
+from airmixml.workers import settle
 
 _RESULTS: Final = "results"
 _OWN: Final = frozenset({_RESULTS, *(f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg"))})
@@ -179,6 +181,7 @@ def compare_methods(
         force: remove the results of another comparison from it.
         context: device, threads, where MNIST is, and what is told of the progress.
     """
+    scenario = _settled(scenario, context)
     jobs = {
         name: _Job(scenario=scenario, run=method.run, label=name, about=method.about)
         for name, method in methods.items()
@@ -200,6 +203,8 @@ def vary_key(
     context: RunContext | None = None,
 ) -> Comparison:
     """Run the scenario at each value of the key and return one row each; arguments as of ``compare_methods``."""
+    scenario = _settled(scenario, context)
+    scenarios = {value: _settled(each, context) for value, each in scenarios.items()}
     jobs = {
         value: _Job(scenario=each, run=lambda work: run_scenario(work, work.scenario), label=shown_value(key, value))
         for value, each in scenarios.items()
@@ -209,6 +214,11 @@ def vary_key(
     identity["scenario"] = {**identity["scenario"], table: {**identity["scenario"][table], entry: None}}
     found = _run_all(scenario, jobs, identity, None, seeds, out, force, context or RunContext())
     return replace(found, varied=key)
+
+
+def _settled(scenario: Scenario, context: RunContext | None) -> Scenario:
+    context = context or RunContext()
+    return settle(scenario, data_dir=context.data_dir, progress=context.progress)
 
 
 def _run_all(
@@ -230,6 +240,7 @@ def _run_all(
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     numbers = [scenario.seed + number for number in range(seeds)]
     for each in dict.fromkeys(job.scenario for job in jobs.values()):
+        require_classes(each.workers, "a comparison")
         check_privacy_target(each)
     find_device(context.speed.device)
     if out.name.endswith(PARTIAL):

@@ -1,13 +1,18 @@
 """What a worker does to its input before it sends it: scale to [0, 1] by the declared bounds."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.errors import DataError, ScenarioError
+from airmixml.errors import BoundsWarning, DataError, ScenarioError
+
+_ABSURD_WIDTH: Final = 1e9
+_MOST: Final = 0.5
+_TARGET_KEYS: Final = ("workers.target_lower", "workers.target_upper")
 
 
 def declare_bounds(
@@ -23,8 +28,8 @@ def declare_bounds(
     if missing:
         raise DataError(
             f"{' and '.join(missing)}: must be declared for your own data, one value for all inputs or one "
-            f"for each of the {features}; bounds measured on private samples would leak them, so write down "
-            "what you know beforehand"
+            f"for each of the {features}, or beside the names of CSV columns in [workers.bounds] or a file for "
+            "--bounds; bounds measured on private samples would leak them, so write down what you know beforehand"
         )
     lower_bounds = _one_per_feature(lower_name, lower, features)
     upper_bounds = _one_per_feature(upper_name, upper, features)
@@ -38,7 +43,45 @@ def declare_bounds(
             f"{upper_name} = {upper_bounds[place]:g} for input {place + 1}: must be above {lower_name} = "
             f"{lower_bounds[place]:g}, at a finite distance; correct the two"
         )
+    widest = float(width.max(initial=0.0))
+    if widest > _ABSURD_WIDTH:
+        warnings.warn(
+            f"{upper_name}: an input may vary by {widest:.3g}; if its values vary by much less than that, nothing is "
+            "left of them once they are scaled",
+            BoundsWarning,
+            stacklevel=2,
+        )
     return lower_bounds, upper_bounds
+
+
+def declare_target_bounds(
+    lower: Sequence[float], upper: Sequence[float], *, targets: int, names: tuple[str, str] = _TARGET_KEYS
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return lower and upper bounds with one entry per target of a regression; one given value serves all."""
+    if len(lower) == 0 or len(upper) == 0:
+        raise DataError(
+            f"{names[0]} and {names[1]}: must be declared for a regression, one value for all targets or one for each "
+            f"of the {targets}, such as 0 and 120 for an age; bounds measured on private samples would leak them"
+        )
+    for name, values in zip(names, (lower, upper), strict=True):
+        if len(values) not in (1, targets):
+            raise ScenarioError(f"{name} has {len(values)} values: must have 1, or {targets}, one for each target")
+    bounds = [np.broadcast_to(np.asarray(values, dtype=np.float64), (targets,)).tolist() for values in (lower, upper)]
+    for low, high in zip(*bounds, strict=True):
+        if not (low < high and np.isfinite(high - low)):
+            raise ScenarioError(f"{names[1]} = {high:g}: must be above {names[0]} = {low:g}, at a finite distance")
+    return tuple(bounds[0]), tuple(bounds[1])
+
+
+def warn_of_clipping(clipped: int, values: int, name: str = "workers.input_lower and workers.input_upper") -> None:
+    """Warn where bounds clip most values. Only for simulations: how many there are is private."""
+    if clipped > _MOST * values:
+        warnings.warn(
+            f"{name}: {clipped:,} of {values:,} input values lie outside and were clipped; check the units and declare "
+            "wider bounds",
+            BoundsWarning,
+            stacklevel=2,
+        )
 
 
 def _one_per_feature(name: str, values: Sequence[float], features: int) -> Doubles:

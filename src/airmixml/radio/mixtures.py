@@ -19,7 +19,7 @@ from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_family_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
-from airmixml.workers import Population, Signal, deploy, load_dataset
+from airmixml.workers import Population, Signal, deploy, load_dataset, settle
 from airmixml.workers.memory import too_many_numbers
 
 _EXAMPLE_SLOTS = 8
@@ -90,6 +90,10 @@ def simulate(
         secret: what noise and schedule are drawn from where real data are protected, instead of the scenario's seed.
     """
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, secret=secret)
+    if dataset is None:
+        scenario = settle(scenario, data_dir=data_dir, progress=progress)
+    else:
+        scenario = scenario.settled(dataset.train_samples)
     return simulate_family([scenario], dataset=dataset, population=population, context=context)[0]
 
 
@@ -153,7 +157,7 @@ def transmit_family(
         dataset = load_dataset(first.workers, streams, data_dir=context.data_dir, progress=progress)
     _check_worker_memory(first)
     if population is None:
-        population = deploy(first.workers, dataset.train_samples, streams)
+        population = deploy(first.workers, dataset, streams)
     elif population.count != first.workers.count:
         raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
     dataset = centre_privately(scenarios, dataset, population, streams)

@@ -9,6 +9,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
+from airmixml.errors import ScenarioError
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
@@ -129,6 +130,11 @@ def slots_target(scenario: Scenario) -> tuple[float, float]:
 
 def check_privacy_target(scenario: Scenario) -> None:
     """Raise a PrivacyError if the scenario's accountant cannot treat its adversary, or certify its target."""
+    if not scenario.is_settled:
+        raise ScenarioError(
+            "workers.count, radio.scheduled or privacy.delta is 0: the number of rows decides it; use "
+            "airmixml.settle(scenario) to read that from the data, or scenario.settled(rows)"
+        )
     privacy = scenario.privacy
     silent = planned_design(scenario, Sensitivity(removal=1.0, replacement=1.0), received_watts=0.0)
     adversary = adversary_named(privacy.adversary, scenario)

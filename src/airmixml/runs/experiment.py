@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from airmixml.data import warn_of_clipping
 from airmixml.devices import find_device
-from airmixml.edge import TrainedModel, learn
+from airmixml.edge import Learned, TrainedModel, learn
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
@@ -17,7 +18,7 @@ from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.pictures import draw_ledger, draw_run, draw_statements
-from airmixml.runs.protected import ProtectedRunner, row_statement
+from airmixml.runs.protected import ProtectedRunner, row_statement, stated_scores
 from airmixml.runs.results import (
     PROTECTION,
     SIMULATION,
@@ -34,7 +35,7 @@ from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, identity_of
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset, worker_cost
+from airmixml.workers import load_dataset, settle, worker_cost
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
@@ -78,6 +79,7 @@ def run(
         raise ScenarioError("--public-test: says something about a private run; give --private too")
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     find_device(context.speed.device)
@@ -121,33 +123,42 @@ class SimulationRunner:
         streams = Streams(scenario.seed)
         dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
         held_dim = dataset.held_dim or dataset.input_dim
+        warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
         learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)
-        seconds, training_seconds = time.perf_counter() - started, learned.training_seconds
-        sent, history = learned.transmission, learned.trained.history
-        dataset, report, best = sent.dataset, sent.report, history.best_accuracy
-        _write_findings(sent, learned.trained, folder.work, pictures=self.pictures)
-        about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
-        metrics = {
-            "name": scenario.name,
-            "seed": scenario.seed,
-            "accuracy": {"final": history.final_accuracy, "best": best, "best_epoch": history.best_epoch},
-            **report.to_dict(),
-            "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
-            "clipped_values": dataset.clipped_values,
-            "clipped_samples": dataset.clipped_samples,
-            "dataset": {**about, "test_samples": len(dataset.test_labels)},
-            "seconds": seconds,
-            "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
-            "resumed_from_epoch": checkpoint.resumed_epoch,
-            "device": device,
-            "versions": versions(),
-            "run_dir": run_dir,
-            "mode": SIMULATION,
-            **row_statement(sent),
-        }
-        return RunResult.from_dict(metrics)
+        seconds = time.perf_counter() - started
+        _write_findings(learned.transmission, learned.trained, folder.work, pictures=self.pictures)
+        return result_of(
+            learned, seconds=seconds, device=device, run_dir=run_dir, resumed_epoch=checkpoint.resumed_epoch
+        )
+
+
+def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:
+    """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
+    sent, history, training_seconds = learned.transmission, learned.trained.history, learned.training_seconds
+    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
+    held_dim = dataset.held_dim or dataset.input_dim
+    about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
+    metrics = {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        **stated_scores(dataset, history),
+        **report.to_dict(),
+        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+        "clipped_values": dataset.clipped_values,
+        "clipped_samples": dataset.clipped_samples,
+        "dataset": {**about, "test_samples": len(dataset.test_labels)},
+        "seconds": seconds,
+        "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
+        "resumed_from_epoch": resumed_epoch,
+        "device": device,
+        "versions": versions(),
+        "run_dir": run_dir,
+        "mode": SIMULATION,
+        **row_statement(sent),
+    }
+    return RunResult.from_dict(metrics)
 
 
 def _run_each(
@@ -191,9 +202,10 @@ def _kept(scenario: Scenario, folder: Path) -> RunResult | ProtectedResult:
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
     """Write what the metrics do not hold: curve, model, ledger, pictures."""
     history, report = trained.history, sent.report
-    losses: list[float] | list[str] = history.loss or [""] * len(history.test_accuracy)
-    curve = enumerate(zip(losses, history.test_accuracy, strict=True), start=1)
-    rows = [{"epoch": n, "training_loss": loss, "test_accuracy": accuracy} for n, (loss, accuracy) in curve]
+    scored = history.test_accuracy or history.test_score
+    losses: list[float] | list[str] = history.loss or [""] * len(scored)
+    curve = enumerate(zip(losses, scored, strict=True), start=1)
+    rows = [{"epoch": n, "training_loss": loss, f"test_{history.score_name}": score} for n, (loss, score) in curve]
     write_text(folder / "learning_curve.csv", rows_csv(rows))
     save_model(trained.model, sent.dataset, folder)
     ledger, epsilons = report.ledger, report.worker_epsilons()

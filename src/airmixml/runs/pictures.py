@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.edge import TrainingHistory
-from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, chance_line, new_figure, save_figure
+from airmixml.output.figures import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    accountant_colour,
+    as_picture,
+    chance_line,
+    new_figure,
+    save_figure,
+)
 from airmixml.output.numbers import plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
@@ -20,6 +29,8 @@ from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.radio.tally import DecibelHistogram
 from airmixml.radio.transmission import MixtureBlock
+from airmixml.runs.score_pictures import draw_scores, final_score
+from airmixml.shapes import is_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +46,7 @@ _CROWDED_LETTERS = 40
 
 def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> None:
     """Draw all pictures into ``folder``: the overview, which holds them all, and each by itself."""
-    report, guessing = mixtures.report, _guessing_percent(mixtures)
+    report = mixtures.report
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in another script
         save_figure(run_figure(mixtures, history), folder / "overview.png")
@@ -43,7 +54,7 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
         _mixtures(grid, mixtures)
         save_figure(grid, folder / "mixtures.png")
         alone = new_figure(6, 4)
-        _learning_curve(alone.subplots(), history, guessing)
+        _learning_curve(alone.subplots(), history, mixtures.dataset.test_labels)
         save_figure(alone, folder / "learning_curve.png")
         histograms = new_figure(10, 3.8)
         power, snr = histograms.subplots(1, 2)
@@ -57,14 +68,13 @@ def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
     top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
     _mixtures(top, mixtures)
     curve, power, snr = bottom.subplots(1, 3)
-    _learning_curve(curve, history, _guessing_percent(mixtures))
+    _learning_curve(curve, history, mixtures.dataset.test_labels)
     _power_and_snr(power, snr, mixtures.report)
     return overview
 
 
-def _guessing_percent(mixtures: Transmission) -> float:
-    """Return how often always naming the most frequent class of the test set is right, in per cent; 0 without one."""
-    labels = mixtures.dataset.test_labels
+def _guessing_percent(labels: NDArray[Any]) -> float:
+    """Return how often always naming the most frequent of these classes is right, in per cent; 0 without any."""
     return 100.0 * float(np.bincount(labels).max()) / len(labels) if len(labels) else 0.0
 
 
@@ -73,7 +83,7 @@ def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     slots = f"{plural(scenario.radio.slots, 'slot')} of {scenario.radio.scheduled:,}"
     return (
         f"{scenario.name}: {scenario.workers.count:,} workers, {slots}  ·  "
-        f"final accuracy {100 * history.final_accuracy:.1f} %  ·  "
+        f"{final_score(history)}  ·  "
         f"ε = {privacy.epsilon:.4g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     )
 
@@ -81,7 +91,7 @@ def _title(mixtures: Transmission, history: TrainingHistory) -> str:
 def _mixtures(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     if mixtures.report.signal.moments:
         _moment_grid(figure, mixtures)
-    elif mixtures.dataset.image_shape is not None:
+    elif mixtures.dataset.image_shape is not None and not is_series(mixtures.dataset.image_shape):
         _image_grid(figure, mixtures)
     else:
         _symbol_grid(figure, mixtures)
@@ -102,7 +112,7 @@ def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     axes = figure.subplots(3, min(_COLUMNS, examples.slots), squeeze=False)
     for (name, images), line in zip(rows.items(), axes, strict=True):
         for slot, axis in enumerate(line):
-            axis.imshow(images[slot].reshape(shape), cmap="gray_r")
+            axis.imshow(as_picture(images[slot], shape), cmap="gray_r")
             axis.set(xticks=[], yticks=[])
         line[0].set_ylabel(name, fontsize=9)
     _name_slots(axes[0], examples)
@@ -191,7 +201,11 @@ def _class_bars(axis: Axes, history: TrainingHistory, guessing: float) -> None:
     axis.legend(loc="upper center", ncols=2, fontsize=8)
 
 
-def _learning_curve(axis: Axes, history: TrainingHistory, guessing: float) -> None:
+def _learning_curve(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
+    if history.scores:
+        draw_scores(axis, history, truth)
+        return
+    guessing = _guessing_percent(truth)
     if history.class_accuracy:
         _class_bars(axis, history, guessing)
         return

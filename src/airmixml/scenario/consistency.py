@@ -7,23 +7,31 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
 
+_SMALLEST_DELTA: Final = 1e-300
 _SMALLEST_POISSON_DELTA: Final = 1e-15
 
 
 def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy, learner: Learner) -> None:
     """Raise a ScenarioError that names the key to change where two tables contradict each other."""
-    if radio.scheduled > workers.count:
+    if 0.0 < privacy.delta < _SMALLEST_DELTA:
+        raise ScenarioError(
+            f"privacy.delta = {privacy.delta:g}: must be at least {_SMALLEST_DELTA:g}, or 0 for a tenth of 1 / N"
+        )
+    if workers.count and radio.scheduled > workers.count:
         raise ScenarioError(
             f"radio.scheduled = {radio.scheduled}: must be at most workers.count = {workers.count}; "
             "schedule fewer workers per slot or deploy more"
         )
     _check_limits(workers, radio, privacy)
     _check_signal(workers, privacy, learner)
+    _check_task(workers, privacy, learner)
+    if workers.several_rows:
+        _check_several_rows(workers, learner)
     if workers.centre == "private":
         _check_private_centre(radio, mixing, privacy)
     if radio.schedule == "poisson":
         _check_poisson(radio, mixing, privacy)
-    if mixing.prior and len(mixing.prior) != radio.scheduled:
+    if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
         raise ScenarioError(
             f"mixing.prior has {len(mixing.prior)} shares: must have radio.scheduled = "
             f"{radio.scheduled} of them, or be empty for equal shares"
@@ -72,6 +80,53 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
         )
 
 
+def _check_task(workers: Workers, privacy: Privacy, learner: Learner) -> None:
+    """What labels that are no classes allow."""
+    if workers.task == "classification":
+        if workers.label_columns:
+            raise ScenarioError(
+                f"workers.label_columns = {shown(list(workers.label_columns))}: must be empty for workers.task = "
+                '"classification", whose class is in workers.label_column; or use workers.task = "multi-label"'
+            )
+        return
+    task = f'workers.task = "{workers.task}"'
+    if privacy.sensitivity == "paper":
+        raise ScenarioError(
+            f'privacy.sensitivity = "paper": must be "encoder" for {task}; d_X + d_Y bounds one-hot labels only'
+        )
+    if getattr(LEARNERS.load(learner.model), "classes_only", False):
+        raise ScenarioError(
+            f'learner.model = "{learner.model}": must be "ridge" or a network for {task}; it has classes'
+        )
+    if not learner.closed_form and learner.loss != "squared":
+        raise ScenarioError(f'learner.loss = "{learner.loss}": must be "squared" for {task}')
+    if workers.holding == "label-skewed":
+        raise ScenarioError(
+            f'workers.holding = "label-skewed": must be "size-skewed" or another for {task}; it deals classes'
+        )
+
+
+def _check_several_rows(workers: Workers, learner: Learner) -> None:
+    """What several rows per worker allow."""
+    key = "worker_column" if workers.worker_column else "holding"
+    name = f"workers.{key} = {shown(getattr(workers, key))}"
+    if workers.worker_column and workers.holding.endswith("-skewed"):
+        raise ScenarioError(f'{name}: must be empty for workers.holding = "{workers.holding}", which deals rows itself')
+    if workers.holding.endswith("-skewed") and not workers.count:
+        raise ScenarioError(f"workers.count = 0: must be a number for {name}, which deals the pool to so many workers")
+    if workers.sends != "moments":
+        raise ScenarioError(
+            f'workers.sends = "{workers.sends}": must be "moments" for {name}: rows are sent as one sum'
+        )
+    if workers.centre == "private":
+        raise ScenarioError(f'workers.centre = "private": must be "none", "own" or "public" for {name}')
+    if getattr(LEARNERS.load(learner.model), "classes_only", False) and not workers.constant:
+        raise ScenarioError(
+            f'workers.constant = 0: must be above 0 for {name} and learner.model = "{learner.model}", which learns '
+            "from it how large the workers' sums are"
+        )
+
+
 def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
     """What a schedule by coins allows."""
     if mixing.policy != "equalmix" or mixing.prior:
@@ -84,7 +139,7 @@ def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
             'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
             "depend on who sends"
         )
-    if privacy.delta < _SMALLEST_POISSON_DELTA:
+    if 0.0 < privacy.delta < _SMALLEST_POISSON_DELTA:
         raise ScenarioError(
             f"privacy.delta = {privacy.delta:g}: must be at least {_SMALLEST_POISSON_DELTA:g} for "
             'radio.schedule = "poisson", whose slots have seats for all but the rarest tosses'
@@ -113,6 +168,8 @@ def _check_private_centre(radio: Radio, mixing: Mixing, privacy: Privacy) -> Non
 
 def _check_limits(workers: Workers, radio: Radio, privacy: Privacy) -> None:
     """What the number of workers allows."""
+    if not (workers.count and radio.scheduled):
+        return  # not known before the data are
     limit = radio.max_participations
     most_slots_per_round = workers.count // radio.scheduled
     if limit and -(-radio.slots // limit) > most_slots_per_round:

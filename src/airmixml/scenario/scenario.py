@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_text
+from airmixml.scenario.bounds import BOUNDS, bounded_columns
 from airmixml.scenario.consistency import check_consistency
 from airmixml.scenario.rules import Rule, Text, Whole
-from airmixml.scenario.tables import TABLES, Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
     EXTENDS,
     check_keys,
@@ -23,6 +24,7 @@ from airmixml.scenario.toml import (
 )
 from airmixml.wording import shown
 
+_SHARE_OF_ONE_WORKER: Final = 0.1
 _TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
 
 
@@ -53,6 +55,24 @@ class Scenario:
         """r = |N_t| / N, the share of the workers that is scheduled in a slot."""
         return self.radio.scheduled / self.workers.count
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it says how many workers there are, how many send at once, and delta; else its data decide that."""
+        return bool(self.workers.count and self.radio.scheduled and self.privacy.delta)
+
+    def settled(self, rows: int) -> Scenario:
+        """Return the scenario for a pool of so many rows: one worker each, all at once, delta a tenth of 1 / N.
+
+        What the scenario says itself stays.
+        """
+        count = self.workers.count or rows
+        return replace(
+            self,
+            workers=replace(self.workers, count=count),
+            radio=replace(self.radio, scheduled=self.radio.scheduled or count),
+            privacy=replace(self.privacy, delta=self.privacy.delta or _SHARE_OF_ONE_WORKER / count),
+        )
+
     def with_seed(self, seed: int) -> Scenario:
         """Return the same scenario with another seed."""
         return replace(self, seed=seed)
@@ -60,6 +80,12 @@ class Scenario:
     def with_overrides(self, *assignments: str) -> Scenario:
         """Return a copy with ``table.key=value`` assignments applied, as ``airmix run --set`` takes them."""
         return _made(self.to_dict(), parse_assignments(assignments))
+
+    def with_bounds(self, path: str | Path) -> Scenario:
+        """Return a copy with the bounds of a file that has a line ``COLUMN = [lower, upper]`` for each input column."""
+        bounds = parse_toml(read_scenario_file(Path(path)), source=str(path))
+        listed = self.workers.feature_columns
+        return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed)))
 
     def _repr_html_(self) -> str:
         return html_text(self.to_toml())
@@ -92,9 +118,38 @@ class Scenario:
 
 def _made(base: dict[str, Any], tables: Mapping[str, Any]) -> Scenario:
     """Make a scenario from parsed tables, on top of those of another one (or of the defaults)."""
+    tables = _with_bounds_spelt_out(tables)
     check_keys(tables)
+    base = _without_its_data(base, tables.get("workers", {}).get("dataset"))
     values = {**base, **{k: {**base.get(k, {}), **v} if k in TABLES else v for k, v in tables.items()}}
     return Scenario(**{k: TABLES[k](**v) if k in TABLES else v for k, v in values.items()})
+
+
+def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tables with ``[workers.bounds]``, if there, as the keys that it stands for."""
+    workers = tables.get("workers")
+    if not isinstance(workers, Mapping) or BOUNDS not in workers:
+        return tables
+    others = {name: value for name, value in workers.items() if name != BOUNDS}
+    twice = [name for name in ("input_lower", "input_upper") if name in others]
+    if twice:
+        raise ScenarioError(f"workers.{twice[0]}: says the same as [workers.bounds]; keep one of the two")
+    listed = others.get("feature_columns", ())
+    spelt_out = bounded_columns(workers[BOUNDS], listed) if workers[BOUNDS] != {} else {}
+    return {**tables, "workers": {**others, **spelt_out}}
+
+
+def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
+    """Return the tables without what was said of their own data set, where a user's own file takes its place.
+
+    Then each row sits on one worker unless the user says otherwise, and bounds are the user's to declare.
+    """
+    workers, radio = base.get("workers", {}), base.get("radio", {})
+    if not isinstance(dataset, str) or not dataset.lower().endswith(OWN_FILES) or dataset == workers.get("dataset"):
+        return base
+    everybody = {"scheduled": 0} if radio and radio["scheduled"] == workers["count"] else {}
+    own = {"count": 0, "train_samples": 0, "holding": "dealt", "input_lower": [], "input_upper": []}
+    return {**base, "workers": {**workers, **own}, "radio": {**radio, **everybody}}
 
 
 def _with_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:

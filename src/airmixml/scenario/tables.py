@@ -10,6 +10,9 @@ from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
 
+OWN_FILES = (".csv", ".npz")
+"""How the path of a user's own file ends."""
+
 
 class Table:
     """A table of keys, which are checked when it is made; it is called as its class."""
@@ -23,7 +26,7 @@ class Workers(Table):
     """Who holds which sample, and where they stand."""
 
     dataset: str = key("iris", Text(), "a data set of `airmix data list`, or the path of a CSV or NPZ file")
-    count: int = key(2000, Whole(low=1, high=10**9), "N, number of workers, each with one sample drawn from the pool")
+    count: int = key(2000, Whole(high=10**9), "N, number of workers, each with one sample (0: as many as the pool has)")
     train_samples: int = key(
         100,
         Whole(),
@@ -33,8 +36,32 @@ class Workers(Table):
     min_distance_metres: float = key(1.0, Real(low=1e-3, high=1e6), "closer workers count as being this far away")
     holding: str = key(
         "drawn",
-        Choice(("drawn", "dealt")),
-        "each worker draws a sample from the pool, or the pool is dealt out so that no two workers share a sample",
+        Choice(("drawn", "dealt", "label-skewed", "size-skewed")),
+        "each worker draws a sample from the pool, or the pool is dealt: one each, or rows unequal in class or number",
+    )
+    skew: float = key(
+        1.0,
+        Real(low=1e-3, high=1e6),
+        "skewed holdings: concentration of the Dirichlet draw (small: one class, or most rows, on one worker)",
+    )
+    rows_per_worker: int = key(
+        0, Whole(low=0, high=10**9), "skewed holdings: rows per worker on average (0: the whole pool is dealt)"
+    )
+    worker_column: str = key(
+        "",
+        Text(empty=True),
+        "CSV column or NPZ array that says who holds a row; all rows of one holder are one worker's",
+    )
+    max_rows: int = key(0, Whole(low=0, high=10**9), "several rows per worker: most rows of one that enter (0: all)")
+    rows_bound: float = key(
+        1.0,
+        Real(low=1, high=1e9),
+        "several rows per worker: their sum is shortened to the norm of so many rows, and divided by their number",
+    )
+    task: str = key(
+        "classification",
+        Choice(("classification", "regression", "multi-label")),
+        "what a label is: one class, numbers with declared bounds, or a yes or no for each of several labels",
     )
     encoder: str = key(
         "scale",
@@ -88,7 +115,26 @@ class Workers(Table):
     feature_columns: tuple[str, ...] = key(
         (), Items(rule=Text()), "CSV: names of the input columns (empty: all but the label column)"
     )
+    shape: tuple[int, ...] = key(
+        (),
+        Items(rule=Whole(low=1, high=10**9)),
+        "an input as [height, width], [channels, height, width] or [channels, 1, time] (empty: as the data set says)",
+    )
     label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
+    label_columns: tuple[str, ...] = key(
+        (),
+        Items(rule=Text()),
+        "CSV, regression and multi-label: names of the label columns (empty: label_column alone)",
+    )
+    target_lower: tuple[float, ...] = key(
+        (), Items(rule=Real()), "regression: declared lower bound of each target (one value serves all)"
+    )
+    target_upper: tuple[float, ...] = key((), Items(rule=Real()), "regression: declared upper bound of each target")
+
+    @property
+    def several_rows(self) -> bool:
+        """Whether a worker may hold several rows, which it sends as one bounded sum."""
+        return bool(self.worker_column) or self.holding.endswith("-skewed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +142,7 @@ class Radio(Table):
     """The channel between workers and server, and the limits on what may be sent."""
 
     slots: int = key(1000, Whole(low=1, high=10**12), "T, number of time slots, each yields one mixture")
-    scheduled: int = key(4, Whole(low=1, high=10**9), "|N_t|, workers that transmit at once in a slot")
+    scheduled: int = key(4, Whole(high=10**9), "|N_t|, workers that transmit at once in a slot (0: all of them)")
     schedule: str = key(
         "fixed",
         Choice(("fixed", "poisson")),
@@ -156,7 +202,7 @@ class Privacy(Table):
     """The privacy target, against whom, and by which bound."""
 
     epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e15), 'target epsilon (used by mixing.power = "dp")')
-    delta: float = key(0.01, Real(low=1e-300, high=1, open_high=True), "target delta")
+    delta: float = key(0.01, Real(low=0, high=1, open_high=True), "target delta (0: a tenth of 1 / N)")
     adversary: str = key(
         "release",
         Choice(ADVERSARIES),
