@@ -11,7 +11,7 @@ from airmixml import ScenarioError
 from airmixml.edge.fitting import build_model
 from airmixml.output.figures import as_picture
 from airmixml.scenario import Learner, Workers
-from airmixml.shapes import declared_shape, in_words, is_series, planes
+from airmixml.shapes import declared_shape, in_words, is_series, per_input, planes
 from airmixml.streams import Streams
 from airmixml.workers import encode, load_dataset
 
@@ -29,6 +29,12 @@ def test_a_shape_that_cannot_be_is_refused(shape: tuple[int, ...]) -> None:
         declared_shape(shape, None, 24)
     with pytest.raises(ScenarioError, match="says 2 x 3 x 4 itself"):
         declared_shape((3, 2, 4), (2, 3, 4), 24)
+
+
+def test_bounds_of_a_channel_serve_all_its_numbers() -> None:
+    assert tuple(per_input((-8.0, 35.0), (2, 1, 3))) == (-8.0, -8.0, -8.0, 35.0, 35.0, 35.0)
+    assert tuple(per_input((1.0, 2.0), (2, 3))) == (1.0, 2.0)  # height and width, no channels
+    assert tuple(per_input((1.0,), (2, 1, 3))) == (1.0,)
 
 
 def test_columns_of_a_table_become_an_image_or_a_series(tmp_path: Path) -> None:

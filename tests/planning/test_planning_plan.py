@@ -179,9 +179,9 @@ def test_independent_inputs_are_planned_exactly(sends: str, weight: float, tmp_p
     rng = np.random.default_rng(3)
     np.savez(tmp_path / "own.npz", inputs=rng.uniform(0.2, 0.9, (3000, 8)), labels=rng.integers(0, 4, 3000))
     scenario = Scenario.preset("private-iris").with_overrides(
-        f"workers.dataset={tmp_path}/own.npz", "workers.input_upper=1", "workers.train_samples=2500",
-        "workers.count=2500", "workers.holding=dealt", "radio.scheduled=2500", f"workers.sends={sends}",
-        f"workers.label_weight={weight}",
+        f"workers.dataset={tmp_path}/own.npz", "workers.input_lower=0", "workers.input_upper=1",
+        "workers.train_samples=2500", "workers.count=2500", "workers.holding=dealt", "radio.scheduled=2500",
+        f"workers.label_weight={weight}", f"workers.sends={sends}",
     )  # fmt: skip
     moments = InputMoments(mean=0.55, deviation=0.7 / math.sqrt(12.0))
     plan, report = make_plan(scenario, 9, 4, moments), simulate(scenario).report.to_dict()

@@ -19,7 +19,7 @@ from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario, Workers
 from airmixml.storage.files import writing_to
-from airmixml.workers import encoder_of
+from airmixml.workers import Signal, encoder_of
 
 if TYPE_CHECKING:
     from airmixml.data import KnownDataSet
@@ -142,10 +142,14 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         ("energy", f"{joules(plan.energy_joules)} in total, {joules(plan.worker_energy_joules)} per worker"),
     ]
     as_assumed = encoder.keeps_inputs and scenario.workers.sends == "samples"
-    more = "" if as_assumed else ", more if the inputs are correlated"
-    rows.append(("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot){more}"))
+    if math.isfinite(plan.snr_inputs_db):
+        labels = f", {plan.snr_labels_db:.1f} dB labels" if math.isfinite(plan.snr_labels_db) else ""
+        more = "" if as_assumed else ", more if the inputs are correlated"
+        rows.append(("SNR", f"{plan.snr_inputs_db:.1f} dB inputs{labels} (median slot){more}"))
     if as_assumed:
         rows.append(("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"))
+    if scenario.workers.several_rows:
+        rows.append(("rows_bound", _rows_bound(plan, scenario, dimensions)))
     console.print(terminal_table(("", ""), rows, words=2))
     if plan.best:
         columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
@@ -155,6 +159,24 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
             cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
             designs.append((goal, f"{best.alpha:g}", *cells, joules(best.energy_joules)))
         console.print(terminal_table(columns, designs, title="At the same privacy"))
+
+
+def _rows_bound(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> str:
+    """Return which bound on the rows of a worker suits the rows that the scenario lets one assume."""
+    from airmixml.planning.rows import assumed_rows, plan_rows_bound
+
+    workers = scenario.workers
+    if not workers.rows_per_worker:
+        return "set workers.rows_per_worker to what you assume of the workers, and it is planned"
+    best = plan_rows_bound(
+        assumed_rows(workers.count, workers.rows_per_worker),
+        noise_multiplier=plan.noise_multiplier,
+        symbols=Signal.of(workers, *dimensions).symbols,
+    )
+    gain = f"{100 * (1 - best.error / best.error_of_one):.0f} % less error than 1"
+    return f"{best.bound:g} for {workers.rows_per_worker:,} rows per worker on average" + (
+        f", {gain}" if best.bound > 1 else ""
+    )
 
 
 def _print_recommendation(found: Recommendation | None, scenario: Scenario, command: list[str]) -> None:

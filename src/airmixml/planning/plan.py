@@ -145,6 +145,9 @@ def make_plan(
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     strongest = replace(design, received_watts=(strongest_watts,))
     samples = scenario.workers.sends == "samples"
+    # How long the sum of several rows is, and how large a target, follows from the data alone.
+    single_rows = not scenario.workers.several_rows
+    one_hot = single_rows and scenario.workers.task == "classification"
     return Plan(
         name=scenario.name,
         feasible=True,
@@ -160,9 +163,9 @@ def make_plan(
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=limited_share,
-        snr_inputs_db=snr_db(scenario, beta, expected.of_inputs(draws.ratios)),
+        snr_inputs_db=snr_db(scenario, beta, expected.of_inputs(draws.ratios)) if single_rows else math.nan,
         contrast_db=snr_db(scenario, beta, moments.contrast(draws.ratios)) if samples else math.nan,
-        snr_labels_db=snr_db(scenario, beta, expected.of_labels(draws.ratios)),
+        snr_labels_db=snr_db(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
         options=options,
         best=best_options(options),
         recommended=recommended,

@@ -45,7 +45,7 @@ class Workers(Table):
         "skewed holdings: concentration of the Dirichlet draw (small: one class, or most rows, on one worker)",
     )
     rows_per_worker: int = key(
-        0, Whole(low=0, high=10**9), "skewed holdings: rows per worker on average (0: the whole pool is dealt)"
+        0, Whole(low=0, high=10**9), "skewed holdings: rows per worker (0: all rows are dealt); plans: rows to assume"
     )
     worker_column: str = key(
         "",

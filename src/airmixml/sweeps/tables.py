@@ -16,7 +16,7 @@ from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
 from airmixml.sweeps.summary import summarise, summary_text
-from airmixml.sweeps.swept import Swept, SweptRow, plain_value
+from airmixml.sweeps.swept import FILES, Swept, SweptRow, plain_value
 
 NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install pyarrow and repeat the command"
 
@@ -39,7 +39,11 @@ def write_sweep(swept: Swept) -> list[Path]:
             swept.to_frame().to_parquet(content, engine="pyarrow", index=False)
             files.append(stem.with_name("sweep.parquet"))
             write_bytes(files[-1], content.getvalue())
-        return files + draw_sweep(swept, stem)
+        files += draw_sweep(swept, stem)
+        for name in FILES:
+            if swept.out / name not in files:  # of an earlier command, which it no longer fits
+                (swept.out / name).unlink(missing_ok=True)
+    return files
 
 
 def sweep_dict(swept: Swept) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from airmixml.doors import DATASETS
 from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
-from airmixml.shapes import declared_shape
+from airmixml.shapes import declared_shape, per_input
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown
 from airmixml.workers.encoding import encode, keeps_pixels
@@ -41,7 +41,9 @@ def load_dataset(
     raw = load_raw(workers, data_dir, progress)
     image_shape = declared_shape(workers.shape, raw.image_shape, raw.inputs.shape[1])
     lower, upper = declare_bounds(
-        workers.input_lower or raw.lower, workers.input_upper or raw.upper, features=raw.inputs.shape[1]
+        per_input(workers.input_lower or raw.lower, image_shape),
+        per_input(workers.input_upper or raw.upper, image_shape),
+        features=raw.inputs.shape[1],
     )
     code = label_code(workers, raw)
     check_feature_memory(workers, len(raw.inputs), int(raw.inputs.shape[1]), len(raw.class_names))

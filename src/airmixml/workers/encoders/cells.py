@@ -81,7 +81,7 @@ def cell_numbers(images: "torch.Tensor") -> "torch.Tensor":
         images = functional.avg_pool2d(images, times, ceil_mode=True, count_include_pad=False)
     channels, shortest = images.shape[1], min(images.shape[2:])
     grey = images.mean(dim=1, keepdim=True)
-    cells = min(_CELLS_ACROSS, shortest)
+    cells = min(_CELLS_ACROSS, max(1, shortest // 2))
     edges = pool(compass_edges(grey[:, 0]), cells, 1.0 / cells).clamp_(min=0.0) ** _EDGE_POWER
     parts = [_unit(edges), _BRIGHTNESS_WEIGHT * _unit(pool(grey, cells, 1.0 / cells))]
     if channels > 1:
