@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from airmixml.errors import PluginError
-from airmixml.wording import nearest, reason, shown
+from airmixml.wording import did_you_mean, reason, shown
 
 
 @dataclass(eq=False)
@@ -58,8 +58,8 @@ class Registry:
         if name not in self.loaded:
             if name not in self:
                 raise PluginError(
-                    f"{self.key} = {shown(name)}: must be one of {', '.join(self.names)}; did you mean "
-                    f"{nearest(name.lower(), self.names)}?"
+                    f"{self.key} = {shown(name)}: must be one of {', '.join(self.names)}"
+                    f"{did_you_mean(name, self.names)}"
                 )
             self.loaded[name] = self._import(name)
         return self.loaded[name]

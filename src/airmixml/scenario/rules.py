@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from airmixml.errors import ScenarioError
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
 
 
 class Rule(Protocol):
@@ -79,7 +79,7 @@ class Choice:
         """Return the value if it is one of the options."""
         if not isinstance(value, str) or value not in self.options:
             quoted = [f'"{option}"' for option in self.options]
-            near = f"; did you mean {nearest(value.lower(), quoted)}?" if isinstance(value, str) else ""
+            near = did_you_mean(f'"{value}"', quoted) if isinstance(value, str) else ""
             raise _refuse(name, value, f"one of {', '.join(quoted)}{near}" if len(quoted) > 1 else quoted[0])
         return value
 
