@@ -112,6 +112,8 @@ ENCODERS: Final = Registry(
         "projection": "airmixml.workers.encoders.linear:PROJECTION",
         "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
         "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
+        "cells": "airmixml.workers.encoders.cells:CELLS",
+        "windows": "airmixml.workers.encoders.windows:WINDOWS",
     },
     objects=True,
 )
@@ -128,6 +130,7 @@ DATASETS: Final = Registry(
         "iris": "airmixml.data.embedded:IRIS",
         "digits": "airmixml.data.embedded:DIGITS",
         "mnist": "airmixml.data.mnist:MNIST",
+        "fashion-mnist": "airmixml.data.mnist:FASHION_MNIST",
         "breast-cancer": "airmixml.data.tables:BREAST_CANCER",
         "wine": "airmixml.data.tables:WINE",
     },

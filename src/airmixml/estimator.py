@@ -103,7 +103,7 @@ class AirMixEstimator(BaseEstimator):
     loss: str | None = None
     shrinkage: float | None = None
     hidden_units: Sequence[int] | None = None
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
     filters: Sequence[int] | None = None
     kernel_size: int | None = None
     epochs: int | None = None
@@ -303,7 +303,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         loss: of the networks: "cross-entropy", "squared" or "brier".
         shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.
         hidden_units: sizes of the hidden dense layers.
-        image_shape: (height, width) of the rows as images.
+        image_shape: a row as (height, width), (channels, height, width) or, for a series, (channels, 1, time).
         filters: filters of each convolution of the cnn.
         kernel_size: side of those filters.
         epochs: passes over the mixtures.

@@ -44,7 +44,7 @@ LONG = (
     "run --preset digits --set radio.slots=500",
     "run --preset private-iris --set privacy.epsilon=1",
     "--seed 7 --json",
-    "--seeds ",
+    "run --preset paper-iris --set",
     "attack --preset digits --set",
     "audit --preset paper-iris",
     "examples/scikit_learn.py",
