@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from airmixml.errors import PluginError
-from airmixml.wording import nearest, reason, shown
+from airmixml.wording import did_you_mean, reason, shown
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 
@@ -96,8 +96,8 @@ class Registry:
         if name not in self.loaded:
             if name not in self:
                 raise PluginError(
-                    f"{self.key} = {shown(name)}: must be one of {', '.join((*self.names, *self.forms))}; did you mean "
-                    f"{nearest(name.lower(), self.names)}?"
+                    f"{self.key} = {shown(name)}: must be one of {', '.join((*self.names, *self.forms))}"
+                    f"{did_you_mean(name, self.names)}"
                 )
             self.loaded[name] = self._import(name)
         return self.loaded[name]

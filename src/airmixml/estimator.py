@@ -32,6 +32,7 @@ from airmixml.privacy.gaussian import RowLedger
 from airmixml.radio import AirReport, simulate
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
+from airmixml.shapes import per_input
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
 from airmixml.workers import (
@@ -261,7 +262,8 @@ class AirMixEstimator(BaseEstimator):
             given = shown(self.input_bounds)
             raise ScenarioError(f"input_bounds = {given}: must be a pair (lower, upper) of numbers") from None
         names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
-        return declare_bounds(lower.tolist(), upper.tolist(), features=features, **names)
+        below, above = (per_input(bounds.tolist(), self.image_shape) for bounds in (lower, upper))
+        return declare_bounds(below, above, features=features, **names)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

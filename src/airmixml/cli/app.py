@@ -93,7 +93,9 @@ def answer() -> int:
     except (MemoryError, RuntimeError) as problem:
         if not is_out_of_memory(problem):
             raise
-        return _fail("not enough memory; use fewer slots or workers, a smaller network, or a smaller --block-slots")
+        return _fail(
+            "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
+        )
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
         _close_stdout()
         return 1

@@ -13,7 +13,7 @@ import numpy as np
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError
-from airmixml.wording import nearest, reason, shown
+from airmixml.wording import did_you_mean, reason, shown
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def choose_columns(
 def _find(name: str, key: str, places: dict[str, int], source: str) -> int:
     if name.strip() not in places:
         raise DataError(
-            f"{source}: row 1 names no column {shown(name)}; did you mean "
-            f"{shown(nearest(name, list(places)))}? {key} must name columns as the header row does"
+            f"{source}: row 1 names no column {shown(name)}"
+            f"{did_you_mean(name, list(map(shown, places))) or ';'} {key} must name columns as the header row does"
         )
     return places[name.strip()]
 

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from airmixml.runs.experiment import run
     from airmixml.runs.model_files import load_network
     from airmixml.runs.onnx_export import ExportedModel, export_onnx
+    from airmixml.runs.pictures import draw_ledger, draw_statements, run_figure
     from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_metrics
 
 __all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunModel", "RunRegressor", "RunResult"]
-__all__ += ["SeedsResult", "export_onnx"]
-__all__ += ["load_metrics", "load_model", "load_network", "run"]
+__all__ += ["SeedsResult", "draw_ledger", "draw_statements", "export_onnx", "load_metrics", "load_model"]
+__all__ += ["load_network", "run", "run_figure"]
 
 __getattr__ = import_late(
     __name__,
@@ -24,6 +25,7 @@ __getattr__ = import_late(
         "airmixml.runs.experiment": ("run",),
         "airmixml.runs.model_files": ("load_network",),
         "airmixml.runs.onnx_export": ("ExportedModel", "export_onnx"),
+        "airmixml.runs.pictures": ("draw_ledger", "draw_statements", "run_figure"),
         "airmixml.runs.results": ("ProtectedResult", "RunResult", "SeedsResult", "load_metrics"),
     },
 )

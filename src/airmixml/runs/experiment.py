@@ -17,7 +17,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
-from airmixml.runs.pictures import draw_ledger, draw_run
+from airmixml.runs.pictures import draw_ledger, draw_run, draw_statements
 from airmixml.runs.protected import ProtectedRunner, row_statement, stated_scores
 from airmixml.runs.results import (
     PROTECTION,
@@ -29,6 +29,7 @@ from airmixml.runs.results import (
     summarise_seeds,
     versions,
 )
+from airmixml.runs.seeds_picture import draw_seeds
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
@@ -98,6 +99,8 @@ def run(
             result = runner.run_one(scenario, folder, str(folder.final))
         else:
             result = runner.summarise(scenario, _run_each(runner, scenario, seeds, folder), str(folder.final))
+            if pictures:
+                _draw_all_seeds(result, folder.work)
         _finish(scenario, result, folder, replace=force)
     return result
 
@@ -177,6 +180,14 @@ def _run_each(
         runs.append(result)
     progress("seeds", seeds, seeds)
     return runs
+
+
+def _draw_all_seeds(result: AnyResult, folder: Path) -> None:
+    """Draw what all seeds together show; of a protected run, what all releases together reveal."""
+    if isinstance(result, SeedsResult):
+        draw_seeds(result, folder, folder / "figures" / "seeds.png")
+    else:
+        draw_statements(result.privacy, folder / "figures" / "privacy.png")
 
 
 def _kept(scenario: Scenario, folder: Path) -> RunResult | ProtectedResult:

@@ -15,6 +15,7 @@ from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
 from airmixml.doors import ENCODERS
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
+from airmixml.output.numbers import plural
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_bytes
@@ -24,6 +25,7 @@ from airmixml.storage.run_folder import SCENARIO, encoder_digest
 CHECKPOINT: Final = "checkpoint.npz"
 _MODEL: Final = "model.pt"
 _TABLES: Final = ("loss", "test_accuracy")
+_MOST_COUNTED_STEPS: Final = 1 << 24  # where float32, in which Adam counts, stands still
 
 
 class FileCheckpoint:
@@ -85,6 +87,9 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
     finite = all(np.isfinite(arrays[name]).all() for name in wanted) or not straight.all()
     if not finite or not straight.any() or not ((accuracy >= like.get("lowest_score", 0.0)) & (accuracy <= 1.0)).all():
         raise ValueError("it holds values that no training leaves")
+    steps = min(epoch * like["epoch_steps"], _MOST_COUNTED_STEPS)
+    if any(float(arrays[name]) != steps for name in wanted if name.startswith("moments/") and name.endswith("/step")):
+        raise ValueError(f"the optimiser has not made the {steps:,} steps of {plural(epoch, 'epoch')}")
     model, *moments = (
         {name: torch.from_numpy(arrays[f"{group}/{name}"]) for name in each} for group, each in _groups(like).items()
     )
@@ -173,9 +178,7 @@ def read_stored(folder: Path, encoder: Any = None) -> StoredModel:
     except AirMixError:
         raise
     except Exception as problem:  # torch, zip and pickle fail in many ways on a damaged file
-        raise RunFolderError(
-            f"{folder / _MODEL}: not the model of that run ({type(problem).__name__}); run the scenario again"
-        ) from problem
+        raise RunFolderError(f"{folder / _MODEL}: not the model of that run; run the scenario again") from problem
 
 
 def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:

@@ -33,7 +33,7 @@ _MOST_APART: Final = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedModel:
-    """What was written: a graph from ``rows`` (N x inputs) to ``label`` and ``probabilities``, or to ``targets``."""
+    """What was written: it takes ``rows`` (float32, N x inputs), gives ``label``, ``probabilities`` or ``targets``."""
 
     path: str
     bytes: int

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from airmixml.doors import Registry
 from airmixml.errors import ScenarioError
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
 
 
 class Rule(Protocol):
@@ -80,7 +80,7 @@ class Choice:
         """Return the value if it is one of the options."""
         if not isinstance(value, str) or value not in self.options:
             quoted = [f'"{option}"' for option in self.options]
-            near = f"; did you mean {nearest(value.lower(), quoted)}?" if isinstance(value, str) else ""
+            near = did_you_mean(f'"{value}"', quoted) if isinstance(value, str) else ""
             raise _refuse(name, value, f"one of {', '.join(quoted)}{near}" if len(quoted) > 1 else quoted[0])
         return value
 
@@ -106,7 +106,7 @@ class Named(Choice):
         if words:
             raise ScenarioError(f"{name} = {shown(value)}: names no file; write {words[0]}:FILE with the path of one")
         quoted = [f'"{option}"' for option in (*self.options, *self.options.forms)]
-        raise _refuse(name, value, f"one of {', '.join(quoted)}; did you mean {nearest(value.lower(), quoted)}?")
+        raise _refuse(name, value, f"one of {', '.join(quoted)}{did_you_mean(value.lower(), quoted)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,7 +100,9 @@ class Workers(Table):
     label_weight: float = key(
         1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols relative to the input's"
     )
-    bits: int = key(0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog)")
+    bits: int = key(
+        0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog); a private mean is not rounded"
+    )
     bits_range: float = key(
         0.0,
         Real(low=0, high=1e3),

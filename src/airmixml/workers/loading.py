@@ -20,9 +20,10 @@ from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, declared_shape, per_input
 from airmixml.streams import Streams
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
 from airmixml.workers.encoder import scales_inputs
 from airmixml.workers.encoding import encode, keeps_pixels
+from airmixml.workers.memory import check_feature_memory
 from airmixml.workers.raw_rows import RowEncoder
 
 
@@ -44,6 +45,7 @@ def load_dataset(
     row_format = _row_format(workers, raw, image_shape)
     scale = RowEncoder(workers=workers, seed=streams.seed, row_format=row_format).scale
     code = label_code(workers, raw)
+    check_feature_memory(workers, len(raw.inputs), int(raw.inputs.shape[1]), len(raw.class_names))
     rng = streams.generator("data")
     holding: dict[str, Any] = {}
     if raw.test_inputs is None or raw.test_labels is None:
@@ -76,6 +78,13 @@ def load_dataset(
         **holding,
         row_format=row_format,
     )
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo()
+    except OSError:  # a name that is too long is no pipe
+        return False
 
 
 def _row_format(workers: Workers, raw: RawData, image_shape: ImageShape) -> RowFormat:
@@ -114,7 +123,7 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
-    if path.is_fifo():  # nobody may ever write to it
+    if _is_pipe(path):  # nobody may ever write to it
         raise DataError(f"{path}: is a pipe; workers.dataset must name a CSV or NPZ file")
     if path.suffix.lower() == ".csv":
         return load_csv(
@@ -130,7 +139,7 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
     names = DATASETS.names
     raise ScenarioError(
         f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv or "
-        f".npz file; did you mean {nearest(workers.dataset, names)}?"
+        f".npz file{did_you_mean(workers.dataset, names)}"
     )
 
 
