@@ -14,7 +14,7 @@ from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, planes
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
-from airmixml.workers.encoders.waves import waves, waves_cost
+from airmixml.workers.encoders.waves import turning_matrix, waves, waves_cost
 
 if TYPE_CHECKING:
     import torch
@@ -56,9 +56,15 @@ class Cells(Encoder):
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
         """Return the waves as a torch module."""
-        from airmixml.workers.encoders.modules import CellWaves
+        import torch
 
-        return CellWaves(image_shape, _ANGLE, self.feature_count(workers, input_dim), rng)
+        from airmixml.workers.encoders.modules import CellWaves, Waves
+
+        assert image_shape is not None
+        features = self.feature_count(workers, input_dim)
+        numbers = cell_numbers(torch.zeros(1, *planes(image_shape))).shape[1]
+        turning = Waves(turning_matrix(numbers, math.ceil(features / 2), rng), features)
+        return CellWaves(image_shape, cell_numbers, _ANGLE, turning)
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """Gradients, roots and norms of up to 512 numbers, then the waves; channels are added up first."""
