@@ -21,7 +21,7 @@ from airmixml.sweeps.swept import FILES, Swept, SweptRow, plain_value
 if TYPE_CHECKING:
     from rich.table import Table
 
-NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install pyarrow and repeat the command"
+NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install 'airmixml[parquet]' and repeat the command"
 _GAP: Final = 2  # columns of the terminal between two of the table, and at its edges
 
 
