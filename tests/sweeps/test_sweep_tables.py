@@ -246,6 +246,16 @@ def test_words_and_lists_stand_side_by_side(tmp_path: Path) -> None:
     assert [label.get_text() for label in axis.get_xticklabels()] == ["nonmix", "dirmix"]
 
 
+def test_nothing_lies_between_two_words_and_no_bar_hides_another(tmp_path: Path) -> None:
+    grid = {"mixing.policy": ["nonmix", "dirmix"], "mixing.alpha": [1, 10]}
+    (axis,) = axes_of(tmp_path, grid)
+    drawn = [container.lines[0] for container in axis.containers]
+    assert [line.get_linestyle() for line in drawn] == ["None", "None"]
+    places = np.array([line.get_xdata() for line in drawn], dtype=float)
+    np.testing.assert_allclose(places.mean(axis=0), [0, 1], atol=1e-12)
+    assert (places[1] > places[0]).all()
+
+
 def test_two_keys_are_a_line_for_each_value_of_the_second(tmp_path: Path) -> None:
     (axis,) = axes_of(tmp_path, {"privacy.epsilon": [1, 2, 3, 4], "mixing.alpha": [1, 10]})
     legend = axis.get_legend()

@@ -37,6 +37,11 @@ def print_line(text: str, style: str | None = None) -> None:
     console.print(text, style=style, markup=False, soft_wrap=True)
 
 
+def print_note(text: str) -> None:
+    """Print a line about the result on stderr, so that the result itself can go into a pipe."""
+    _stderr.print(text, markup=False, soft_wrap=True)
+
+
 def print_report_place(seconds: float, folder: Path, name: str, *, note: str = "", picture: bool = True) -> None:
     """Print how long the work took, and where its report and its picture are, both called ``name``."""
     path = escape(str(folder / name))

@@ -190,7 +190,7 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
         ]
     factor = 1.0
     if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
-        factor = probability_factor(weights, biases, moments)
+        factor = probability_factor(learner, weights, biases, moments)
         model = linear_model(factor * weights, factor * biases)
     return TrainedModel(model=model, history=history, probability_factor=factor)
 

@@ -207,7 +207,7 @@ def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, 
     curve = enumerate(zip(losses, scored, strict=True), start=1)
     rows = [{"epoch": n, "training_loss": loss, f"test_{history.score_name}": score} for n, (loss, score) in curve]
     write_text(folder / "learning_curve.csv", rows_csv(rows))
-    save_model(trained.model, sent.dataset, folder)
+    save_model(trained.model, sent.dataset, folder, sent.scenario)
     ledger, epsilons = report.ledger, report.worker_epsilons()
     spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}
     write_arrays(folder / "ledger.npz", spent)

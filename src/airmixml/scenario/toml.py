@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Items, Text
+from airmixml.scenario.rules import Choice, Items, Named, Text
 from airmixml.scenario.tables import TABLES
 from airmixml.wording import did_you_mean, shown, shown_name
 
@@ -187,7 +187,10 @@ def _table_lines(table: Any, names: Iterable[str], comments: bool) -> Iterable[s
 def _meaning(entry: Field[Any]) -> str:
     doc: str = entry.metadata.get("doc", "")
     rule = entry.metadata.get("rule")
-    return f"{doc} ({' | '.join(rule.options)})" if isinstance(rule, Choice) and len(rule.options) > 1 else doc
+    if not isinstance(rule, Choice) or len(rule.options) < 2:
+        return doc
+    forms = rule.options.forms if isinstance(rule, Named) else ()
+    return f"{doc} ({' | '.join((*rule.options, *forms))})"
 
 
 def _toml_value(value: object) -> str:
