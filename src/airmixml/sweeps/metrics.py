@@ -22,13 +22,23 @@ Metrics = dict[str, Metric]
 
 # What the tables show unless asked for others, as far as there is such a metric.
 DEFAULT_METRICS: Final = {
-    "run": ("accuracy.final", "epsilon", "epsilon_server", "energy_joules", "snr_db"),
+    "run": (
+        "accuracy.final",
+        "scores.r2",
+        "scores.labels_right",
+        "epsilon",
+        "epsilon_server",
+        "energy_joules",
+        "snr_db",
+    ),
     "attack": ("grade", "server.recognised_share", "server.copied_share", "release.linkage.auc", "claimed.server"),
     "audit": ("epsilon_lower", "epsilon_claimed", "caught"),
 }
 # Of a run: what is no result, what has a name of its own here, and what has many numbers.
 _NOT_OF_RUN: Final = ("name", "seed", "privacy", "row_privacy", "versions", "run_dir", "device", "ledger.histogram")
 _STATED: Final = ("delta", "adversary", "adjacency", "accountant")
+_SCORES: Final = ("r2", "rmse", "mae", "labels_right", "exact_match", "macro_f1")
+_SCORES_OF_TARGETS: Final = ("scores.r2.", "scores.rmse.", "scores.mae.")  # followed by the target's name
 _NOT_OF_ATTACK: Final = ("label", "name", "scenario", "left_out", "verdict")
 _OF_AUDIT: Final = ("epsilon_lower", "epsilon_claimed", "caught", "confidence", "delta", "adversary", "adjacency")
 
@@ -74,7 +84,8 @@ def check_metrics(asked: Iterable[str], command: str) -> None:
     """Refuse a metric that no cell of the command can have, before anything is run."""
     known = sorted(set(_names_of(command)))
     for name in asked:
-        if name not in known and not (command == "attack" and name.startswith("other_attacks.")):
+        several = name.startswith("other_attacks.") if command == "attack" else name.startswith(_SCORES_OF_TARGETS)
+        if name not in known and not several:
             raise ScenarioError(
                 f"--metric {shown_name(name)}: airmix {command} has none of that name; did you mean "
                 f"{nearest(name, known)}?"
@@ -88,6 +99,7 @@ def _names_of(command: str) -> Iterator[str]:
         from airmixml.runs.results import RunResult
 
         yield from (name for name in _fields_of(RunResult) if not _is_one_of(name, _NOT_OF_RUN))
+        yield from (f"scores.{name}" for name in _SCORES)
         yield from (*_STATED, "epsilon_row", *(f"epsilon_{name}" for name in ADVERSARIES.names))
     elif command == "attack":
         yield from ("workers", "slots", "scheduled", "server.best", "server.grade")
