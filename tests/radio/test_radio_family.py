@@ -174,6 +174,13 @@ OTHER_DRAWS = (
     "workers.input_upper=10",
     "workers.feature_columns=a,b",
     "workers.label_column=class",
+    "workers.target_lower=0",
+    "workers.target_upper=1",
+    "workers.rows_bound=2",
+    "workers.rows_per_worker=3",
+    "workers.max_rows=5",
+    "workers.skew=2",
+    "workers.shape=2,2",
     "radio.slots=501",
     "radio.scheduled=4",
     "radio.slot_seconds=0.002",
@@ -200,8 +207,18 @@ OTHER_DRAWS_OF_AN_ENCODER = (
     "workers.constant=0.5",
     "workers.sends=moments",
     "workers.bits=4",
+    "workers.task=regression",
+    "workers.label_columns=a,b",
+    "workers.worker_column=who",
     "radio.schedule=poisson",
 )
+
+
+NEEDED = {
+    "workers.features": ("workers.encoder=dct",),
+    "workers.label_columns": ("workers.task=regression",),
+    "workers.worker_column": ("workers.sends=moments",),
+}
 
 
 def test_every_key_is_on_one_of_the_three_lists() -> None:
@@ -220,8 +237,8 @@ def test_power_privacy_learner_and_name_leave_the_draws_alone(change: str) -> No
 
 @pytest.mark.parametrize("change", OTHER_DRAWS_OF_AN_ENCODER)
 def test_what_an_encoder_does_makes_a_family_of_its_own(change: str) -> None:
-    encoder = ("workers.encoder=dct",) if change.startswith("workers.features") else ()
-    (base,) = family_of(*CLIPPING, *encoder, "mixing.policy=equalmix", powers=[()])
+    needed = NEEDED.get(change.partition("=")[0], ())
+    (base,) = family_of(*CLIPPING, *needed, "mixing.policy=equalmix", powers=[()])
     odd = base.with_overrides(change)
     assert draws_key(odd) != draws_key(base)
     with pytest.raises(ScenarioError, match="differs from airmix in more than power, privacy and learner"):
