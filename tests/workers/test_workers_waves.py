@@ -84,6 +84,12 @@ def test_windows_take_any_length(times: int) -> None:
     assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize(("encoder", "shape"), [("cells", (8, 8)), ("windows", (2, 1, 32))])
+def test_no_samples_have_no_features(encoder: str, shape: tuple[int, ...]) -> None:
+    found, _ = encode(Workers(encoder=encoder, features=9), np.zeros((0, 64), dtype=np.float32), image_shape=shape)
+    assert found.shape == (0, 9)
+
+
 def test_what_windows_cost_fits_a_microcontroller() -> None:
     windows = worker_cost(Workers(encoder="windows"), 600, Signal(features=256, classes=7))
     assert windows.multiply_accumulates < 60_000

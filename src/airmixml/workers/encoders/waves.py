@@ -38,7 +38,8 @@ def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
         turned = vectors[some] @ matrix
         np.cos(turned, out=found[some, :angles])
         np.sin(turned, out=found[some, angles:])
-    return np.ascontiguousarray(found[:, :features]) / np.float32(math.sqrt(angles))
+    found /= np.float32(math.sqrt(angles))
+    return np.ascontiguousarray(found[:, :features])
 
 
 def turning_matrix(numbers: int, angles: int, rng: Generator) -> Singles:
