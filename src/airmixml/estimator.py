@@ -359,7 +359,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         inputs, classes = validate_data(self, X, y, multi_output=several)
         check_classification_targets(classes)
         if several:
-            if type_of_target(classes) != "multilabel-indicator":
+            if type_of_target(classes) != "multilabel-indicator" or not np.isin(classes, (0, 1)).all():
                 raise ValueError("y has several columns: must hold 0 and 1 alone, one column for each label")
             self.classes_ = np.arange(classes.shape[1])
             self._signs: Signs | None = Signs(classes.shape[1])

@@ -9,8 +9,8 @@ Weights are fitted to the noisy moments, so they fit the noise too, and scores s
 they do. Three things that are known are set against that. A class's own score m_cc is larger by s_c^2 tr(dW_c / dG_c)
 over its share, for noise of deviation s_c in the moments G with the labels (Stein 1981); the trace is found by solving
 once more with random signs added. V is too small, so two standard deviations are added: W^T E W varies by s W^T W along
-every direction, for symmetric noise E of deviation s on its diagonal. And in no direction less than
-``_LEAST_WITHIN`` of the scores' variance counts as that within classes. docs/guide.md has what it gains.
+each direction, for symmetric noise E of deviation s on its diagonal. And in no direction less than ``_LEAST_WITHIN`` of
+the scores' variance counts as that within classes. docs/guide.md has what it gains.
 """
 
 import math

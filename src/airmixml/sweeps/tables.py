@@ -18,7 +18,7 @@ from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
 from airmixml.sweeps.summary import summarise, summary_text
 from airmixml.sweeps.swept import FILES, Swept, SweptRow, plain_value
 
-NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install pyarrow and repeat the command"
+NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install 'airmixml[parquet]' and repeat the command"
 
 
 def write_sweep(swept: Swept) -> list[Path]:
