@@ -51,6 +51,18 @@ def test_columns_of_a_table_become_an_image_or_a_series(tmp_path: Path) -> None:
     assert windows.train_inputs.shape == (8, 40)
 
 
+def test_each_channel_of_a_file_is_scaled_by_its_own_bounds(tmp_path: Path) -> None:
+    inputs = np.array([[[-8.0, 0.0], [0.0, 70.0]], [[8.0, 4.0], [35.0, -35.0]]])  # two windows of two channels
+    np.savez(tmp_path / "mine.npz", inputs=inputs, labels=[0, 1], layout="channels x time")
+    workers = Workers(
+        dataset=str(tmp_path / "mine.npz"), input_lower=(-8.0, -35.0), input_upper=(8.0, 35.0), train_samples=1
+    )
+    found = load_dataset(workers, Streams(0))
+    scaled = np.vstack([found.train_inputs, found.test_inputs])
+    assert sorted(scaled.tolist()) == [[0.0, 0.5, 0.5, 1.0], [1.0, 0.75, 1.0, 0.0]]
+    assert (found.image_shape, found.clipped_values) == ((2, 1, 2), 1)
+
+
 @pytest.mark.parametrize(
     ("encoder", "shape", "complaint"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
@@ -18,9 +18,10 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_absolute_er
 
 from airmixml import AirMixClassifier, Scenario, simulate, train
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
-from airmixml.edge.calibration import probability_factor, score_clouds
-from airmixml.edge.closed_form import ReceivedMoments
+from airmixml.edge.calibration import _optimism, probability_factor, score_clouds
+from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.edge.scoring import test_scores as scores_of
+from airmixml.scenario import Learner
 from airmixml.workers import Population, encode
 from airmixml.workers.holdings import gather_rows
 
@@ -79,7 +80,7 @@ def test_samples_serve_ridge_and_a_network_with_linear_outputs() -> None:
         "workers.task=regression",
         "workers.sends=samples",
         "workers.constant=0",
-        "radio.slots=3000",
+        "radio.slots=1500",
         "radio.scheduled=2",
         "mixing.policy=dirmix",
         "mixing.alpha=1",
@@ -127,6 +128,7 @@ def test_sums_of_rows_learn_what_single_rows_do(model: str, bits: int) -> None:
 
 
 @given(seed=st.integers(0, 10**6), outputs=st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
 def test_scores_are_those_of_scikit_learn(seed: int, outputs: int) -> None:
     rng = np.random.default_rng(seed)
     truth = rng.normal(size=(30, outputs)) * 10.0 ** rng.integers(-3, 4, size=outputs)
@@ -177,7 +179,7 @@ def clouds(distance: float, share: float) -> ReceivedMoments:
 def test_balanced_clouds_get_their_exact_probabilities(distance: float) -> None:
     """Scores +-(x - distance / 2) / 2: the log odds of two unit clouds are distance (x - distance / 2)."""
     weights = torch.tensor([[-0.5, 0.5], [distance / 4, -distance / 4]], dtype=torch.float64)
-    factor = probability_factor(weights, torch.zeros(2, dtype=torch.float64), clouds(distance, 0.5))
+    factor = probability_factor(Learner(), weights, torch.zeros(2, dtype=torch.float64), clouds(distance, 0.5))
     assert factor == pytest.approx(distance, rel=0.08)  # 512 points stand for each cloud
 
 
@@ -191,6 +193,26 @@ def test_score_clouds_by_hand() -> None:
     noisy = replace(clouds(3.0, 0.25), noise_edge=0.1 * math.sqrt(4.0))
     wider = score_clouds(weights, torch.zeros(2, dtype=torch.float64), noisy)[2] - covariance
     assert wider.numpy() == pytest.approx(0.2 * np.array([[1.25, 2.0], [2.0, 4.0]]))
+
+
+def test_what_noise_adds_to_scores_is_known_on_average() -> None:
+    """Least squares on the true second moments: tr(dW_c / dG_c) = (1 - 1 / classes) tr S^-1, by random signs."""
+    size, classes = 40, 3
+    root = np.random.default_rng(0).normal(size=(size, 2 * size))
+    second = torch.from_numpy(root @ root.T / size)
+    zeros = torch.zeros(size, dtype=torch.float64)
+    moments = ReceivedMoments(
+        second=second,
+        cross=torch.randn((size, classes), dtype=torch.float64, generator=torch.Generator().manual_seed(3)),
+        input_mean=zeros,
+        label_mean=zeros[:classes],
+        noise_edge=0.0,
+        cross_deviation=0.3,
+    )
+    learner = Learner(model="ridge")
+    found = _optimism(learner, solve(learner, moments)[0], moments)
+    wanted = 0.09 * (1.0 - 1.0 / classes) * float(torch.linalg.inv(second).trace())
+    assert found.numpy() == pytest.approx(np.full(classes, wanted), rel=0.25)
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_wine])
@@ -209,7 +231,7 @@ def test_probabilities_of_real_tables_are_better_than_softmax_of_least_squares(l
         )
         model.fit(data.data[half], data.target[half])
         probabilities = model.predict_proba(data.data[rest])
-        logits = np.log(probabilities)
+        logits = np.log(np.maximum(probabilities, 1e-300))
         # Least squares as it is: scores whose class differences are those of the labels, about 1 apart.
         spread = logits.max(axis=1) - logits.min(axis=1)
         plain = np.exp(logits / np.quantile(spread, 0.9))

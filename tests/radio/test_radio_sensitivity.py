@@ -32,6 +32,7 @@ ENCODERS = {
     "convolution": ("workers.features=12",),
     "gradients": (),
     "mixed-gradients": ("workers.features=12",),
+    "cells": ("workers.features=12",),
 }
 
 

@@ -83,7 +83,7 @@ def test_no_built_neighbours_break_the_sensitivity(task: str) -> None:
     raw = rng.random((6, 4))
     corners = np.vstack([raw, 1.0 - raw, np.eye(4), np.ones((1, 4)), np.zeros((1, 4)), np.full((1, 4), 0.5)])
     for norm, constant, sends, bits, weight, centre in itertools.product(
-        ("clip", "unit"), (0.0, 0.5), ("samples", "moments"), (0, 1, 4), (0.4, 1.0), ("public", "none")
+        ("clip", "unit"), (0.0, 0.5), ("samples", "moments"), (0, 3), (0.4, 1.0), ("public", "none")
     ):
         scenario = scenario_of(
             f"workers.task={task}",
@@ -143,8 +143,8 @@ def test_the_worst_pair_of_moments_needs_no_negative_input(clip_norm: float, wei
     assert largest_squared_distance(vectors) <= bound
 
 
-@pytest.mark.parametrize("outputs", [1, 2, 3])
-@pytest.mark.parametrize("weight", [0.3, 0.8, 1.0])
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("weight", [0.3, 1.0])
 def test_an_optimiser_finds_the_declared_distance_of_moments_and_nothing_beyond(outputs: int, weight: float) -> None:
     """Any two inputs in the ball and labels in the cube of side 2 / sqrt(targets), by SciPy on the full products."""
     edge = 1.0 / math.sqrt(outputs)
@@ -157,7 +157,7 @@ def test_an_optimiser_finds_the_declared_distance_of_moments_and_nothing_beyond(
         return float(np.square(products).sum() + weight**2 * np.square(np.outer(x, k) - np.outer(y, m)).sum())
 
     rng = np.random.default_rng(outputs)
-    starts = rng.normal(size=(12, 4 + 2 * outputs))
+    starts = rng.normal(size=(6, 4 + 2 * outputs))
     starts[:, 4:] = edge * np.sign(starts[:, 4:])
     found = max(-minimize(lambda n: -squared_distance(n), s, method="Nelder-Mead").fun for s in starts)
     signal = Signal(features=2, classes=outputs, moments=True, label_weight=weight, signed=True)
@@ -201,11 +201,8 @@ def test_no_holding_moves_more_than_a_row_may(seed: int, bound: float, weight: f
     kinds, sizes = ("alike", "opposite", "short", "any"), rng.integers(1, 40, size=4)
     raw = np.vstack([rows_of(rng, size, kind) for size, kind in zip(sizes, kinds, strict=True)])
     inputs, _ = encode(scenario.workers, (0.5 + raw).astype(np.float32))
-    code: LabelCode = {
-        "classification": OneHot(3),
-        "regression": Bounded((-1.0,) * 3, (1.0,) * 3),
-        "multi-label": Signs(3),
-    }[task]
+    codes: dict[str, LabelCode] = {"classification": OneHot(3), "regression": Bounded((-1.0,) * 3, (1.0,) * 3)}
+    code = codes.get(task, Signs(3))
     labels = rng.integers(0, 3, size=len(raw)) if task == "classification" else rng.choice([-1.0, 1.0], (len(raw), 3))
     holdings = gather_rows(np.repeat(np.arange(4), sizes), 4, 0, rng)
     vectors = sent(scenario, dataset_of(inputs, labels, code), holdings)

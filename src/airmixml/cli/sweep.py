@@ -133,10 +133,7 @@ def _print(swept: Swept, *, drawn: bool) -> None:
     from airmixml.sweeps.pictures import picture_note
     from airmixml.sweeps.tables import terminal_summary
 
-    table, without_room = terminal_summary(swept, console.width)
-    console.print(table, soft_wrap=True)
-    if without_room:
-        print_line(f"on a wider terminal, and in the files: {', '.join(without_room)}")
+    console.print(terminal_summary(swept))
     for note in swept.notes:
         print_line(note)
     if left_out := picture_note(swept):

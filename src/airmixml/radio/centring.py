@@ -2,7 +2,8 @@
 
 The server broadcasts the noisy mean, and each worker subtracts it before it bounds the norm of what it sends from then
 on. The slot has a share of epsilon and of delta to itself; the rest is what the other slots may spend (basic
-composition, which holds for every accountant).
+composition, which holds for every accountant). It is sent unrounded, also where ``workers.bits`` rounds the others: its
+noise covers any input of the declared norm, and rounding would only add to what the mean is off by.
 """
 
 import math
@@ -39,6 +40,7 @@ class CentringSlot:
     delta: float  # share of delta that it may spend
     seconds: float  # how long it lasts
     energy_joules: Doubles  # what each worker spends; shape workers
+    unrounded: bool  # whether it alone is sent without rounding, since the other slots have symbols of a few bits
 
     def epsilon(self, adversary: str, adjacency: str, copies: int = 1) -> float:
         """Return what it costs a row on so many workers; all send, so nobody's ignorance of the schedule helps."""
@@ -58,11 +60,12 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies
     """Return what holds for the slots and the one that estimated the mean together; basic composition."""
     if slot is None:
         return statement
+    how = ", sent unrounded" if slot.unrounded else ""
     return replace(
         statement,
         epsilon=statement.epsilon + slot.epsilon(statement.adversary, statement.adjacency, copies),
         delta=statement.delta + slot.delta,
-        why=f"{statement.why}; with the slot that estimated the mean (basic composition)",
+        why=f"{statement.why}; with the slot that estimated the mean{how} (basic composition)",
     )
 
 
@@ -93,6 +96,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         delta=delta,
         seconds=radio.slot_seconds or features / SYMBOLS_PER_SECOND,
         energy_joules=power_watts * (radio.slot_seconds or squared_norm / SYMBOLS_PER_SECOND),
+        unrounded=bool(workers.bits),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hin
 from airmixml.doors import ADVERSARIES, ATTACKS
 from airmixml.errors import ScenarioError
 from airmixml.sweeps.batches import Metric
-from airmixml.wording import nearest, shown_name
+from airmixml.wording import did_you_mean, shown_name
 
 if TYPE_CHECKING:
     from airmixml.attacks.results import CaseResult
@@ -81,8 +81,7 @@ def check_metrics(asked: Iterable[str], command: str) -> None:
     for name in asked:
         if name not in known and not name.startswith(_OPEN_NAMES[command]):
             raise ScenarioError(
-                f"--metric {shown_name(name)}: airmix {command} has none of that name; did you mean "
-                f"{nearest(name, known)}?"
+                f"--metric {shown_name(name)}: airmix {command} has none of that name{did_you_mean(name, known)}"
             )
 
 

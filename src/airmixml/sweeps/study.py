@@ -24,7 +24,7 @@ from airmixml.sweeps.metrics import DEFAULT_METRICS, check_metrics
 from airmixml.sweeps.sweep import run_sweep, useful_jobs
 from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
 from airmixml.sweeps.tables import write_sweep
-from airmixml.wording import nearest, one_line, shown
+from airmixml.wording import did_you_mean, one_line, shown
 from airmixml.workers import settle
 
 if TYPE_CHECKING:
@@ -197,8 +197,9 @@ def check_command(name: str) -> Command:
 
 def _check_word(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        meant = nearest(str(value), allowed)
-        raise ScenarioError(f"--{option} = {shown(value)}: must be one of {', '.join(allowed)}; did you mean {meant}?")
+        raise ScenarioError(
+            f"--{option} = {shown(value)}: must be one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
+        )
 
 
 def _asked(command: str, attacks: Sequence[str] | None, audit: AuditSettings | None) -> str:

@@ -5,7 +5,7 @@ what has an edge. Chosen on held-out training images of Fashion-MNIST (docs/beyo
 """
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -53,6 +53,12 @@ class Cells(Encoder):
         images = torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *planes(image_shape))
         found = torch.cat([cell_numbers(some) for some in torch.split(images, _IMAGES_AT_ONCE)])
         return waves(np.float32(_ANGLE) * found.numpy(), self.feature_count(workers, unit_inputs.shape[1]), rng)
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the waves as a torch module."""
+        from airmixml.workers.encoders.modules import CellWaves
+
+        return CellWaves(image_shape, _ANGLE, self.feature_count(workers, input_dim), rng)
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """Gradients, roots and norms of up to 512 numbers, then the waves; channels are added up first."""

@@ -5,7 +5,7 @@ a logarithmic scale, on which twice as strong is the same step everywhere.
 """
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -42,6 +42,16 @@ class Windows(Encoder):
         series = unit_inputs.reshape(-1, channels, times)
         parts = [window_numbers(some) for some in np.array_split(series, max(1, len(series) // _WINDOWS_AT_ONCE))]
         return waves(np.concatenate(parts), self.feature_count(workers, unit_inputs.shape[1]), rng)
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the waves as a torch module."""
+        from airmixml.workers.encoders.modules import WindowWaves
+
+        assert image_shape is not None
+        channels, _, times = planes(image_shape)
+        scales = (_PER_RANGE, _PER_FOLD, _PER_FOLD_IN_BAND, _FAINTEST)
+        features = self.feature_count(workers, input_dim)
+        return WindowWaves(channels, times, band_edges(times), scales, features, rng)
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """A Fourier transform and the logarithms of up to 16 channels."""
