@@ -1,16 +1,17 @@
 """Encoders as torch modules, for an export: the same computations on a batch of any size, without a Python loop."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from torch import nn
 from torch.nn import functional
 
 from airmixml.arrays import Integers, Singles
 from airmixml.shapes import ImageShape, planes
-from airmixml.workers.encoders.image_features import compass_edges, pool_coarsely, straighten
+from airmixml.workers.encoders.image_features import cell_numbers, compass_edges, pool_coarsely, straighten
+from airmixml.workers.encoders.waves import turning_matrix
 
 _SHORTEST = 1e-12
 
@@ -73,12 +74,12 @@ class FilterSums(Images):
 
 
 class Waves(nn.Module):
-    """What ``waves`` computes with a turning matrix (numbers x angles)."""
+    """What ``waves`` computes."""
 
-    def __init__(self, matrix: Singles, features: int) -> None:
+    def __init__(self, numbers: int, features: int, rng: Generator) -> None:
         super().__init__()
-        self._features, self._angles = features, matrix.shape[1]
-        self.register_buffer("matrix", torch.from_numpy(matrix.copy()))
+        self._features, self._angles = features, math.ceil(features / 2)
+        self.register_buffer("matrix", torch.from_numpy(turning_matrix(numbers, self._angles, rng).copy()))
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
         """Return batch x features."""
@@ -90,20 +91,16 @@ class Waves(nn.Module):
 class CellWaves(nn.Module):
     """What the encoder ``cells`` computes."""
 
-    def __init__(
-        self,
-        image_shape: ImageShape,
-        numbers_of: Callable[[torch.Tensor], torch.Tensor],
-        angle: float,
-        waves: Waves,
-    ) -> None:
+    def __init__(self, image_shape: ImageShape, angle: float, features: int, rng: Generator) -> None:
         super().__init__()
         assert image_shape is not None
-        self._shape, self._numbers_of, self._angle, self.waves = planes(image_shape), numbers_of, angle, waves
+        self._shape, self._angle = planes(image_shape), angle
+        numbers = cell_numbers(torch.zeros(1, *self._shape)).shape[1]
+        self.waves = Waves(numbers, features, rng)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return batch x features."""
-        found: torch.Tensor = self.waves(self._angle * self._numbers_of(inputs.reshape(-1, *self._shape)))
+        found: torch.Tensor = self.waves(self._angle * cell_numbers(inputs.reshape(-1, *self._shape)))
         return found
 
 
@@ -119,7 +116,8 @@ class WindowWaves(nn.Module):
         times: int,
         edges: Integers,
         scales: tuple[float, float, float, float],
-        waves: Waves,
+        features: int,
+        rng: Generator,
     ) -> None:
         super().__init__()
         self._channels, self._times, self._scales = channels, times, scales
@@ -130,7 +128,7 @@ class WindowWaves(nn.Module):
         bands = bands if times > 1 else bands[:, :0]
         for name, table in (("cosines", np.cos(turns)), ("sines", np.sin(turns)), ("bands", bands)):
             self.register_buffer(name, torch.from_numpy(table.astype(np.float32)))
-        self.waves = waves
+        self.waves = Waves(channels * (2 + bands.shape[1]), features, rng)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return batch x features."""

@@ -14,7 +14,7 @@ from airmixml.arrays import Integers, Singles
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, planes
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
-from airmixml.workers.encoders.waves import turning_matrix, waves, waves_cost
+from airmixml.workers.encoders.waves import waves, waves_cost
 
 _DEFAULT_FEATURES: Final = 256
 _BANDS: Final = 6
@@ -45,15 +45,13 @@ class Windows(Encoder):
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
         """Return the waves as a torch module."""
-        from airmixml.workers.encoders.modules import Waves, WindowWaves
+        from airmixml.workers.encoders.modules import WindowWaves
 
         assert image_shape is not None
         channels, _, times = planes(image_shape)
         scales = (_PER_RANGE, _PER_FOLD, _PER_FOLD_IN_BAND, _FAINTEST)
         features = self.feature_count(workers, input_dim)
-        numbers = window_numbers(np.zeros((1, channels, times), dtype=np.float32)).shape[1]
-        turning = Waves(turning_matrix(numbers, math.ceil(features / 2), rng), features)
-        return WindowWaves(channels, times, band_edges(times), scales, turning)
+        return WindowWaves(channels, times, band_edges(times), scales, features, rng)
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """A Fourier transform and the logarithms of up to 16 channels."""
