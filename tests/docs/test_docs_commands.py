@@ -48,6 +48,7 @@ LONG = (
     "attack --preset digits --set",
     "audit --preset paper-iris",
     "examples/scikit_learn.py",
+    "airmix predict runs/iris",
     'simulate(Scenario.preset("paper-iris"))',
 )
 

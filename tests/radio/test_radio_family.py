@@ -174,13 +174,11 @@ OTHER_DRAWS = (
     "workers.input_upper=10",
     "workers.feature_columns=a,b",
     "workers.label_column=class",
-    "workers.target_lower=0",
-    "workers.target_upper=1",
-    "workers.rows_bound=2",
-    "workers.rows_per_worker=3",
-    "workers.max_rows=5",
-    "workers.skew=2",
     "workers.shape=2,2",
+    "workers.max_rows=3",
+    "workers.rows_bound=2",
+    "workers.skew=0.5",
+    "workers.rows_per_worker=2",
     "radio.slots=501",
     "radio.scheduled=4",
     "radio.slot_seconds=0.002",
@@ -198,6 +196,8 @@ OTHER_DRAWS = (
 )
 
 
+# Refused for a scenario of classes and samples.
+OF_OTHER_TASKS = ("workers.worker_column=person", "workers.label_columns=a,b")
 # These are nothing without an encoder that bounds a norm, or need another policy.
 CLIPPING = ("workers.encoder=clip", "workers.clip_norm=0.5", "privacy.sensitivity=encoder", "learner.model=ridge")
 OTHER_DRAWS_OF_AN_ENCODER = (
@@ -208,21 +208,15 @@ OTHER_DRAWS_OF_AN_ENCODER = (
     "workers.sends=moments",
     "workers.bits=4",
     "workers.task=regression",
-    "workers.label_columns=a,b",
-    "workers.worker_column=who",
+    "workers.target_lower=0",
+    "workers.target_upper=9",
     "radio.schedule=poisson",
 )
 
 
-NEEDED = {
-    "workers.features": ("workers.encoder=dct",),
-    "workers.label_columns": ("workers.task=regression",),
-    "workers.worker_column": ("workers.sends=moments",),
-}
-
-
 def test_every_key_is_on_one_of_the_three_lists() -> None:
-    named = [change.partition("=")[0] for change in (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER)]
+    lists = (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER, *OF_OTHER_TASKS)
+    named = [change.partition("=")[0] for change in lists]
     assert sorted(named) == sorted(all_keys())
 
 
@@ -235,10 +229,17 @@ def test_power_privacy_learner_and_name_leave_the_draws_alone(change: str) -> No
     check_family([base, changed])
 
 
+@pytest.mark.parametrize("change", OF_OTHER_TASKS)
+def test_what_other_tasks_need_is_refused_for_classes(change: str) -> None:
+    (base,) = family_of(powers=[()])
+    with pytest.raises(ScenarioError, match=r"^workers\.(label_columns|sends) = "):
+        base.with_overrides(change)
+
+
 @pytest.mark.parametrize("change", OTHER_DRAWS_OF_AN_ENCODER)
 def test_what_an_encoder_does_makes_a_family_of_its_own(change: str) -> None:
-    needed = NEEDED.get(change.partition("=")[0], ())
-    (base,) = family_of(*CLIPPING, *needed, "mixing.policy=equalmix", powers=[()])
+    encoder = ("workers.encoder=dct",) if change.startswith("workers.features") else ()
+    (base,) = family_of(*CLIPPING, *encoder, "mixing.policy=equalmix", powers=[()])
     odd = base.with_overrides(change)
     assert draws_key(odd) != draws_key(base)
     with pytest.raises(ScenarioError, match="differs from airmix in more than power, privacy and learner"):

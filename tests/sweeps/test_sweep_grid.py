@@ -371,6 +371,29 @@ def test_how_much_it_is_is_told_once_before_it_begins(tmp_path: Path) -> None:
     assert refused == []
 
 
+def test_a_regression_shows_its_own_scores(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.random((60, 2))
+    rows = "".join(f"{a:.3f},{b:.3f},{a + b / 2:.3f}\n" for a, b in x)
+    (tmp_path / "own.csv").write_text("a,b,label\n" + rows)
+    own = Scenario.preset("private-table").with_overrides(
+        f"workers.dataset={tmp_path}/own.csv",
+        "workers.task=regression",
+        "workers.input_lower=0",
+        "workers.input_upper=1",
+        "workers.target_lower=0",
+        "workers.target_upper=2",
+        "learner.model=ridge",
+    )
+    found = swept(own, {"privacy.epsilon": [5, 1e6]}, metrics=("scores.r2",), out=tmp_path / "out")
+    assert [row.error for row in found.rows] == ["", ""]
+    alone = airmixml.run(scenario_at(own, found.rows[1].point), out=tmp_path / "alone", pictures=False).to_dict()
+    assert found.rows[1].metrics["scores.r2"] == alone["scores"]["r2"] > 0.9
+    default = swept(own, {"privacy.epsilon": [5, 1e6]}, out=tmp_path / "out")
+    assert default.metrics[:2] == ("scores.r2", "scores.rmse")
+    assert default.kept == 2
+
+
 def test_an_epsilon_that_decides_nothing_is_told(tmp_path: Path) -> None:
     found = swept(IRIS.with_overrides("mixing.power=max"), out=tmp_path)
     assert any("privacy.epsilon decides no power here" in note for note in found.notes)

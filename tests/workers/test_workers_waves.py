@@ -10,7 +10,7 @@ import torch
 
 from airmixml.scenario import Workers
 from airmixml.workers import Signal, encode, worker_cost
-from airmixml.workers.encoders.cells import cell_numbers
+from airmixml.workers.encoders.image_features import cell_numbers
 from airmixml.workers.encoders.waves import waves
 from airmixml.workers.encoders.windows import band_edges, window_numbers
 
@@ -82,6 +82,12 @@ def test_windows_take_any_length(times: int) -> None:
     found, _ = encode(Workers(encoder="windows", features=64), raw, image_shape=(3, 1, times))
     assert found.shape == (2, 64)
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(("encoder", "shape"), [("cells", (8, 8)), ("windows", (2, 1, 32))])
+def test_no_samples_have_no_features(encoder: str, shape: tuple[int, ...]) -> None:
+    found, _ = encode(Workers(encoder=encoder, features=9), np.zeros((0, 64), dtype=np.float32), image_shape=shape)
+    assert found.shape == (0, 9)
 
 
 def test_what_windows_cost_fits_a_microcontroller() -> None:

@@ -1,6 +1,8 @@
 """How the command line speaks: results on stdout, progress and errors on stderr."""
 
 import json
+import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from airmixml.workers import encoder_of
 console = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
 _SECONDS_BETWEEN_LINES: Final = 30.0
+_VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 
 
 def print_json(result: dict[str, Any]) -> None:
@@ -53,13 +56,20 @@ def inputs_in_words(workers: Workers, encoded_dim: int) -> str:
 
 
 def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
-    """Return a Progress callable that writes a line to stderr at most every half minute, the first after one."""
+    """Return a Progress callable that writes a line to stderr at most every half minute, the first after one.
+
+    The environment variable AIRMIX_PROGRESS_SECONDS sets another time; 0 asks for no lines.
+    """
     started = said = clock()
+    try:
+        between = float(os.environ.get(_VARIABLE, _SECONDS_BETWEEN_LINES)) or math.inf
+    except ValueError:
+        between = _SECONDS_BETWEEN_LINES
 
     def report(stage: str, done: int, total: int) -> None:
         nonlocal said
         now = clock()
-        if now - said >= _SECONDS_BETWEEN_LINES:
+        if now - said >= between:
             said = now
             share = f" ({100 * done / total:.0f} %)" if total else ""
             print_error_line(f"airmix: {stage}: {done:,} of {total:,}{share} after {now - started:.0f} s")

@@ -18,7 +18,7 @@ from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
 from airmixml.sweeps.summary import summarise, summary_text
 from airmixml.sweeps.swept import FILES, Swept, SweptRow, plain_value
 
-NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install pyarrow and repeat the command"
+NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install 'airmixml[parquet]' and repeat the command"
 
 
 def write_sweep(swept: Swept) -> list[Path]:
@@ -104,8 +104,10 @@ def terminal_summary(swept: Swept) -> FittedTable:
     from rich.markup import escape
 
     seeds = plural(len(swept.seeds), "seed")
+    # Heads of two lines leave the metrics more room.
+    keys = [key.replace(".", ".\n") if len(swept.grid.keys) > 2 else key for key in swept.grid.keys]
     return terminal_table(
-        list(map(escape, (*swept.grid.keys, *swept.metrics))),
+        list(map(escape, (*keys, *swept.metrics))),
         [list(map(escape, _texts(swept, point, cell))) for point, cell in swept.cells()],
         title=f"{escape(swept.scenario.name)}, airmix {swept.command}, {seeds}, simulation (protects nobody)",
         words=len(swept.grid.keys),

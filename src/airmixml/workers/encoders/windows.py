@@ -73,7 +73,7 @@ def band_edges(times: int) -> Integers:
 
 def window_numbers(series: Singles) -> Singles:
     """Return the numbers of each window; windows x numbers. Series in [0, 1] are windows x channels x time."""
-    windows, _, times = series.shape
+    windows, channels, times = series.shape
     means = series.mean(axis=2, dtype=np.float64)
     moving = series - means[:, :, None]
     power = 2.0 * np.square(np.abs(np.fft.rfft(moving, axis=2))) / times**2
@@ -83,7 +83,7 @@ def window_numbers(series: Singles) -> Singles:
     parts = (
         _PER_RANGE * (means - 0.5),
         _PER_FOLD * np.log1p(strengths / _FAINTEST),
-        _PER_FOLD_IN_BAND * 0.5 * np.log1p(bands / _FAINTEST**2).reshape(windows, -1),
+        _PER_FOLD_IN_BAND * 0.5 * np.log1p(bands / _FAINTEST**2).reshape(windows, channels * bands.shape[2]),
     )
     return np.concatenate(parts, axis=1).astype(np.float32)
 
