@@ -87,7 +87,7 @@ def test_every_parameter_reaches_the_scenario_and_survives_a_copy() -> None:
     assert AirMixClassifier(clip_norm=2.0)._scenario(30, 5).workers.encoder == "clip"
 
 
-@pytest.mark.parametrize("centre", ["none", "own", "public", "private"])
+@pytest.mark.parametrize("centre", ["none", "own", "public", "private", "refined"])
 @pytest.mark.parametrize("model", ["ridge", "lda"])
 def test_iris_is_learnt_and_predicted_with_every_centre(
     iris: tuple[np.ndarray, np.ndarray], centre: str, model: str

@@ -112,6 +112,7 @@ ENCODERS: Final = Registry(
         "projection": "airmixml.workers.encoders.linear:PROJECTION",
         "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
         "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
+        "mixed": "airmixml.workers.encoders.mixed:MIXED",
     },
     objects=True,
 )

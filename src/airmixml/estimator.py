@@ -23,7 +23,7 @@ from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
-from airmixml.workers import Population, encode, finish_encoding, keeps_pixels, sends_inputs_unchanged
+from airmixml.workers import Population, encode, encode_centred, keeps_pixels, sends_inputs_unchanged
 
 _MODES: Final = ("protection", "simulation")
 _ROWS: Final = RowLedger()
@@ -65,7 +65,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         encoder: "scale", "clip", "dct", "projection" or, with ``image_shape``, "convolution" or "gradients"; None takes
             "clip" where ``clip_norm`` is given and "scale" elsewhere.
         features: numbers that a feature encoder makes of a row (0: its own choice).
-        centre: what is subtracted from the features: "none", "own", "public" or "private".
+        centre: what is subtracted from the features: "none", "own", "public", "private" or "refined".
         norm: "clip" or "unit", all rows brought to ``clip_norm``.
         constant: share of the amplitude that an appended constant takes; moments need it to know means.
         sends: "samples", or "moments" for the learners in closed form.
@@ -216,7 +216,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         scaled, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
         unit, _ = encode(self.encoder_, scaled, image_shape=self.image_shape, streams=Streams(self._seed))
         if self._private_mean is not None:
-            unit, _ = finish_encoding(self.encoder_, unit - self._private_mean)
+            unit, _ = encode_centred(self.encoder_, unit - self._private_mean, Streams(self._seed))
         scores = class_scores(self.model_, torch.from_numpy(unit).double())
         return np.asarray(torch.softmax(scores, dim=1).numpy())
 

@@ -60,8 +60,8 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
 }
 WORDS = {
     "workers.holding": ("drawn", "dealt"),
-    "workers.encoder": ("scale", "clip", "dct", "projection", "convolution", "gradients"),
-    "workers.centre": ("none", "own", "public", "private"),
+    "workers.encoder": ("scale", "clip", "dct", "projection", "convolution", "gradients", "mixed"),
+    "workers.centre": ("none", "own", "public", "private", "refined"),
     "workers.norm": ("clip", "unit"),
     "workers.sends": ("samples", "moments"),
     "radio.schedule": ("fixed", "poisson"),

@@ -83,7 +83,7 @@ def samples_scenario(scenario: Scenario) -> Scenario:
     A mean estimated over the air belongs to the mixtures; the other methods centre without it.
     """
     workers = replace(scenario.workers, sends="samples", bits=0)
-    if workers.centre == "private":
+    if workers.centre_on_air:
         workers = replace(workers, centre="own")
     return replace(scenario, workers=workers, learner=_closed_form(scenario.learner))
 

@@ -109,7 +109,7 @@ def load_model(folder: Path | str) -> torch.nn.Sequential:
 
     It takes inputs as they leave the workers' encoder (``airmixml.workers.encode`` with the run's seed), which by
     default scales them to [0, 1]. Where a mean was estimated over the air it is in ``model.pt`` as ``private_mean``:
-    subtract it from what ``encode`` gives and call ``airmixml.workers.finish_encoding``.
+    subtract it from what ``encode`` gives and call ``airmixml.workers.encode_centred``.
     """
     folder = Path(folder)
     result = load_result(folder)

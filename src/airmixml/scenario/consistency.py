@@ -24,8 +24,8 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
         )
     _check_limits(workers, radio, privacy)
     _check_signal(workers, privacy, learner)
-    if workers.centre == "private":
-        _check_private_centre(radio, mixing, privacy)
+    if workers.centre_on_air:
+        _check_private_centre(workers, radio, mixing, privacy)
     if radio.schedule == "poisson":
         _check_poisson(radio, mixing, privacy)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
@@ -101,18 +101,18 @@ def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
         )
 
 
-def _check_private_centre(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
+def _check_private_centre(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
     """What a mean estimated over the air allows."""
     for name, value, wanted in (("mixing.power", mixing.power, "dp"), ("radio.fading", radio.fading, "none")):
         if value != wanted:
             raise ScenarioError(
-                f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '
+                f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "{workers.centre}"; use '
                 'workers.centre = "own" or "public"'
             )
     if ADVERSARIES.load(privacy.adversary).own_receiver:
         raise ScenarioError(
-            f'privacy.adversary = "{privacy.adversary}": must be "server" or "release" for workers.centre = "private", '
-            "whose slot is accounted for against those; use another centre"
+            f'privacy.adversary = "{privacy.adversary}": must be "server" or "release" for workers.centre = '
+            f'"{workers.centre}", whose slot is accounted for against those; use another centre'
         )
 
 

@@ -47,13 +47,14 @@ class Workers(Table):
     features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
     centre: str = key(
         "none",
-        Choice(("none", "own", "public", "private")),
-        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, or one estimated on air",
+        Choice(("none", "own", "public", "private", "refined")),
+        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, one estimated on air, or "
+        "a public one and what is left, estimated on air",
     )
     centre_share: float = key(
         0.1,
         Real(low=0, open_low=True, high=1, open_high=True),
-        'centre = "private": share of epsilon and of delta that is spent on the mean',
+        'centre = "private" or "refined": share of the privacy target that is spent on the mean',
     )
     norm: str = key(
         "clip",
@@ -90,6 +91,11 @@ class Workers(Table):
         (), Items(rule=Text()), "CSV: names of the input columns (empty: all but the label column)"
     )
     label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
+
+    @property
+    def centre_on_air(self) -> bool:
+        """Whether a mean is estimated over the air before anything else is sent."""
+        return self.centre in ("private", "refined")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from airmixml.workers.encoding import (
         declared_bounds,
         encode,
+        encode_centred,
         encoded_dim,
         finish_encoding,
         input_range,
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "Population", "Signal", "WorkerCost", "declared_bounds"]
-__all__ += ["deploy", "encode", "encoded_dim", "encoder_of", "finish_encoding", "input_range", "keeps_pixels"]
-__all__ += ["load_dataset", "place_coordinates", "place_workers", "sends_inputs_unchanged", "settle"]
+__all__ += ["deploy", "encode", "encode_centred", "encoded_dim", "encoder_of", "finish_encoding", "input_range"]
+__all__ += ["keeps_pixels", "load_dataset", "place_coordinates", "place_workers", "sends_inputs_unchanged", "settle"]
 __all__ += ["worker_cost"]
 
 # Late, so that checking a scenario imports the encoder that it names and no NumPy.
@@ -31,7 +32,10 @@ __getattr__ = import_late(
     __name__,
     {
         ".encoder": ("Encoder", "FeatureCost", "encoder_of", "sends_inputs_unchanged"),
-        ".encoding": ("declared_bounds", "encode", "encoded_dim", "finish_encoding", "input_range", "keeps_pixels"),
+        ".encoding": (
+            *("declared_bounds", "encode", "encode_centred", "encoded_dim"),
+            *("finish_encoding", "input_range", "keeps_pixels"),
+        ),
         ".loading": ("load_dataset",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
         ".settling": ("settle",),

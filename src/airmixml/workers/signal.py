@@ -119,7 +119,7 @@ def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
     features = encoder.feature_count(workers, input_dim)
     cost = encoder.cost(workers, input_dim)
     operations, constant_bytes = cost.multiply_accumulates, cost.constant_bytes
-    if workers.centre in ("public", "private"):
+    if workers.centre in ("public", "private", "refined"):
         constant_bytes += FLOAT_BYTES * features
     if workers.centre != "none":
         operations += 2 * features
