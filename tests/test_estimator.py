@@ -14,6 +14,8 @@ from airmixml import AirMixClassifier
 from airmixml.errors import PrivacyError, ScenarioError
 
 QUICK = {
+    "recipe": "paper",
+    "input_bounds": (0.0, 1.0),
     "slots": 300,
     "epochs": 30,
     "scheduled": 2,
@@ -73,11 +75,12 @@ def iris() -> tuple[np.ndarray, np.ndarray]:
 
 
 BOUNDS = ([4.3, 2.0, 1.0, 0.1], [7.9, 4.4, 6.9, 2.5])
+QUICK_IRIS = {**QUICK, "input_bounds": BOUNDS}
 
 
 def test_fit_predict_and_what_it_tells(iris: tuple[np.ndarray, np.ndarray]) -> None:
     inputs, names = iris
-    model = AirMixClassifier(input_bounds=BOUNDS, random_state=0, **QUICK).fit(inputs, names)
+    model = AirMixClassifier(random_state=0, **QUICK_IRIS).fit(inputs, names)
     assert model.score(inputs, names) > 0.85
     assert set(model.predict(inputs)) <= {"setosa", "versicolor", "virginica"}
     assert model.predict_proba(inputs).sum(axis=1) == pytest.approx(np.ones(150))
@@ -90,8 +93,8 @@ def test_fit_predict_and_what_it_tells(iris: tuple[np.ndarray, np.ndarray]) -> N
 
 
 def test_a_privacy_target_is_met_with_less_energy(iris: tuple[np.ndarray, np.ndarray]) -> None:
-    loud = AirMixClassifier(input_bounds=BOUNDS, random_state=0, **QUICK).fit(*iris)
-    quiet = AirMixClassifier(input_bounds=BOUNDS, random_state=0, **{**QUICK, "epsilon": 20.0}).fit(*iris)
+    loud = AirMixClassifier(random_state=0, **QUICK_IRIS).fit(*iris)
+    quiet = AirMixClassifier(random_state=0, **{**QUICK_IRIS, "epsilon": 20.0}).fit(*iris)
     assert quiet.privacy_.epsilon == pytest.approx(20.0)
     assert quiet.privacy_.adversary == "release"
     assert quiet.privacy_.sensitivity == 7
@@ -102,8 +105,7 @@ def test_a_privacy_target_is_met_with_less_energy(iris: tuple[np.ndarray, np.nda
 
 def test_equal_random_states_give_equal_models(iris: tuple[np.ndarray, np.ndarray]) -> None:
     first, second, other = (
-        AirMixClassifier(input_bounds=BOUNDS, random_state=state, **QUICK).fit(*iris).predict_proba(iris[0])
-        for state in (1, 1, 2)
+        AirMixClassifier(random_state=state, **QUICK_IRIS).fit(*iris).predict_proba(iris[0]) for state in (1, 1, 2)
     )
     assert np.array_equal(first, second)
     assert not np.allclose(first, other, atol=1e-3)
@@ -114,7 +116,7 @@ def test_a_fitted_model_carries_no_private_row(iris: tuple[np.ndarray, np.ndarra
     inputs, names = iris[0].copy(), iris[1]
     inputs[17, 2] = 3.14159265
     unit = (3.14159265 - 1.0) / (6.9 - 1.0)
-    stored = pickle.dumps(AirMixClassifier(input_bounds=BOUNDS, random_state=0, **QUICK).fit(inputs, names))
+    stored = pickle.dumps(AirMixClassifier(random_state=0, **QUICK_IRIS).fit(inputs, names))
     for value in (np.float64(3.14159265), np.float32(3.14159265), np.float32(unit), np.float64(unit)):
         assert value.tobytes() not in stored
 
@@ -123,7 +125,7 @@ def test_in_pipeline_cross_validation_and_grid_search(iris: tuple[np.ndarray, np
     model = AirMixClassifier(random_state=0, **QUICK)
     assert cross_val_score(make_pipeline(MinMaxScaler(), model), *iris, cv=3).mean() > 0.8
     search = GridSearchCV(
-        AirMixClassifier(input_bounds=BOUNDS, random_state=0, **QUICK), {"alpha": [0.1, 1e5], "scheduled": [2]}, cv=2
+        AirMixClassifier(random_state=0, **QUICK_IRIS), {"alpha": [0.1, 1e5], "scheduled": [2]}, cv=2
     ).fit(*iris)
     assert search.best_params_["alpha"] in (0.1, 1e5)
     assert search.best_score_ > 0.7
@@ -145,7 +147,7 @@ def test_numpy_numbers_are_taken_as_parameters(iris: tuple[np.ndarray, np.ndarra
         "alpha": np.float32(1),
         "hidden_units": np.array([4]),
     }
-    AirMixClassifier(input_bounds=BOUNDS, random_state=0, **{**QUICK, **parameters}).fit(*iris)
+    AirMixClassifier(random_state=0, **{**QUICK_IRIS, **parameters}).fit(*iris)
 
 
 def test_fewer_workers_than_scheduled_all_take_part() -> None:
@@ -183,6 +185,7 @@ def test_a_target_against_the_server_with_clipped_rows() -> None:
         adversary="server",
         accountant="gdp",
         clip_norm=0.5,
+        recipe="paper",
         mode="simulation",
         max_participations=6,
         slots=100,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 
-from airmixml import AirMixClassifier, ScenarioError
+from airmixml import AirMixClassifier, Scenario, ScenarioError
+from airmixml.errors import BoundsWarning
 
 EVERYBODY = {"scheduled": 10**6, "slots": 1, "policy": "equalmix", "adversary": "server", "accountant": "gdp"}
 MOMENTS = {**EVERYBODY, "adjacency": "remove-one", "sends": "moments", "norm": "unit", "centre": "own"}
@@ -82,9 +84,47 @@ def test_every_parameter_reaches_the_scenario_and_survives_a_copy() -> None:
         assert tables[name] == changed[name]
     assert (scenario.radio.schedule, scenario.mixing.policy) == ("poisson", "equalmix")
     assert (scenario.privacy.sensitivity, scenario.privacy.adjacency) == ("encoder", "remove-one")
-    defaults = AirMixClassifier()._scenario(30, 5)
-    assert (defaults.workers.encoder, defaults.privacy.sensitivity) == ("scale", "paper")
-    assert AirMixClassifier(clip_norm=2.0)._scenario(30, 5).workers.encoder == "clip"
+    paper = AirMixClassifier(recipe="paper")._scenario(30, 5)
+    assert (paper.workers.encoder, paper.privacy.sensitivity) == ("scale", "paper")
+    assert AirMixClassifier(recipe="paper", clip_norm=2.0)._scenario(30, 5).workers.encoder == "clip"
+
+
+def test_a_recipe_is_a_preset_for_as_many_workers_as_rows() -> None:
+    private = AirMixClassifier(epsilon=3.0)._scenario(250, 5)
+    preset = Scenario.preset("private-table").settled(250)
+    assert private.radio == preset.radio
+    assert (private.mixing, private.learner) == (preset.mixing, preset.learner)
+    assert (private.privacy.epsilon, private.privacy.delta) == (3.0, pytest.approx(0.1 / 250))
+    assert (private.privacy.adversary, private.privacy.accountant) == ("server", "gdp")
+    assert (private.workers.sends, private.radio.scheduled) == ("moments", 250)
+    images = AirMixClassifier(image_shape=(8, 8))._scenario(250, 5)
+    assert images.workers.encoder == Scenario.preset("private-images").workers.encoder
+    paper = AirMixClassifier(recipe="paper", epsilon=10.0)._scenario(250, 5)
+    assert paper.radio == Scenario.preset("paper-iris").radio
+    assert (paper.privacy.adversary, paper.privacy.delta) == ("release", 0.01)
+    with pytest.raises(ScenarioError, match=r"^recipe = 'papers': must be one of private, paper"):
+        AirMixClassifier(recipe="papers")._scenario(250, 5)
+
+
+def test_the_default_learns_a_table(iris: tuple[np.ndarray, np.ndarray]) -> None:
+    """Two numbers are enough, and the statement is for the server itself."""
+    model = AirMixClassifier(epsilon=20.0, input_bounds=(0.0, 8.0), random_state=0).fit(*iris)
+    assert model.score(*iris) > 0.75
+    assert (model.privacy_.adversary, model.privacy_.adjacency) == ("server", "remove-one")
+    assert model.privacy_.delta == pytest.approx(0.1 / 150)
+    with pytest.raises(ScenarioError, match=r"^input_bounds = None: must be a pair"):
+        AirMixClassifier().fit(*iris)
+
+
+def test_bounds_that_cannot_be_meant_are_warned_of(iris: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.warns(BoundsWarning, match=r"input_bounds\[1\]: an input may vary by 1e\+300"):
+        AirMixClassifier(input_bounds=(0.0, 1e300), random_state=0).fit(*iris)
+    with pytest.warns(BoundsWarning, match=r"input_bounds: 600 of 600 input values lie outside"):
+        AirMixClassifier(input_bounds=(100.0, 200.0), random_state=0, mode="simulation").fit(*iris)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Protected, the number of clipped values is private.
+        AirMixClassifier(input_bounds=(100.0, 200.0), random_state=0).fit(*iris)
 
 
 @pytest.mark.parametrize("centre", ["none", "own", "public", "private", "refined"])
@@ -109,13 +149,14 @@ def test_iris_is_learnt_and_predicted_with_every_centre(
     again = pickle.loads(pickle.dumps(fitted))
     assert again.predict(iris[0]).tolist() == fitted.predict(iris[0]).tolist()
     assert fitted.privacy_.epsilon <= 1e4
-    assert fitted.privacy_.delta == pytest.approx(0.01)
+    assert fitted.privacy_.delta == pytest.approx(0.1 / 150)
 
 
 def test_a_poisson_schedule_and_few_bits_still_learn(iris: tuple[np.ndarray, np.ndarray]) -> None:
     common = {"encoder": "clip", "centre": "public", "input_bounds": BOUNDS, "random_state": 0, "model": "ridge"}
     coins = AirMixClassifier(
         **common,
+        recipe="paper",
         schedule="poisson",
         policy="equalmix",
         adjacency="remove-one",
@@ -140,4 +181,4 @@ def test_mistakes_are_refused_as_in_a_scenario(iris: tuple[np.ndarray, np.ndarra
         ({"clip_norm": 1.0, "bits": 2, "sensitivity": "paper"}, r"privacy\.sensitivity"),
     ):
         with pytest.raises(ScenarioError, match=f"^{key} = "):
-            AirMixClassifier(input_bounds=BOUNDS, slots=10, epochs=1, **wrong).fit(*iris)
+            AirMixClassifier(recipe="paper", input_bounds=BOUNDS, slots=10, epochs=1, **wrong).fit(*iris)

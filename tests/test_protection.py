@@ -38,7 +38,15 @@ NETWORK = ("radio.slots=40", "learner.epochs=2")
 
 
 def fitted(mode: str, **changes: Any) -> AirMixClassifier:
-    settings = {"epsilon": 20.0, "slots": 400, "epochs": 2, "input_bounds": BOUNDS, "random_state": 3, **changes}
+    settings = {
+        "recipe": "paper",
+        "epsilon": 20.0,
+        "slots": 400,
+        "epochs": 2,
+        "input_bounds": BOUNDS,
+        "random_state": 3,
+        **changes,
+    }
     return AirMixClassifier(mode=mode, **settings).fit(ROWS, CLASSES)
 
 
@@ -229,7 +237,7 @@ def test_releases_add_up(tmp_path: Path) -> None:
 def test_fits_of_the_same_rows_add_up() -> None:
     rows = np.random.default_rng(0).random((60, 4))
     classes = np.arange(60) % 3
-    settings = {"epsilon": None, "slots": 30, "epochs": 1, "adversary": "server", "accountant": "gdp"}
+    settings = {"recipe": "paper", "epsilon": None, "slots": 30, "epochs": 1, "input_bounds": (0.0, 1.0)}
     model = AirMixClassifier(random_state=0, **settings).fit(rows, classes)
     alone = model.joint_privacy_
     assert alone.epsilon == pytest.approx(model.privacy_against_server_.epsilon, rel=1e-9)

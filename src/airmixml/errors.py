@@ -23,3 +23,7 @@ class RunFolderError(AirMixError):
 
 class PluginError(AirMixError):
     """There is no encoder, learner, accountant, ... of that name, or the package that brings it is broken."""
+
+
+class BoundsWarning(UserWarning):
+    """Declared bounds leave little of the data; the command line prints it as one line."""

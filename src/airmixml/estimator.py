@@ -1,7 +1,7 @@
 """AirMixML as a scikit-learn classifier: every row of ``X`` is the private sample of one worker."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from airmixml.data import DataSet, declare_bounds, scale_to_unit
+from airmixml.data import DataSet, declare_bounds, scale_to_unit, warn_of_clipping
 from airmixml.edge import class_scores, train
 from airmixml.errors import ScenarioError
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
@@ -26,6 +26,10 @@ from airmixml.wording import shown
 from airmixml.workers import Population, encode, encode_centred, keeps_pixels, sends_inputs_unchanged
 
 _MODES: Final = ("protection", "simulation")
+_RECIPES: Final[dict[str, Callable[[object], str]]] = {
+    "private": lambda image_shape: "private-table" if image_shape is None else "private-images",
+    "paper": lambda _: "paper-iris",
+}
 _ROWS: Final = RowLedger()
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
@@ -44,29 +48,206 @@ class ReceivedMixtures(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
-class AirMixClassifier(ClassifierMixin, BaseEstimator):
+class AirMixEstimator(BaseEstimator):
+    """What the estimators share: their parameters, and the way from rows to what the server receives.
+
+    A parameter that is None takes the value of the recipe's preset.
+    """
+
+    epsilon: float | None = 1.0
+    input_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    recipe: str = "private"
+    delta: float | None = None
+    adversary: str | None = None
+    accountant: str | None = None
+    adjacency: str | None = None
+    sensitivity: str | None = None
+    encoder: str | None = None
+    features: int | None = None
+    centre: str | None = None
+    centre_share: float | None = None
+    norm: str | None = None
+    clip_norm: float | None = None
+    constant: float | None = None
+    sends: str | None = None
+    label_weight: float | None = None
+    bits: int | None = None
+    max_participations: int | None = None
+    alpha: float | None = None
+    policy: str | None = None
+    scheduled: int | None = None
+    schedule: str | None = None
+    slots: int | None = None
+    assignment: str | None = None
+    fading: str | None = None
+    rician_k: float | None = None
+    path_loss_exponent: float | None = None
+    noise_dbm: float | None = None
+    max_power_dbm: float | None = None
+    model: str | None = None
+    loss: str | None = None
+    shrinkage: float | None = None
+    hidden_units: Sequence[int] | None = None
+    image_shape: tuple[int, int] | None = None
+    filters: Sequence[int] | None = None
+    kernel_size: int | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    device: str = "cpu"
+    mode: str = "protection"
+    random_state: int | np.random.RandomState | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.mode == "protection"
+        return tags
+
+    def _mix_and_train(self, inputs: NDArray[Any], labels: NDArray[np.int64], class_names: tuple[str, ...]) -> None:
+        """Send the rows (samples x features) over the air, train on what is received, and keep what may be kept."""
+        if self.mode not in _MODES:
+            raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
+        protected = self.mode == "protection"
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        scenario = self._scenario(len(labels), seed)
+        workers = scenario.workers
+        dataset = self._dataset(inputs, labels, class_names, workers, seed)
+        if not protected:
+            warn_of_clipping(dataset.clipped_values, inputs.size, "input_bounds")
+        population = Population(distance_metres=placed_distances(scenario), sample_index=np.arange(len(labels)))
+        speed = Speed(device=self.device)
+        secret = Secret() if protected else None
+        mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
+        mixtures.report.before_the_draw = protected
+        trained = train(mixtures, speed=speed)
+        # Scores in float64 do not depend on how many rows are scored together.
+        self.model_ = trained.model.cpu().double()
+        self.privacy_ = mixtures.report.privacy
+        self.statements_ = mixtures.report.statements
+        self.privacy_against_server_ = mixtures.report.privacy_against_server
+        self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
+        if protected:
+            self.joint_privacy_ = _state_jointly(np.ascontiguousarray(inputs), mixtures.report)
+        else:
+            self.energy_joules_ = mixtures.report.energy_joules
+            self.clipped_values_ = dataset.clipped_values
+            self.clipped_samples_ = mixtures.dataset.clipped_samples
+        self.encoder_ = workers
+        self._seed, self._private_mean = seed, mixtures.dataset.private_mean
+
+    def _scores(self, X: ArrayLike) -> torch.Tensor:
+        """Return the model's scores of clean rows; samples x outputs."""
+        check_is_fitted(self)
+        inputs = validate_data(self, X, reset=False)
+        scaled, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
+        unit, _ = encode(self.encoder_, scaled, image_shape=self.image_shape, streams=Streams(self._seed))
+        if self._private_mean is not None:
+            unit, _ = encode_centred(self.encoder_, unit - self._private_mean, Streams(self._seed))
+        return class_scores(self.model_, torch.from_numpy(unit).double())
+
+    def _scenario(self, samples: int, seed: int) -> Scenario:
+        """Return the recipe's preset for so many workers, with the parameters that are given."""
+        if self.recipe not in _RECIPES:
+            raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
+        preset = Scenario.preset(_RECIPES[self.recipe](self.image_shape))
+        given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
+        given |= {"input_lower": (), "input_upper": ()}
+        if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
+            given["encoder"] = "clip"
+        workers = self._table(preset.workers, **given)
+        power = {"power": "max"} if self.epsilon is None else {}
+        epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
+        unchanged = self.sensitivity is None and not sends_inputs_unchanged(workers)
+        sensitivity = {"sensitivity": "encoder"} if unchanged else {}
+        scheduled = {} if self.scheduled is None else {"scheduled": min(self.scheduled, samples)}
+        return replace(
+            preset,
+            name=type(self).__name__,
+            seed=seed,
+            workers=workers,
+            radio=self._table(preset.radio, **scheduled),
+            mixing=self._table(preset.mixing, **power),
+            privacy=self._table(preset.privacy, **epsilon, **sensitivity),
+            learner=self._table(preset.learner),
+        ).settled(samples)
+
+    def _table(self, preset: _Table, **given: Any) -> _Table:
+        """Return the preset's table with the parameters that are named as its keys are, and what is given."""
+        keys = {entry.name for entry in fields(preset)} & {entry.name for entry in fields(AirMixEstimator)}
+        chosen = {key: _plain(value) for key in keys if (value := getattr(self, key)) is not None}
+        return replace(preset, **chosen | given)
+
+    def _dataset(
+        self,
+        inputs: NDArray[Any],
+        labels: NDArray[np.int64],
+        class_names: tuple[str, ...],
+        workers: Workers,
+        seed: int,
+    ) -> DataSet:
+        features = inputs.shape[1]
+        if self.image_shape is not None and math.prod(self.image_shape) != features:
+            raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
+        scaled, clipped = scale_to_unit(inputs, *self._bounds(features))
+        unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
+        return DataSet(
+            name="X",
+            train_inputs=unit,
+            train_labels=labels,
+            test_inputs=unit[:0],
+            test_labels=labels[:0],
+            class_names=class_names,
+            image_shape=self.image_shape if keeps_pixels(workers) else None,
+            clipped_values=clipped,
+            clipped_samples=shortened,
+        )
+
+    def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the declared lower and upper bound of each feature."""
+        if self.input_bounds is None:
+            raise ScenarioError(
+                "input_bounds = None: must be a pair (lower, upper), each a number or one number per feature; declare "
+                "what you know beforehand (units, ranges of a sensor): bounds measured on X would leak it"
+            )
+        try:
+            lower, upper = (np.atleast_1d(np.asarray(bound, dtype=np.float64)) for bound in self.input_bounds)
+        except (TypeError, ValueError):
+            given = shown(self.input_bounds)
+            raise ScenarioError(f"input_bounds = {given}: must be a pair (lower, upper) of numbers") from None
+        names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
+        return declare_bounds(lower.tolist(), upper.tolist(), features=features, **names)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AirMixClassifier(ClassifierMixin, AirMixEstimator):
     """Classifier trained at the edge on over-the-air mixtures of the rows of ``X``.
 
-    Each row is held by one worker, placed at random in a 500 m square. In each slot ``scheduled`` workers transmit at
-    once; the channel adds them up and the receiver's noise hides them. The server trains on the mixtures alone.
+    Each row is held by one worker, placed at random in a 500 m square. The channel adds up what they send and the
+    receiver's noise hides them; the server trains on the sums alone.
+
+    Only ``epsilon`` and ``input_bounds`` need a thought. Every parameter that is None is the recipe's.
 
     Parameters:
-        epsilon: privacy target of each worker, or None to send with maximum power.
-        delta: the target's delta.
+        epsilon: privacy target of each worker, or None to send with maximum power, which protects nobody.
+        input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared, not
+            measured, because measuring them would leak private data; values outside are clipped.
+        recipe: "private" (the presets ``private-table`` and, with ``image_shape``, ``private-images``: all workers send
+            moments in one slot, the target holds against the server, a linear model in closed form) or "paper" (the
+            preset ``paper-iris``: many slots of a few samples, the paper's bound, a network).
+        delta: the target's delta; None takes a tenth of 1 / samples with the private recipe.
         adversary: whom the target is against: "release" (sees all mixtures, knows no schedule), "server" or
             "eavesdropper" (ten metres from a worker; others need a scenario).
         accountant: the bound by which it is met: "paper-loose" (Proposition 2 of the paper), "paper-tight", "rdp",
             "pld" or, against the server, "gdp".
         adjacency: "replace-one" or "remove-one".
         sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
-            "encoder" where the encoder bounds a norm and "paper" elsewhere.
-        clip_norm: largest Euclidean norm of an encoded row that is sent, or None: 1 where an ``encoder`` is named, else
-            rows are not clipped.
-        encoder: "scale", "clip", "dct", "projection" or, with ``image_shape``, "convolution" or "gradients"; None takes
-            "clip" where ``clip_norm`` is given and "scale" elsewhere.
+            "encoder" where the encoder bounds a norm.
+        encoder: what a worker computes of its row; `airmix plugins` lists the names.
         features: numbers that a feature encoder makes of a row (0: its own choice).
         centre: what is subtracted from the features: "none", "own", "public", "private" or "refined".
+        centre_share: of the last two, the share of the privacy target that is spent on it.
         norm: "clip" or "unit", all rows brought to ``clip_norm``.
+        clip_norm: largest Euclidean norm of an encoded row that is sent.
         constant: share of the amplitude that an appended constant takes; moments need it to know means.
         sends: "samples", or "moments" for the learners in closed form.
         label_weight: amplitude of the label's symbols beside that of the input's.
@@ -74,11 +255,9 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         max_participations: most slots that one worker may send in (0: any number).
         alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
         policy: "dirmix", "nonmix" or "equalmix".
-        scheduled: workers per slot (at most all).
+        scheduled: workers per slot (at most all; 0: all).
         schedule: "fixed", or "poisson": each worker by its own coin.
         slots: number of mixtures.
-        input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared, not
-            measured, because measuring them would leak private data; values outside are clipped.
         assignment: "random" or "max-min".
         fading: "none", "rayleigh" or "rician" with ``rician_k``.
         rician_k: Rician factor K.
@@ -89,7 +268,7 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         loss: of the networks: "cross-entropy", "squared" or "brier".
         shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.
         hidden_units: sizes of the hidden dense layers.
-        image_shape: (height, width) of the rows as images, for the cnn.
+        image_shape: (height, width) of the rows as images.
         filters: filters of each convolution of the cnn.
         kernel_size: side of those filters.
         epochs: passes over the mixtures.
@@ -114,50 +293,8 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         clipped_values_: in simulation, input values that lay outside ``input_bounds``.
         clipped_samples_: in simulation, rows that were shortened to ``clip_norm``.
         encoder_: the scenario's workers table, with the encoder that ``predict`` applies too.
-        model_: the trained network.
+        model_: the trained model.
     """
-
-    epsilon: float | None = 10.0
-    delta: float = 0.01
-    adversary: str = "release"
-    accountant: str = "paper-loose"
-    adjacency: str = "replace-one"
-    sensitivity: str | None = None
-    clip_norm: float | None = None
-    encoder: str | None = None
-    features: int = 0
-    centre: str = "none"
-    norm: str = "clip"
-    constant: float = 0.0
-    sends: str = "samples"
-    label_weight: float = 1.0
-    bits: int = 0
-    max_participations: int = 0
-    alpha: float = 1e5
-    policy: str = "dirmix"
-    scheduled: int = 8
-    schedule: str = "fixed"
-    slots: int = 1000
-    input_bounds: tuple[ArrayLike, ArrayLike] = (0.0, 1.0)
-    assignment: str = "random"
-    fading: str = "none"
-    rician_k: float = 10.0
-    path_loss_exponent: float = 2.0
-    noise_dbm: float = -114.0
-    max_power_dbm: float = 23.0
-    model: str = "mlp"
-    loss: str = "cross-entropy"
-    shrinkage: float = 1.0
-    hidden_units: Sequence[int] = (32, 16)
-    image_shape: tuple[int, int] | None = None
-    filters: Sequence[int] = (32, 48)
-    kernel_size: int = 5
-    epochs: int = 100
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    device: str = "cpu"
-    mode: str = "protection"
-    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Mix the rows of ``X`` (samples x features) and their classes ``y`` over the air and train on the mixtures."""
@@ -166,115 +303,29 @@ class AirMixClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes")
-        if self.mode not in _MODES:
-            raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
-        protected = self.mode == "protection"
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        scenario = self._scenario(len(labels), seed)
-        workers = scenario.workers
-        dataset = self._dataset(inputs, labels.astype(np.int64), workers, seed)
-        population = Population(distance_metres=placed_distances(scenario), sample_index=np.arange(len(labels)))
-        speed = Speed(device=self.device)
-        secret = Secret() if protected else None
-        mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
-        mixtures.report.before_the_draw = protected
-        trained = train(mixtures, speed=speed)
-        # Scores in float64 do not depend on how many rows are scored together.
-        self.model_ = trained.model.cpu().double()
-        self.privacy_ = mixtures.report.privacy
-        self.statements_ = mixtures.report.statements
-        self.privacy_against_server_ = mixtures.report.privacy_against_server
-        self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
-        if protected:
-            self.joint_privacy_ = self._state_jointly(np.ascontiguousarray(inputs), mixtures.report)
-        else:
-            self.energy_joules_ = mixtures.report.energy_joules
-            self.clipped_values_ = dataset.clipped_values
-            self.clipped_samples_ = mixtures.dataset.clipped_samples
-        self.encoder_ = workers
-        self._seed, self._private_mean = seed, mixtures.dataset.private_mean
+        self._mix_and_train(inputs, labels.astype(np.int64), tuple(str(name) for name in self.classes_))
         return self
-
-    def _state_jointly(self, inputs: NDArray[Any], report: AirReport) -> PrivacyStatement:
-        """Return what this and all earlier protected fits reveal together of a row that was in most of them."""
-        rows = (row.tobytes() for row in inputs)
-        fits, squared_mu = _ROWS.add(rows, report.squared_mu())
-        alone, delta = report.privacy_against_server, self.delta
-        together = f"{fits} protected fit{'s' if fits > 1 else ''} of the same rows in this process: mu^2 add up"
-        epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta)
-        return replace(alone, epsilon=epsilon, delta=delta, unit="row", why=together)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.mode == "protection"
-        return tags
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class for clean rows; samples x classes."""
-        check_is_fitted(self)
-        inputs = validate_data(self, X, reset=False)
-        scaled, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
-        unit, _ = encode(self.encoder_, scaled, image_shape=self.image_shape, streams=Streams(self._seed))
-        if self._private_mean is not None:
-            unit, _ = encode_centred(self.encoder_, unit - self._private_mean, Streams(self._seed))
-        scores = class_scores(self.model_, torch.from_numpy(unit).double())
-        return np.asarray(torch.softmax(scores, dim=1).numpy())
+        return np.asarray(torch.softmax(self._scores(X), dim=1).numpy())
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most likely class of each clean row; samples."""
         most_likely = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[most_likely])
 
-    def _scenario(self, samples: int, seed: int) -> Scenario:
-        encoder, clip_norm = ("scale", 1.0) if self.clip_norm is None else ("clip", self.clip_norm)
-        encoding = {"encoder": self.encoder or encoder, "clip_norm": clip_norm}
-        workers = self._table(Workers, dataset="X", count=samples, train_samples=samples, **encoding)
-        epsilon = 1.0 if self.epsilon is None else self.epsilon
-        sensitivity = self.sensitivity or ("paper" if sends_inputs_unchanged(workers) else "encoder")
-        return Scenario(
-            name="AirMixClassifier",
-            seed=seed,
-            workers=workers,
-            radio=self._table(Radio, scheduled=min(self.scheduled, samples)),
-            mixing=self._table(Mixing, power="max" if self.epsilon is None else "dp"),
-            privacy=self._table(Privacy, epsilon=epsilon, sensitivity=sensitivity),
-            learner=self._table(Learner, hidden_units=_plain(self.hidden_units), filters=_plain(self.filters)),
-        )
 
-    def _table(self, table: type[_Table], **given: Any) -> _Table:
-        """Return a table of the scenario: what is given, and the parameters that are named as its keys are."""
-        keys = {entry.name for entry in fields(table)} & {entry.name for entry in fields(self)}
-        return table(**{key: getattr(self, key) for key in keys} | given)
-
-    def _dataset(self, inputs: NDArray[Any], labels: NDArray[np.int64], workers: Workers, seed: int) -> DataSet:
-        features = inputs.shape[1]
-        if self.image_shape is not None and math.prod(self.image_shape) != features:
-            raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
-        scaled, clipped = scale_to_unit(inputs, *self._bounds(features))
-        unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
-        return DataSet(
-            name="X",
-            train_inputs=unit,
-            train_labels=labels,
-            test_inputs=unit[:0],
-            test_labels=labels[:0],
-            class_names=tuple(str(name) for name in self.classes_),
-            image_shape=self.image_shape if keeps_pixels(workers) else None,
-            clipped_values=clipped,
-            clipped_samples=shortened,
-        )
-
-    def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the declared lower and upper bound of each feature."""
-        try:
-            lower, upper = (np.atleast_1d(np.asarray(bound, dtype=np.float64)) for bound in self.input_bounds)
-        except (TypeError, ValueError):
-            given = shown(self.input_bounds)
-            raise ScenarioError(f"input_bounds = {given}: must be a pair (lower, upper) of numbers") from None
-        names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
-        return declare_bounds(lower.tolist(), upper.tolist(), features=features, **names)
+def _state_jointly(inputs: NDArray[Any], report: AirReport) -> PrivacyStatement:
+    """Return what this and all earlier protected fits reveal together of a row that was in most of them."""
+    rows = (row.tobytes() for row in inputs)
+    fits, squared_mu = _ROWS.add(rows, report.squared_mu())
+    alone, delta = report.privacy_against_server, report.scenario.privacy.delta
+    together = f"{fits} protected fit{'s' if fits > 1 else ''} of the same rows in this process: mu^2 add up"
+    epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta)
+    return replace(alone, epsilon=epsilon, delta=delta, unit="row", why=together)
 
 
-def _plain(sizes: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return an array as a list; the scenario's rules judge whatever else it is."""
-    return sizes.tolist() if isinstance(sizes, np.ndarray) else sizes
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -32,9 +32,11 @@ def test_presets_as_a_table_and_as_json(airmix: Airmix) -> None:
         "digits",
         "paper-iris",
         "paper-mnist",
+        "private-images",
         "private-iris",
         "private-mnist",
         "private-mnist-release",
+        "private-table",
     ]
     assert all(preset["summary"] for preset in presets)
 

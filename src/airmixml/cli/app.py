@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated
 
@@ -14,12 +15,13 @@ from airmixml.cli.attack import attack_command
 from airmixml.cli.audit import audit_command
 from airmixml.cli.compare import compare_command
 from airmixml.cli.demo import demo_command
+from airmixml.cli.init import init_command
 from airmixml.cli.listings import plugins_command, presets_command, show_command
 from airmixml.cli.plan import plan_command
 from airmixml.cli.reproduce import reproduce_command
 from airmixml.cli.run import run_command
 from airmixml.devices import is_out_of_memory
-from airmixml.errors import AirMixError
+from airmixml.errors import AirMixError, BoundsWarning
 from airmixml.version import __version__
 from airmixml.wording import reason
 
@@ -35,6 +37,7 @@ app = typer.Typer(
 )
 _COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo_command,
+    "init": init_command,
     "run": run_command,
     "account": account_command,
     "plan": plan_command,
@@ -73,6 +76,7 @@ def answer() -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets its table
+    warnings.showwarning = _warn
     try:
         code = app(prog_name="airmix", standalone_mode=False)
         if sys.stdout is not None:  # closed by the caller
@@ -92,6 +96,12 @@ def answer() -> int:
         _close_stdout()
         return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
     return code if isinstance(code, int) else 0
+
+
+def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:
+    """Print our own warnings as a line, and leave out those of libraries, with which a user can do nothing."""
+    if issubclass(category, BoundsWarning):
+        sys.stderr.write(f"airmix: warning: {message}\n")
 
 
 def _close_stdout() -> None:

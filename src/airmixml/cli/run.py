@@ -130,7 +130,9 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     own, target = statements[0], statements[0]["target_epsilon"]
     server = next(each for each in statements if (each["adversary"], each["accountant"]) == ("server", "gdp"))
     asked = "no target" if target is None else f"target {target:g}"
-    rows = [("privacy", f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:g}[/bold] per worker ({asked})")]
+    holder = "per worker, which is per row of the data" if metrics["row_copies"] == 1 else "per worker"
+    stated = f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:.3g}[/bold]"
+    rows = [("privacy", f"{stated} {holder} ({asked})")]
     if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
         rows.append(("", "[bold red]an epsilon this large protects nobody[/bold red]"))
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):

@@ -1,13 +1,17 @@
 """What a worker does to its input before it sends it: scale to [0, 1] by the declared bounds."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.errors import DataError, ScenarioError
+from airmixml.errors import BoundsWarning, DataError, ScenarioError
+
+_ABSURD_WIDTH: Final = 1e9
+_MOST: Final = 0.5
 
 
 def declare_bounds(
@@ -23,8 +27,8 @@ def declare_bounds(
     if missing:
         raise DataError(
             f"{' and '.join(missing)}: must be declared for your own data, one value for all inputs or one "
-            f"for each of the {features}; bounds measured on private samples would leak them, so write down "
-            "what you know beforehand"
+            f"for each of the {features}, or beside the names of CSV columns in [workers.bounds] or a file for "
+            "--bounds; bounds measured on private samples would leak them, so write down what you know beforehand"
         )
     lower_bounds = _one_per_feature(lower_name, lower, features)
     upper_bounds = _one_per_feature(upper_name, upper, features)
@@ -38,7 +42,26 @@ def declare_bounds(
             f"{upper_name} = {upper_bounds[place]:g} for input {place + 1}: must be above {lower_name} = "
             f"{lower_bounds[place]:g}, at a finite distance; correct the two"
         )
+    widest = float(width.max(initial=0.0))
+    if widest > _ABSURD_WIDTH:
+        warnings.warn(
+            f"{upper_name}: an input may vary by {widest:.3g}; if its values vary by much less than that, nothing is "
+            "left of them once they are scaled",
+            BoundsWarning,
+            stacklevel=2,
+        )
     return lower_bounds, upper_bounds
+
+
+def warn_of_clipping(clipped: int, values: int, name: str = "workers.input_lower and workers.input_upper") -> None:
+    """Warn where bounds clip most values. Only for simulations: how many there are is private."""
+    if clipped > _MOST * values:
+        warnings.warn(
+            f"{name}: {clipped:,} of {values:,} input values lie outside and were clipped; check the units and declare "
+            "wider bounds",
+            BoundsWarning,
+            stacklevel=2,
+        )
 
 
 def _one_per_feature(name: str, values: Sequence[float], features: int) -> Doubles:

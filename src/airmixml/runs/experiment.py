@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from airmixml.data import warn_of_clipping
 from airmixml.devices import find_device
 from airmixml.edge import TrainedModel, learn
 from airmixml.errors import ScenarioError
@@ -119,6 +120,7 @@ class SimulationRunner:
         streams = Streams(scenario.seed)
         dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
         held_dim = dataset.held_dim or dataset.input_dim
+        warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
         learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)

@@ -131,7 +131,8 @@ def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     if twice:
         raise ScenarioError(f"workers.{twice[0]}: says the same as [workers.bounds]; keep one of the two")
     listed = others.get("feature_columns", ())
-    return {**tables, "workers": {**others, **bounded_columns(workers[BOUNDS], listed)}}
+    spelt_out = bounded_columns(workers[BOUNDS], listed) if workers[BOUNDS] != {} else {}
+    return {**tables, "workers": {**others, **spelt_out}}
 
 
 def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:

@@ -1,0 +1,210 @@
+"""A first scenario for a user's own file, from its header alone: it says what to declare and holds no value.
+
+Of a CSV file the names of the columns are used, and of its first row whether each value is a number. Of an NPZ file the
+shapes and types are used; bytes have bounds of their own.
+"""
+
+import csv
+import json
+import math
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from airmixml.errors import DataError, ScenarioError
+from airmixml.scenario.rules import Real
+from airmixml.wording import nearest, reason, shown
+
+_USUAL_LABELS: Final = ("label", "target", "class", "y")
+_NUMBER: Final = Real()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What a user knows of a column beforehand: bounds, and a unit for the reader."""
+
+    lower: float
+    upper: float
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstScenario:
+    """The text of the scenario, and what is still to be declared in it."""
+
+    text: str
+    missing: tuple[str, ...]
+
+
+def parse_declared(asked: str) -> tuple[str, Declared]:
+    """Return column and bounds of ``NAME=LOWER,UPPER``, which a unit may follow."""
+    name, equals, rest = asked.rpartition("=")
+    numbers, _, unit = rest.strip().partition(" ")
+    lower, comma, upper = numbers.partition(",")
+    try:
+        bounds = [_NUMBER.check(name, float(number)) for number in (lower, upper)]
+    except ValueError:
+        bounds = []
+    if not (equals and comma and name.strip() and bounds and bounds[0] < bounds[1]):
+        raise ScenarioError(f"--column {shown(asked)}: must be NAME=LOWER,UPPER, such as 'age=0,120 years'")
+    return name.strip(), Declared(lower=bounds[0], upper=bounds[1], unit=unit.strip())
+
+
+def first_scenario(
+    path: Path, *, label: str = "", declared: dict[str, Declared] | None = None, regression: bool = False
+) -> FirstScenario:
+    """Return a commented scenario for the file; ``label`` names the column that is to be learnt.
+
+    Without it that is a column with a usual name, or the last.
+    """
+    if path.suffix.lower() == ".csv":
+        return _of_table(path, label, declared or {}, regression)
+    if path.suffix.lower() == ".npz":
+        if label or declared:
+            raise ScenarioError(f"--label and --column: are for CSV files; {path.name} has no named columns")
+        return _of_arrays(path, regression)
+    raise DataError(f"{path}: must be a .csv or .npz file")
+
+
+def _of_table(path: Path, label: str, declared: dict[str, Declared], regression: bool) -> FirstScenario:
+    names, first = _first_rows(path)
+    label = label or next((name for name in names if name.lower() in _USUAL_LABELS), names[-1])
+    for name in (label, *declared):
+        if name not in names:
+            raise ScenarioError(
+                f"{path}: row 1 names no column {shown(name)}; did you mean {shown(nearest(name, names))}?"
+            )
+    inputs = [name for name, text in zip(names, first, strict=True) if name != label and _is_number(text)]
+    left_out = [name for name in names if name != label and name not in inputs]
+    if not inputs:
+        raise DataError(f"{path}: no column but {shown(label)} holds numbers; inputs must be numbers")
+    if label in declared and not regression:
+        raise ScenarioError(f"--column {shown(label)}: is the label, which has no bounds; with --regression it has")
+    missing = [name for name in inputs if name not in declared]
+    lines = [
+        *_beginning(path),
+        f"label_column = {_quoted(label)}" + ("" if regression else "  # the class of a row"),
+        "feature_columns = [",
+        *(f"    {_quoted(name)}," for name in inputs),
+        "]",
+        *(f"# left out, since its first value is no number: {_quoted(name)}" for name in left_out),
+        *_regression_lines(regression, declared.get(label)),
+        *_BOUNDS_EXPLAINED,
+        "[workers.bounds]",
+    ]
+    for name in inputs:
+        known = declared.get(name)
+        if known is None:
+            lines.append(f"# {_quoted(name)} = [LOWER, UPPER]")
+        else:
+            unit = f"  # {known.unit}" if known.unit else ""
+            lines.append(f"{_quoted(name)} = [{known.lower!r}, {known.upper!r}]{unit}")
+    if regression and label not in declared:
+        missing.append(label)
+    return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing))
+
+
+def _of_arrays(path: Path, regression: bool) -> FirstScenario:
+    shape, kind = _array_header(path)
+    features = math.prod(shape[1:])
+    images = len(shape) > 2
+    lines = _beginning(path, preset="private-images" if images else "private-table")
+    lines += [f"# inputs: {' x '.join(map(str, shape))} of type {kind}", *_regression_lines(regression, None)]
+    lines += _BOUNDS_EXPLAINED
+    missing = ["the target"] if regression else []
+    if kind == "uint8":
+        lines += ["input_lower = [0]    # bytes", "input_upper = [255]"]
+    else:
+        lines += [f"# input_lower = [LOWER]    # one number for all {features:,} inputs, or one for each"]
+        lines += ["# input_upper = [UPPER]"]
+        missing = ["the inputs", *missing]
+    return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing))
+
+
+def _beginning(path: Path, preset: str = "private-table") -> list[str]:
+    return [
+        f"# One row of {path.name} on each worker. Written from the header of the file: none of its values is in here.",
+        f'extends = "{preset}"',
+        f"name = {_quoted(_folder_name(path.stem))}",
+        "",
+        "[workers]",
+        f"dataset = {_quoted(str(path))}  # relative to the folder in which you call airmix",
+    ]
+
+
+_BOUNDS_EXPLAINED: Final = (
+    "",
+    "# Public bounds: what you know of an input without these data, such as the range of a sensor or of a scale.",
+    "# Do not measure them on the data: that would leak rows. Values outside are clipped; bounds that are far too wide",
+    "# cost accuracy. Replace LOWER and UPPER, and remove the # in front of the line.",
+)
+_END: Final = (
+    "",
+    "[privacy]",
+    "epsilon = 1.0",
+    "delta = 0.0  # a tenth of 1 / rows",
+)
+
+
+def _regression_lines(regression: bool, known: Declared | None) -> list[str]:
+    if not regression:
+        return []
+    declared = ("LOWER", "UPPER", "# ") if known is None else (f"{known.lower!r}", f"{known.upper!r}", "")
+    unit = f"  # {known.unit}" if known is not None and known.unit else ""
+    lower, upper, mark = declared
+    return [
+        'task = "regression"',
+        f"{mark}target_lower = [{lower}]  # public bounds of what is learnt, likewise",
+        f"{mark}target_upper = [{upper}]{unit}",
+    ]
+
+
+def _first_rows(path: Path) -> tuple[list[str], list[str]]:
+    """Return the names of the columns, and the first row as texts, of which only the kind is used."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = [row for row, _ in zip(csv.reader(lines, skipinitialspace=True), range(2), strict=False)]
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be read ({reason(problem)}); give a CSV or NPZ file") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise DataError(f"{path}: not CSV text in UTF-8; save it as such") from None
+    names = [name.strip() for name in rows[0]] if rows else []
+    if len(rows) < 2 or len(names) < 2 or not all(names) or len(set(names)) < len(names):
+        raise DataError(f"{path}: must have a header with a name of its own for each of at least 2 columns, and rows")
+    if len(rows[1]) != len(names):
+        raise DataError(f"{path}: row 2 has {len(rows[1])} values, but the header names {len(names)} columns")
+    return names, rows[1]
+
+
+def _array_header(path: Path) -> tuple[tuple[int, ...], str]:
+    """Return shape and type of the array ``inputs``, without reading its values."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open("inputs.npy") as member:
+            read: Any = np.lib.format
+            header = read.read_array_header_1_0 if read.read_magic(member)[0] == 1 else read.read_array_header_2_0
+            shape, _, kind = header(member)
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be read ({reason(problem)}); give a CSV or NPZ file") from None
+    except (zipfile.BadZipFile, KeyError, ValueError):
+        raise DataError(f"{path}: not an NPZ file with an array `inputs`; save it with numpy.savez") from None
+    if len(shape) < 2:
+        raise DataError(f"{path}: inputs have the shape {shape}: must be samples x features, or images")
+    return tuple(shape), str(kind)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _folder_name(stem: str) -> str:
+    return "".join(character if character.isalnum() or character in "-_." else "-" for character in stem).strip(" .-")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,93 @@
+"""A first scenario for one's own file: columns and what to declare, and never a value of the file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airmixml import Scenario, settle
+from airmixml.data.first_scenario import Declared, first_scenario, parse_declared
+from airmixml.errors import DataError, ScenarioError
+
+HEADER = 'age,"height, cm",town,target\n'
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "my people.csv"
+    path.write_text(HEADER + "\n".join(f"{30.125 + n},{150.625 + n},Rome,{'yn'[n % 2]}" for n in range(9)) + "\n")
+    return path
+
+
+def test_columns_are_named_and_no_value_is_written(table: Path) -> None:
+    first = first_scenario(table)
+    assert first.missing == ("age", "height, cm")
+    assert 'label_column = "target"' in first.text
+    assert 'no number: "town"' in first.text
+    assert not any(value in first.text for value in ("30.125", "150.625", "Rome"))
+    scenario = Scenario.from_toml(first.text)
+    assert (scenario.workers.feature_columns, scenario.workers.input_lower) == (("age", "height, cm"), ())
+    assert (scenario.name, scenario.workers.count, scenario.privacy.delta) == ("my-people", 0, 0.0)
+
+
+def test_what_the_user_knows_is_declared(table: Path) -> None:
+    known = {"age": Declared(lower=0.0, upper=120.0, unit="years"), "height, cm": Declared(lower=0.0, upper=250.0)}
+    first = first_scenario(table, declared=known)
+    assert first.missing == ()
+    assert '"age" = [0.0, 120.0]  # years' in first.text
+    workers = settle(Scenario.from_toml(first.text)).workers
+    assert (workers.input_lower, workers.input_upper, workers.count) == ((0.0, 0.0), (120.0, 250.0), 6)
+
+
+def test_images_of_bytes_need_no_bounds_and_other_arrays_do(tmp_path: Path) -> None:
+    images, numbers = tmp_path / "images.npz", tmp_path / "numbers.npz"
+    np.savez(images, inputs=np.zeros((12, 9, 8), dtype=np.uint8), labels=np.arange(12) % 2)
+    np.savez_compressed(numbers, inputs=np.zeros((12, 5)), labels=np.arange(12) % 2)
+    first = first_scenario(images)
+    assert first.missing == ()
+    scenario = Scenario.from_toml(first.text)
+    assert (scenario.workers.input_lower, scenario.workers.input_upper) == ((0.0,), (255.0,))
+    assert scenario.workers.encoder == Scenario.preset("private-images").workers.encoder
+    assert first_scenario(numbers).missing == ("the inputs",)
+    assert "12 x 5 of type float64" in first_scenario(numbers).text
+
+
+def test_a_column_as_the_command_line_gives_it() -> None:
+    assert parse_declared("a=b=-1e3,2.5 m / s") == ("a=b", Declared(lower=-1000.0, upper=2.5, unit="m / s"))
+    for wrong in ("age", "age=", "age=3", "age=3,2", "age=1,nan", "age=0,inf", "=1,2", "age=a,b"):
+        with pytest.raises(ScenarioError, match=r"^--column .* must be NAME=LOWER,UPPER"):
+            parse_declared(wrong)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "must have a header"),
+        ("a,b\n", "must have a header"),
+        ("a,a\n1,2\n", "must have a header"),
+        ("a\n1\n", "must have a header"),
+        ("a,b\n1,2,3\n", "row 2 has 3 values, but the header names 2 columns"),
+        ("a,b\nx,1\n", "no column but 'b' holds numbers"),
+    ],
+)
+def test_files_that_are_no_tables_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        first_scenario(path)
+
+
+def test_what_does_not_fit_the_file_is_refused(tmp_path: Path, table: Path) -> None:
+    for wrong in ({"label": "size"}, {"declared": {"weight": Declared(lower=0.0, upper=1.0)}}):
+        with pytest.raises(ScenarioError, match="row 1 names no column"):
+            first_scenario(table, **wrong)
+    with pytest.raises(ScenarioError, match="is the label"):
+        first_scenario(table, declared={"target": Declared(lower=0.0, upper=1.0)})
+    with pytest.raises(DataError, match=r"must be a \.csv or \.npz file"):
+        first_scenario(tmp_path / "data.xlsx")
+    broken = tmp_path / "broken.npz"
+    broken.write_bytes(b"PK no archive")
+    with pytest.raises(DataError, match="not an NPZ file"):
+        first_scenario(broken)
+    with pytest.raises(ScenarioError, match="are for CSV files"):
+        first_scenario(broken, label="a")
