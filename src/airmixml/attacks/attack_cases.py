@@ -26,6 +26,7 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.scope import require_classes
 from airmixml.scenario.varied import parse_varied
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import Arrays, ResultStore
@@ -135,6 +136,7 @@ def attack(
     cases = [replace(case, scenario=settle(case.scenario, data_dir=data_dir, progress=progress)) for case in cases]
     attacks: dict[str, Attack] = {name: ATTACKS.load(name) for name in parts or choose_parts(None)}
     for case in cases:
+        require_classes(case.scenario.workers, "an attack")
         check_privacy_target(case.scenario)
         _check_any_fits(case, attacks)
     first = cases[0].scenario

@@ -17,6 +17,7 @@ from airmixml.radio.mixtures import Transmission, transmit_family
 from airmixml.radio.scheduling import seats_of
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario.scope import require_classes
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, encoded_dim, load_dataset
@@ -63,6 +64,7 @@ class ServerView:
 def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
     """Run all slots of the scenario in a context (device, threads, progress), and return what the server then holds."""
     context = context or RunContext()
+    require_classes(scenario.workers, "an attack")
     device, streams = find_device(context.speed.device), Streams(scenario.seed)
     dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
     # A constant is appended only once a private mean is known, so its place counts already here.

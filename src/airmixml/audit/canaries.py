@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.settings import SOUND, Fault
-from airmixml.data import DataSet
+from airmixml.data import Bounded, DataSet, LabelCode
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -20,8 +20,15 @@ from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encodin
 
 
 def _encoded(workers: Workers, features: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
-    """Return samples as the encoder's last step leaves them, without a test set; features are samples x features."""
+    """Return samples as the encoder's last step leaves them, without a test set; features are samples x features.
+
+    Labels that are no classes are targets in [-1, 1]: all at the upper end for even numbers, at the lower one for odd.
+    """
     inputs = finish_encoding(workers, features)[0] if encoder_of(workers).bounds_norm else features
+    code: LabelCode | None = None
+    if workers.task != "classification":
+        code = Bounded((-1.0,) * classes, (1.0,) * classes)
+        labels = np.repeat(1 - 2 * (labels[:, None] % 2), classes, axis=1)
     return DataSet(
         name="canaries",
         train_inputs=inputs,
@@ -31,6 +38,7 @@ def _encoded(workers: Workers, features: NDArray[np.float32], labels: NDArray[np
         class_names=tuple(map(str, range(classes))),
         image_shape=None,
         clipped_values=0,
+        code=code,
     )
 
 
@@ -43,7 +51,8 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     makes their products differ most (``Signal.largest_squared_distance``). The constant is one of the features.
     """
     workers = scenario.workers
-    labels = np.arange(3, dtype=np.int64) % classes
+    opposite = workers.task != "classification"
+    labels = np.arange(3, dtype=np.int64) % (2 if opposite else classes)
     if _stays_in_cube(workers):
         return _encoded(workers, _cube_corners(workers, features), labels, classes)
     body, signed = _body_of(workers, features)
@@ -53,7 +62,7 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     directions[1, 0] = cosine if body > 1 else math.copysign(1.0, cosine) if signed else 0.0
     directions[1, 1:2] = math.sqrt(1.0 - cosine**2)
     directions[2, min(2, body - 1)] = 1.0
-    if workers.sends == "moments" and signed:
+    if workers.sends == "moments" and signed and not opposite:
         labels[1] = labels[0]  # then their products with the label point apart too
     # Twice as long as allowed: the encoder is to shorten them.
     return _encoded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32), labels, classes)
@@ -68,9 +77,10 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
     opposite, and for moments, which a sign leaves as they are, against another direction. The labels of a pair differ.
     """
     workers, rng = scenario.workers, Streams(scenario.seed).generator("canary")
+    kinds = classes if workers.task == "classification" else 2
     body, signed = _body_of(workers, features)
-    first_labels = rng.integers(0, classes, size=pairs)
-    second_labels = (first_labels + rng.integers(1, classes, size=pairs)) % classes
+    first_labels = rng.integers(0, kinds, size=pairs)
+    second_labels = (first_labels + rng.integers(1, kinds, size=pairs)) % kinds
     if signed:
         first = rng.standard_normal((pairs, body))
         second = rng.standard_normal((pairs, body)) if workers.sends == "moments" else -first
@@ -119,5 +129,8 @@ def _worst_cosine(workers: Workers, signal: Signal, *, signed: bool) -> float:
     if not signal.moments:
         return lowest
     square, share = workers.clip_norm**2, 1.0 - workers.constant**2
-    product = -(signal.label_weight**2) / 2.0 if signed else 0.0
+    if signal.signed:  # with opposite labels products differ most at a positive product, whatever signs inputs have
+        product = min(signal.label_weight**2 / 2.0, square)
+    else:
+        product = -(signal.label_weight**2) / 2.0 if signed else 0.0
     return float(np.clip((product - workers.constant**2 * square) / (share * square), lowest, 1.0))

@@ -12,7 +12,7 @@ one sample. But it is one of the whole run, and nothing in it is idealised.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -97,7 +97,7 @@ def run_with_canaries(
     held = replace(
         dataset,
         train_inputs=np.concatenate([dataset.train_inputs, pairs.train_inputs]),
-        train_labels=np.concatenate([dataset.train_labels, pairs.train_labels]),
+        train_labels=np.concatenate([dataset.train_labels, _labels_as(dataset, pairs)]),
     )
     heads, tails = np.split(dataset.train_samples + np.arange(2 * canaries), 2)
     sample_index = population.sample_index.copy()
@@ -120,6 +120,13 @@ def run_with_canaries(
     else:
         scores = _blind_scores(heard, scenario, moves, one_sided=adjacency == "remove-one")
     return OneRun(scores=scores.numpy(), coins=coins, adjacency=adjacency)
+
+
+def _labels_as(dataset: DataSet, pairs: DataSet) -> NDArray[Any]:
+    """Return the labels of the canaries as the data set has its own."""
+    if dataset.code is None:
+        return pairs.train_labels
+    return dataset.code.decoded(pairs.label_code.coded(pairs.train_labels).astype(np.float64))
 
 
 @dataclass(frozen=True)

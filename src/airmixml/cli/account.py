@@ -173,7 +173,8 @@ def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | 
         raise ScenarioError("--input-dim and --label-dim: go together; give both or none")
     if input_dim is not None and label_dim is not None:
         Whole(low=1, high=10**9).check("--input-dim", input_dim)
-        Whole(low=2, high=10**9).check("--label-dim", label_dim)
+        fewest = 2 if scenario.workers.task == "classification" else 1
+        Whole(low=fewest, high=10**9).check("--label-dim", label_dim)
         return encoded_dim(scenario.workers, input_dim), label_dim
     known = known_dataset(scenario.workers.dataset)
     if known is not None:

@@ -15,7 +15,7 @@ from airmixml.cli import options
 from airmixml.cli.account import data_dimensions, picture_path
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import duration, joules, plural
+from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Scenario
 from airmixml.storage.files import writing_to
@@ -116,7 +116,7 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         return
     radio, power = scenario.radio, plan.power_dbm
     rows = [
-        ("data", f"{dimensions[0]:,} inputs, {dimensions[1]:,} classes"),
+        ("data", f"{dimensions[0]:,} inputs, {outputs_text(scenario.workers.task, dimensions[1])}"),
         ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {plural(radio.slots, 'slot')}"),
         ("noise multiplier", f"{plan.noise_multiplier:.4g} in every slot"),
         ("power scale beta", f"{plan.power_scale_watts:.3g} W (median slot)"),

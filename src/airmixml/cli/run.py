@@ -8,13 +8,21 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, progress_bars
-from airmixml.output.numbers import joules, plural
+from airmixml.output.numbers import joules, outputs_text, plural
 from airmixml.scenario import Scenario, Speed
 from airmixml.workers import sends_inputs_unchanged
 
 Rows = list[tuple[str, str]]
 
 _NO_PROTECTION_ABOVE_EPSILON = 50.0
+_SCORE_NAMES = {
+    "r2": "R^2",
+    "rmse": "root mean square error",
+    "mae": "mean absolute error",
+    "labels_right": "labels right",
+    "exact_match": "all labels right",
+    "macro_f1": "F1, mean over labels",
+}
 _POLICY_NAMES = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
 
 
@@ -91,13 +99,18 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule == "poisson" else ""
     sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {plural(radio.slots, 'slot')}"
-    rows = [("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {dataset['label_dim']} classes")]
+    outputs = outputs_text(workers.task, dataset["label_dim"])
+    rows = [("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {outputs}")]
     if not sends_inputs_unchanged(workers):
         centre = "" if workers.centre == "none" else f", centre {workers.centre}"
         rounded = f", {workers.bits} bits per symbol" if workers.bits else ""
         sent = f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
     rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
+    if workers.several_rows:
+        most = f", at most {workers.max_rows:,} rows" if workers.max_rows else ""
+        norm = f"the norm of {workers.rows_bound:g} row{'' if workers.rows_bound == 1 else 's'}"
+        rows.append(("rows per worker", f"one sum of all{most}, shortened to {norm}"))
     if metrics.get("clipped_values"):
         rows.append(("clipped", f"{metrics['clipped_values']:,} input values outside the declared bounds"))
     if metrics.get("clipped_samples"):
@@ -109,9 +122,12 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     accuracy = metrics["accuracy"]
+    if metrics["scores"]:
+        return _scores(scenario, metrics)
     if accuracy is None:
         hidden = "it would reveal something about the test rows (--public-test if these are public)"
-        return [("accuracy", "see the folder of each seed" if metrics["releases"] > 1 else f"not stated: {hidden}")]
+        named = "accuracy" if metrics["task"] == "classification" else "scores"
+        return [(named, "see the folder of each seed" if metrics["releases"] > 1 else f"not stated: {hidden}")]
 
     def percent(name: str) -> str:
         deviation = accuracy.get(f"{name}_deviation")
@@ -123,6 +139,22 @@ def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
     best = f"{percent('best')} ({best_epoch}chosen on the test set)"
     return [("accuracy, final epoch", final), ("accuracy, best epoch", best)]
+
+
+def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    """Return the scores of a regression, or of several labels, on the clean test set."""
+    deviations, shares = metrics.get("score_deviations", {}), metrics["task"] == "multi-label"
+    how = "closed form" if scenario.learner.closed_form else "final epoch"
+    rows = []
+    for place, (name, value) in enumerate(metrics["scores"].items()):
+        kind, _, target = name.partition(".")
+        spread = f" ± {deviations[name] * (100 if shares else 1):.3g}" if name in deviations else ""
+        text = f"{100 * value:.1f}{spread} %" if shares else f"{value:.4g}{spread}"
+        if place == 0:
+            text = f"[bold]{text}[/bold] on the clean test set ({scenario.learner.model}, {how})"
+        unit = " in the target's own unit" if kind in ("rmse", "mae") else ""
+        rows.append((_SCORE_NAMES[kind] + (f", {escape(target)}" if target else ""), text + unit))
+    return rows
 
 
 def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
@@ -149,17 +181,20 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
         ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
         ("", _why_the_server_knows(scenario, server["compositions"])),
-        *_other_workers_and_rows(metrics),
+        *_other_workers_and_rows(scenario, metrics),
         *_other_statements(statements),
     ]
 
 
-def _other_workers_and_rows(metrics: dict[str, Any]) -> Rows:
+def _other_workers_and_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return the epsilon of the median worker, and of a row that several workers hold: it is protected less."""
     ledger, stated, copies = metrics.get("ledger"), metrics["row_privacy"], metrics["row_copies"]
     rows = [("", f"epsilon {ledger['median_epsilon']:.4g} for the median worker")] if ledger else []
-    if stated and copies > 1:
-        spent = f"[bold]epsilon {stated['epsilon']:.4g}[/bold] against the server"
+    spent = f"[bold]epsilon {stated['epsilon']:.4g}[/bold] against the server" if stated else ""
+    if stated and scenario.workers.several_rows:
+        rows.append(("  unit", "a worker with all its rows: any number of them may change"))
+        rows.append(("  one of its rows", spent + (f", on up to {copies:,} workers" if copies > 1 else "")))
+    elif stated and copies > 1:
         rows.append(("  a row of the data", f"{spent}, since up to {copies:,} workers hold it"))
     return rows
 

@@ -16,6 +16,7 @@ from airmixml.errors import AirMixError, PluginError, RunFolderError, ScenarioEr
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario.scope import require_classes
 from airmixml.scenario.varied import shown_value
 from airmixml.storage.files import writing_to
 from airmixml.storage.results import ResultStore, from_plain
@@ -223,6 +224,7 @@ def _run_all(
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     numbers = [scenario.seed + number for number in range(seeds)]
     for each in dict.fromkeys(job.scenario for job in jobs.values()):
+        require_classes(each.workers, "a comparison")
         check_privacy_target(each)
     find_device(context.speed.device)
     if out.name.endswith(PARTIAL):

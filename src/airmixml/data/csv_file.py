@@ -6,11 +6,12 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from airmixml.data.dataset import RawData
-from airmixml.data.labels import number_classes
+from airmixml.data.labels import check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError
 from airmixml.wording import nearest, reason, shown
 
@@ -21,11 +22,19 @@ class Columns:
 
     names: tuple[str, ...]
     features: tuple[int, ...]
-    label: int
+    labels: tuple[int, ...]
+    worker: int | None = None
 
 
-def choose_columns(header: Sequence[str], feature_columns: Sequence[str], label_column: str, source: str) -> Columns:
-    """Find the columns that the scenario names; no feature columns means all but the label."""
+def choose_columns(
+    header: Sequence[str],
+    feature_columns: Sequence[str],
+    label_columns: Sequence[str],
+    source: str,
+    *,
+    worker_column: str = "",
+) -> Columns:
+    """Find the columns that the scenario names; no feature columns means all but the labels and the worker."""
     names = tuple(name.strip() for name in header)
     places: dict[str, int] = {}
     for place, name in enumerate(names):
@@ -37,13 +46,17 @@ def choose_columns(header: Sequence[str], feature_columns: Sequence[str], label_
         places[name] = place
     if len(names) == 1 and any(separator in names[0] for separator in ";\t"):
         raise DataError(f"{source}: row 1 is a single column {shown(names[0])}; separate the columns by commas")
-    label = _find(label_column, "workers.label_column", places, source)
+    key = "workers.label_column" if len(label_columns) == 1 else "workers.label_columns"
+    labels = tuple(_find(name, key, places, source) for name in label_columns)
+    worker = _find(worker_column, "workers.worker_column", places, source) if worker_column else None
     if not feature_columns:
-        features = tuple(place for place in range(len(names)) if place != label)
+        features = tuple(place for place in range(len(names)) if place not in (*labels, worker))
     else:
         features = tuple(_find(name, "workers.feature_columns", places, source) for name in feature_columns)
-    _check_features(features, label, names, source)
-    return Columns(names, features, label)
+    if worker in labels or len(set(labels)) != len(labels):
+        raise DataError(f"{source}: {key} and workers.worker_column name a column twice; name each column once")
+    _check_features(features, labels, worker, names, source)
+    return Columns(names, features, labels, worker)
 
 
 def _find(name: str, key: str, places: dict[str, int], source: str) -> int:
@@ -55,13 +68,17 @@ def _find(name: str, key: str, places: dict[str, int], source: str) -> int:
     return places[name.strip()]
 
 
-def _check_features(features: Sequence[int], label: int, names: Sequence[str], source: str) -> None:
+def _check_features(
+    features: Sequence[int], labels: Sequence[int], worker: int | None, names: Sequence[str], source: str
+) -> None:
     if not features:
-        raise DataError(f"{source}: the only column is the label {shown(names[label])}; add at least one input column")
+        label = shown(names[labels[0]])
+        raise DataError(f"{source}: the only column is the label {label}; add at least one input column")
     for place in features:
-        if place == label:
+        if place in labels or place == worker:
+            role = "the label" if place in labels else "the worker"
             raise DataError(
-                f"{source}: column {shown(names[label])} is the label, so it cannot be an input too; "
+                f"{source}: column {shown(names[place])} is {role}, so it cannot be an input too; "
                 "take it out of workers.feature_columns"
             )
         if not names[place]:
@@ -77,7 +94,15 @@ def _check_features(features: Sequence[int], label: int, names: Sequence[str], s
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 
 
-def load_csv(path: Path, *, feature_columns: Sequence[str] = (), label_column: str = "label") -> RawData:
+def load_csv(
+    path: Path,
+    *,
+    feature_columns: Sequence[str] = (),
+    label_column: str = "label",
+    label_columns: Sequence[str] = (),
+    task: str = "classification",
+    worker_column: str = "",
+) -> RawData:
     """Read inputs and labels; complaints name the file, the row (the header is row 1) and the column."""
     source = str(path)
     try:
@@ -87,8 +112,9 @@ def load_csv(path: Path, *, feature_columns: Sequence[str] = (), label_column: s
             first = next(rows, None)
             if first is None:
                 raise DataError(f"{source}: is empty; give a header row and one row per sample")
-            columns = choose_columns(first[1], feature_columns, label_column, source)
-            return _read_samples(rows, columns, path)
+            wanted = label_columns or (label_column,)
+            columns = choose_columns(first[1], feature_columns, wanted, source, worker_column=worker_column)
+            return _read_samples(rows, columns, path, task)
     except OSError as problem:
         raise DataError(f"{source}: cannot be read ({reason(problem)}); workers.dataset must name a CSV file") from None
     except UnicodeDecodeError:
@@ -109,10 +135,12 @@ def _numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, lis
         raise DataError(f"{source}: row {row_number + 1}: not valid CSV: {reason(problem)}") from None
 
 
-def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path: Path) -> RawData:
+def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path: Path, task: str) -> RawData:
     # One flat array of doubles: lists of lists of strings would take ten times the memory.
     values = array("d")
     labels: list[str] = []
+    outputs = array("d")
+    holders: list[str] = []
     for row_number, row in rows:
         if len(row) != len(columns.names):
             raise DataError(
@@ -124,20 +152,51 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
         if numbers is None:
             raise _bad_value(picked, row_number, columns, path)
         values.extend(numbers)
-        label = row[columns.label].strip()
-        if label.lower() in ("", "nan"):
-            raise DataError(
-                f"{path}: row {row_number}, column {shown(columns.names[columns.label])}: the label is "
-                "missing; fill it in or remove the row"
-            )
-        labels.append(label)
-    class_numbers, class_names = number_classes(labels, str(path))
+        texts = [row[place].strip() for place in columns.labels]
+        for text, place in zip(texts, columns.labels, strict=True):
+            _check_there(text, "label", row_number, place, columns, path)
+        if task == "classification":
+            labels.append(texts[0])
+        else:
+            outputs.extend(_outputs(texts, task, row_number, columns, path))
+        if columns.worker is not None:
+            holder = row[columns.worker].strip()
+            _check_there(holder, "worker", row_number, columns.worker, columns, path)
+            holders.append(holder)
+    numbered: dict[str, Any] = {}
+    if task == "classification":
+        numbered["labels"], numbered["class_names"] = number_classes(labels, str(path))
+    else:
+        table = np.frombuffer(outputs, dtype=np.float64).reshape(-1, len(columns.labels))
+        numbered["labels"] = check_outputs(table, task, str(path))
+        numbered["class_names"] = tuple(columns.names[place] for place in columns.labels)
     return RawData(
         name=path.name,
-        inputs=np.frombuffer(values, dtype=np.float64).reshape(len(labels), len(columns.features)),
-        labels=class_numbers,
-        class_names=class_names,
+        inputs=np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns.features)),
+        holders=number_holders(holders, str(path)) if holders else None,
+        **numbered,
     )
+
+
+def _check_there(text: str, what: str, row_number: int, place: int, columns: Columns, path: Path) -> None:
+    if text.lower() in ("", "nan"):
+        raise DataError(
+            f"{path}: row {row_number}, column {shown(columns.names[place])}: the {what} is "
+            "missing; fill it in or remove the row"
+        )
+
+
+def _outputs(texts: Sequence[str], task: str, row_number: int, columns: Columns, path: Path) -> list[float]:
+    """Return the targets of a row, or 0 and 1 for its labels."""
+    read, wanted = (_numbers, "a finite number") if task == "regression" else (read_yes_and_no, "0 or 1, or yes or no")
+    numbers = read(texts)
+    if numbers is None:
+        text, place = next(pair for pair in zip(texts, columns.labels, strict=True) if read([pair[0]]) is None)
+        raise DataError(
+            f"{path}: row {row_number}, column {shown(columns.names[place])}: {shown(text)} is not {wanted}, as "
+            f'workers.task = "{task}" needs it; correct it or use another task'
+        )
+    return numbers
 
 
 def _numbers(texts: Sequence[str]) -> list[float] | None:

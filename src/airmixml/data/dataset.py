@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from airmixml.arrays import Integers, Singles
+from airmixml.data.label_codes import LabelCode, OneHot
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
 from airmixml.progress import Progress
@@ -17,29 +18,35 @@ from airmixml.wording import shown
 
 @dataclass(frozen=True, kw_only=True)
 class RawData:
-    """Samples as their source has them: inputs in their own units, labels already as class numbers.
+    """Samples as their source has them: inputs and targets in their own units, classes already as numbers.
 
     Attributes:
         inputs: samples x features, of any real type.
-        labels: samples, each 0 .. classes - 1.
-        class_names: one per class, in the order of the label numbers.
+        labels: samples, each 0 .. classes - 1; other tasks: samples x targets, or samples x labels of 0 and 1.
+        class_names: one per class, in the order of the label numbers; other tasks: one per target or label.
         name: what messages call the data set.
         image_shape: height and width where an input is an image, else None.
         lower: public lower bound of each feature, or one for all; empty where none is known.
         upper: public upper bounds, likewise.
         test_inputs: inputs of the source's own test set, where it has one.
         test_labels: labels of the source's own test set, where it has one.
+        holders: number of the worker that holds each sample, 0 .. workers - 1, where the source says so; samples.
+        target_lower: public lower bound of each target of a regression, or one for all; empty where none is known.
+        target_upper: public upper bounds, likewise.
     """
 
     inputs: NDArray[Any]
-    labels: Integers
+    labels: NDArray[Any]
     class_names: tuple[str, ...]
     name: str = ""
     image_shape: tuple[int, int] | None = None
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     test_inputs: NDArray[Any] | None = None
-    test_labels: Integers | None = None
+    test_labels: NDArray[Any] | None = None
+    holders: Integers | None = None
+    target_lower: tuple[float, ...] = ()
+    target_upper: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +69,7 @@ class KnownDataSet:
         upper: upper bounds, likewise.
         load: of the user's data folder, or None; downloads are reported.
         image_shape: height and width where an input is an image, else None.
+        task: what its labels are, as ``workers.task`` names it; ``label_dim`` then counts targets or labels.
     """
 
     name: str
@@ -76,6 +84,7 @@ class KnownDataSet:
     scaled_deviation: float
     load: Callable[[Path | None, Progress], RawData]
     image_shape: tuple[int, int] | None = None
+    task: str = "classification"
 
     def read(self, data_dir: Path | None, progress: Progress) -> RawData:
         """Return its samples with the facts above, or refuse samples that contradict them."""
@@ -99,32 +108,48 @@ def known_dataset(name: str) -> KnownDataSet | None:
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """Training pool and clean test set, inputs in [0, 1], labels as class numbers.
+    """Training pool and clean test set, inputs in [0, 1], labels as class numbers or in the targets' own units.
 
     Attributes:
         train_inputs: pool samples x input_dim.
-        train_labels: pool samples, each 0 .. classes - 1.
+        train_labels: pool samples, each 0 .. classes - 1; other tasks: pool samples x outputs.
         test_inputs: test samples x input_dim.
-        test_labels: test samples.
-        class_names: one per class, in the order of the label numbers.
+        test_labels: test samples, likewise.
+        class_names: one per class, in the order of the label numbers; other tasks: one per target or label.
         image_shape: height and width where an input is an image, else None.
         clipped_values: how many input values lay outside the declared bounds and were clipped.
         clipped_samples: how many samples of the pool the encoder shortened to its norm.
         held_dim: numbers in an input before it was encoded; 0 where that is not known.
         private_mean: what was subtracted from the inputs, where that was estimated over the air.
+        code: how labels are sent; None: as one-hot vectors.
+        holders: who holds each sample of the pool, 0 .. workers - 1, where that is given; pool samples.
+        test_holders: number of workers whose samples the test set is, where holders are given.
     """
 
     name: str
     train_inputs: Singles
-    train_labels: Integers
+    train_labels: NDArray[Any]
     test_inputs: Singles
-    test_labels: Integers
+    test_labels: NDArray[Any]
     class_names: tuple[str, ...]
     image_shape: tuple[int, int] | None
     clipped_values: int
     clipped_samples: int = 0
     held_dim: int = 0
     private_mean: Singles | None = None
+    code: LabelCode | None = None
+    holders: Integers | None = None
+    test_holders: int = 0
+
+    @property
+    def label_code(self) -> LabelCode:
+        """How labels are sent."""
+        return self.code or OneHot(self.label_dim)
+
+    @property
+    def task(self) -> str:
+        """What labels are, as ``workers.task`` names it."""
+        return self.label_code.task
 
     @property
     def input_dim(self) -> int:
@@ -133,10 +158,22 @@ class DataSet:
 
     @property
     def label_dim(self) -> int:
-        """d_Y, numbers in a one-hot label."""
+        """d_Y, numbers in a label as it is sent: classes, targets or labels."""
         return len(self.class_names)
 
     @property
     def train_samples(self) -> int:
         """Samples in the pool that workers draw from."""
         return int(self.train_inputs.shape[0])
+
+    @property
+    def holdings(self) -> int:
+        """What there is for workers to draw from: samples, or where it is given who holds them, these holders."""
+        return self.train_samples if self.holders is None else int(self.holders.max(initial=-1)) + 1
+
+    @property
+    def public_counts(self) -> tuple[int, int]:
+        """Samples of pool and test set; where people hold several, how many people, since only that is public."""
+        if self.holders is None:
+            return self.train_samples, len(self.test_labels)
+        return self.holdings, self.test_holders

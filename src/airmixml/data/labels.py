@@ -1,17 +1,20 @@
-"""Labels of a user's own file as class numbers."""
+"""Labels of a user's own data: as class numbers, as targets, as labels that hold or not; and who holds rows."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from airmixml.arrays import Integers
+from airmixml.arrays import Doubles, Integers
 from airmixml.errors import DataError
 from airmixml.wording import shown
 
 _MOST_CLASSES = 10_000
 _SURELY_CLASSES = 20  # up to so many different values are taken for classes, whatever they look like
+_MOST_SINGLE = 0.25  # numbers of which a larger share occurs only once are measured values
+_YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 
 
 def number_classes(labels: Sequence[str], source: str) -> tuple[Integers, tuple[str, ...]]:
@@ -31,11 +34,68 @@ def number_classes(labels: Sequence[str], source: str) -> tuple[Integers, tuple[
             raise DataError(f"{source}: the label {value} is no class; remove the samples without a proper label")
     distinct = sorted(set(value_of.values()))
     names = tuple(_name(value) for value in distinct)
-    fractional = any(isinstance(value, float) and not value.is_integer() for value in distinct)
-    _check_class_count(names, len(labels), fractional, source)
     place_of = {value: place for place, value in enumerate(distinct)}
-    class_numbers = (place_of[value_of[label]] for label in labels)
-    return np.fromiter(class_numbers, dtype=np.int64, count=len(labels)), names
+    numbers = np.fromiter((place_of[value_of[label]] for label in labels), dtype=np.int64, count=len(labels))
+    numeric = not isinstance(distinct[0], str)
+    fractional = any(isinstance(value, float) and not value.is_integer() for value in distinct)
+    if len(names) < 2:
+        raise DataError(
+            f"{source}: all {len(labels)} samples have the label {shown(names[0])}: must have at least 2 classes "
+            "to distinguish"
+        )
+    if look_measured(np.bincount(numbers), numeric=numeric, fractional=fractional):
+        raise DataError(
+            f"{source}: {len(names)} different labels in {len(labels)} samples, such as {shown(names[0])}: "
+            "labels must be classes, not measured values or identifiers; choose another label column, sort the values "
+            'into classes, or learn to predict numbers by workers.task = "regression"'
+        )
+    return numbers, names
+
+
+def look_measured(counts: Integers, *, numeric: bool, fractional: bool) -> bool:
+    """Whether labels look like measured values or identifiers rather than classes.
+
+    ``counts`` says how often each different label occurs; ``numeric``: all are numbers, ``fractional``: some not whole.
+    """
+    different = len(counts)
+    if different <= _SURELY_CLASSES:
+        return False
+    single = numeric and np.count_nonzero(counts == 1) > _MOST_SINGLE * different
+    return bool(fractional or different > counts.sum() / 2 or single or different > _MOST_CLASSES)
+
+
+def read_yes_and_no(texts: Sequence[str]) -> list[float] | None:
+    """Return 1 for each label that holds and 0 for each that does not; None where a text says neither."""
+    lowered = [text.strip().lower() for text in texts]
+    if any(text not in _YES + _NO for text in lowered):
+        return None
+    return [float(text in _YES) for text in lowered]
+
+
+def check_outputs(labels: Doubles, task: str, source: str) -> Doubles:
+    """Return targets, or labels of 0 and 1, samples x outputs; refuse what a learner could not learn."""
+    if len(labels) < 2:
+        raise DataError(f"{source}: has {len(labels)} samples: must have at least 2, one to train and one to test on")
+    if labels.shape[1] == 0:
+        raise DataError(f"{source}: labels have no columns: must have one for each target or label")
+    if not np.isfinite(labels).all():
+        row, column = np.argwhere(~np.isfinite(labels))[0].tolist()
+        raise DataError(f"{source}: labels[{row}, {column}] is {labels[row, column]}: must be finite; fill it in")
+    if task == "multi-label" and not np.isin(labels, (0.0, 1.0)).all():
+        row, column = np.argwhere(~np.isin(labels, (0.0, 1.0)))[0].tolist()
+        raise DataError(
+            f"{source}: labels[{row}, {column}] is {labels[row, column]:g}: must be 0 or 1 for workers.task = "
+            '"multi-label"; for measured values use workers.task = "regression"'
+        )
+    return labels
+
+
+def number_holders(holders: Sequence[str] | NDArray[Any], source: str) -> Integers:
+    """Return the number of the worker that holds each row, from any names; workers are numbered in sorted order."""
+    names, numbers = np.unique(np.asarray(holders), return_inverse=True)
+    if len(names) < 2:
+        raise DataError(f"{source}: all rows are of one worker: workers.worker_column must name at least 2")
+    return numbers.reshape(-1).astype(np.int64)
 
 
 def _number(text: str) -> int | float | None:
@@ -54,18 +114,3 @@ def _name(value: str | int | float) -> str:
     if isinstance(value, str):
         return value
     return str(int(value)) if value == math.floor(value) else repr(value)
-
-
-def _check_class_count(names: Sequence[str], samples: int, fractional: bool, source: str) -> None:
-    if len(names) < 2:
-        raise DataError(
-            f"{source}: all {samples} samples have the label {shown(names[0])}: must have at least 2 classes "
-            "to distinguish"
-        )
-    looks_continuous = len(names) > _SURELY_CLASSES and (fractional or len(names) > samples / 2)
-    if looks_continuous or len(names) > _MOST_CLASSES:
-        raise DataError(
-            f"{source}: {len(names)} different labels in {samples} samples, such as {shown(names[0])}: "
-            "labels must be classes, not measured values or identifiers; choose another label column or sort "
-            "the values into classes"
-        )

@@ -7,18 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Integers
+from airmixml.arrays import Doubles, Integers
 from airmixml.data.dataset import RawData
-from airmixml.data.labels import number_classes
+from airmixml.data.labels import check_outputs, number_classes, number_holders
 from airmixml.errors import DataError
 from airmixml.wording import reason, shown
 
 _HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"
 
 
-def load_npz(path: Path) -> RawData:
-    """Read ``inputs`` (samples x features, or samples x height x width) and ``labels`` (samples)."""
-    inputs, labels = _read_arrays(path)
+def load_npz(path: Path, *, task: str = "classification", worker_array: str = "") -> RawData:
+    """Read ``inputs`` (samples x features, or samples x height x width) and ``labels`` (samples).
+
+    Labels of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``worker_array`` names the array
+    that says who holds each sample.
+    """
+    inputs, labels, holders = _read_arrays(path, worker_array)
     if inputs.dtype.kind not in "biuf":
         raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
     if inputs.ndim not in (2, 3):
@@ -26,34 +30,58 @@ def load_npz(path: Path) -> RawData:
             f"{path}: inputs have the shape {shown(inputs.shape)}: must be samples x features, "
             "or samples x height x width"
         )
-    if labels.shape != inputs.shape[:1]:
+    if labels.shape[:1] != inputs.shape[:1] or labels.ndim > (1 if task == "classification" else 2):
+        several = "one class per row of inputs (for one-hot labels give labels.argmax(axis=1), for labels of which "
+        several += 'several may hold use workers.task = "multi-label")'
+        wanted = several if task == "classification" else "one row of targets or labels per row of inputs"
         raise DataError(
-            f"{path}: labels have the shape {shown(labels.shape)}: must be {shown(inputs.shape[:1])}, "
-            "one class per row of inputs (for one-hot labels give labels.argmax(axis=1))"
+            f"{path}: labels have the shape {shown(labels.shape)}: must be {shown(inputs.shape[:1])}, {wanted}"
+        )
+    if holders is not None and holders.shape != inputs.shape[:1]:
+        raise DataError(
+            f"{path}: {worker_array} has the shape {shown(holders.shape)}: must be {shown(inputs.shape[:1])}, the "
+            "worker of each row of inputs"
         )
     image_shape = (int(inputs.shape[1]), int(inputs.shape[2])) if inputs.ndim == 3 else None
     features = int(np.prod(inputs.shape[1:], dtype=np.int64))
     if features == 0:
         raise DataError(f"{path}: inputs have the shape {shown(inputs.shape)}: must have at least one feature")
-    class_numbers, class_names = _number_labels(labels, path)
+    if task == "classification":
+        numbers: NDArray[Any]
+        numbers, names = _number_labels(labels, path)
+    else:
+        numbers, names = _read_outputs(labels, task, path)
     _check_finite(inputs, path)
     return RawData(
         name=path.name,
         inputs=inputs.reshape(inputs.shape[0], features),
-        labels=class_numbers,
-        class_names=class_names,
+        labels=numbers,
+        class_names=names,
         image_shape=image_shape,
+        holders=None if holders is None else number_holders(holders, str(path)),
     )
 
 
-def _read_arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_outputs(labels: NDArray[Any], task: str, path: Path) -> tuple[Doubles, tuple[str, ...]]:
+    """Return targets or labels of 0 and 1, samples x outputs, and a name for each."""
+    if labels.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for workers.task = {task}"
+        )
+    table = check_outputs(labels.reshape(len(labels), -1).astype(np.float64), task, str(path))
+    word = "target" if task == "regression" else "label"
+    return table, tuple(f"{word} {number + 1}" for number in range(table.shape[1]))
+
+
+def _read_arrays(path: Path, worker_array: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
     try:
         with path.open("rb") as stream:
             if not zipfile.is_zipfile(stream):
                 raise DataError(f"{path}: not an NPZ file; {_HOW_TO_SAVE}")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
-                return _member(archive, "inputs", path), _member(archive, "labels", path)
+                holders = _member(archive, worker_array, path) if worker_array else None
+                return _member(archive, "inputs", path), _member(archive, "labels", path), holders
     except DataError:
         raise
     except OSError as problem:

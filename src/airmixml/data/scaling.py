@@ -12,6 +12,7 @@ from airmixml.errors import BoundsWarning, DataError, ScenarioError
 
 _ABSURD_WIDTH: Final = 1e9
 _MOST: Final = 0.5
+_TARGET_KEYS: Final = ("workers.target_lower", "workers.target_upper")
 
 
 def declare_bounds(
@@ -51,6 +52,25 @@ def declare_bounds(
             stacklevel=2,
         )
     return lower_bounds, upper_bounds
+
+
+def declare_target_bounds(
+    lower: Sequence[float], upper: Sequence[float], *, targets: int, names: tuple[str, str] = _TARGET_KEYS
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return lower and upper bounds with one entry per target of a regression; one given value serves all."""
+    if len(lower) == 0 or len(upper) == 0:
+        raise DataError(
+            f"{names[0]} and {names[1]}: must be declared for a regression, one value for all targets or one for each "
+            f"of the {targets}, such as 0 and 120 for an age; bounds measured on private samples would leak them"
+        )
+    for name, values in zip(names, (lower, upper), strict=True):
+        if len(values) not in (1, targets):
+            raise ScenarioError(f"{name} has {len(values)} values: must have 1, or {targets}, one for each target")
+    bounds = [np.broadcast_to(np.asarray(values, dtype=np.float64), (targets,)).tolist() for values in (lower, upper)]
+    for low, high in zip(*bounds, strict=True):
+        if not (low < high and np.isfinite(high - low)):
+            raise ScenarioError(f"{names[1]} = {high:g}: must be above {names[0]} = {low:g}, at a finite distance")
+    return tuple(bounds[0]), tuple(bounds[1])
 
 
 def warn_of_clipping(clipped: int, values: int, name: str = "workers.input_lower and workers.input_upper") -> None:

@@ -22,11 +22,12 @@ from airmixml.workers import Signal
 _RAREST_CLASS: Final = 1e-3
 _ROUNDING_FLOOR: Final = 1e-10
 _SMALLEST: Final = 1e-300
+_SOFTEST: Final = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReceivedMoments:
-    """What is known of the workers' inputs x and one-hot labels l, per worker, with its noise."""
+    """What is known of the workers' inputs x and labels l, per worker, with its noise."""
 
     second: torch.Tensor  # E[x x^T], or of what differs between samples the covariance; d x d, float64
     cross: torch.Tensor  # E[x l^T], or the covariance; d x classes
@@ -34,6 +35,8 @@ class ReceivedMoments:
     label_mean: torch.Tensor  # E[l], likewise; classes
     noise_edge: float  # how large an eigenvalue the noise in ``second`` can make by itself
     constant: float = 0.0  # the value of the last input where that is the same for all; 0 where there is none
+    signed: bool = False  # whether labels are targets or signs, not one-hot vectors, whose numbers add up to 1
+    cross_deviation: float = 0.0  # of the noise on each number of ``cross``
 
 
 class MomentsCollector:
@@ -76,9 +79,8 @@ class MomentsCollector:
         """
         size, classes, symbols = self._signal.features, self._signal.classes, self._signal.input_symbols
         second, cross = unpack_symmetric(mean[:symbols], size), mean[symbols:].reshape(size, classes)
-        if self._signal.bits and self._constant:
-            # Rounded vectors were sent more softly; how much so is seen in what should add up to the constant.
-            softer = float(cross[-1].sum()) / self._constant
+        if (self._signal.bits or self._signal.several_rows) and self._constant:
+            softer = self._softer(second, cross)
             second, cross, deviation = second / softer, cross / softer, deviation / softer
         return ReceivedMoments(
             second=second,
@@ -87,7 +89,20 @@ class MomentsCollector:
             label_mean=mean.new_zeros(classes),
             noise_edge=deviation * math.sqrt(2.0 * size),
             constant=self._constant,
+            signed=self._signal.signed,
+            cross_deviation=deviation / self._signal.label_weight,
         )
+
+    def _softer(self, second: torch.Tensor, cross: torch.Tensor) -> float:
+        """Return how much more softly rounded vectors and sums of rows were sent than a row's own products.
+
+        It is seen in what should be known: the constant times all numbers of a one-hot label, or the constant's square.
+        """
+        if not self._signal.signed and not self._signal.several_rows:
+            return float(cross[-1].sum()) / self._constant
+        seen = second[-1, -1] / self._constant**2 if self._signal.signed else cross[-1].sum() / self._constant
+        # Several rows may add up to more than one, never to less than nothing; noise alone must not turn signs.
+        return max(float(seen), _SOFTEST)
 
     def _of_mixtures(
         self, mean: torch.Tensor, noise_variance: float, variance_share: float, about_zero: bool
@@ -108,6 +123,7 @@ class MomentsCollector:
             input_mean=mean[:size],
             label_mean=mean[size:],
             noise_edge=level * (2.0 * math.sqrt(size / self._slots) + size / self._slots) / variance_share,
+            signed=self._signal.signed,
         )
 
 
@@ -119,7 +135,8 @@ def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, tor
 
 def ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Least squares from inputs to labels."""
-    cross = moments.cross - moments.cross.mean(dim=1, keepdim=True)
+    # Of one-hot labels, which add up to 1, only differences matter.
+    cross = moments.cross if moments.signed else moments.cross - moments.cross.mean(dim=1, keepdim=True)
     weights = _solve_denoised(learner, moments.second, moments.noise_edge, cross)
     return weights, moments.label_mean - moments.input_mean @ weights
 

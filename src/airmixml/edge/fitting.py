@@ -1,17 +1,20 @@
 """A learner's network, the values it starts from, and Adam on Eq. (opt) for one network or a stack of them."""
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.doors import LEARNERS
 from airmixml.edge.adam import Adam
+from airmixml.edge.scoring import LEADING, leading_score, test_scores
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.steps import make_step
 from airmixml.errors import AirMixError, ScenarioError
@@ -37,13 +40,19 @@ class Checkpoint(Protocol):
 class TrainingHistory:
     """Loss on the mixtures and accuracy on the clean test set after each epoch (empty without a test set).
 
-    A learner in closed form has no loss and one accuracy, and that of each class.
+    A learner in closed form has no loss and one accuracy, and that of each class. Tasks that have no accuracy have a
+    ``test_score`` after each epoch instead, R^2 or the share of labels that are right (``score_name``), and all
+    ``scores`` of the last one (``edge/scoring.py``); ``predicted`` are the last predictions on the test set.
     """
 
     loss: list[float] = field(default_factory=list)
     test_accuracy: list[float] = field(default_factory=list)
     class_accuracy: list[float] = field(default_factory=list)
     class_names: list[str] = field(default_factory=list)
+    score_name: str = "accuracy"
+    test_score: list[float] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+    predicted: NDArray[Any] | None = None  # test samples x outputs
 
     @property
     def final_accuracy(self) -> float:
@@ -151,6 +160,7 @@ def fit(
                 "moments": optimiser.moments,
                 "loss": losses,
                 "test_accuracy": accuracies,
+                "lowest_score": -math.inf if datasets[0].task == "regression" else 0.0,
             }
 
         saved = checkpoint.load(state(0)) if checkpoint is not None else None
@@ -173,15 +183,32 @@ def fit(
                 step(*batch)
             losses.append(_finite(loss_sum.double().reshape(-1) / slots, epoch, learner).tolist())
             if test_labels.numel():
-                right = class_scores(model, test_inputs).argmax(dim=-1) == test_labels
-                accuracies.append(right.double().mean(dim=-1).reshape(-1).tolist())
+                accuracies.append(leading_score(datasets[0], class_scores(model, test_inputs), test_labels).tolist())
             if checkpoint is not None:
                 checkpoint.save(state(epoch + 1))
         progress("training", learner.epochs, learner.epochs)
-    return [
-        TrainingHistory(loss=[each[network] for each in losses], test_accuracy=[each[network] for each in accuracies])
-        for network in range(len(losses[0]))
-    ]
+        last = class_scores(model, test_inputs) if test_labels.numel() else None
+    histories = []
+    for network in range(len(losses[0])):
+        history = TrainingHistory(loss=[each[network] for each in losses])
+        curve = [each[network] for each in accuracies]
+        if last is not None:
+            dataset = datasets[network if len(datasets) > 1 else 0]
+            note_scores(history, dataset, curve, last[network] if last.dim() == 3 else last)
+        histories.append(history)
+    return histories
+
+
+def note_scores(history: TrainingHistory, dataset: DataSet, curve: list[float], outputs: torch.Tensor) -> None:
+    """Write down how the task's leading score went, and of the last outputs, test samples x outputs, all others."""
+    if dataset.task == "classification":
+        history.test_accuracy += curve
+        return
+    predicted = dataset.label_code.decoded(outputs.double().cpu().numpy())
+    history.test_score += curve
+    history.score_name = LEADING[dataset.task]
+    history.scores |= test_scores(dataset.task, predicted, dataset.test_labels, dataset.class_names)
+    history.predicted = predicted
 
 
 def _shared_or_stacked(parts: list[torch.Tensor]) -> torch.Tensor:

@@ -27,6 +27,7 @@ class LearnerModel(Protocol):
 
     about: ClassVar[str]  # what it is, in one line
     closed_form: ClassVar[bool] = False
+    classes_only: ClassVar[bool] = False  # whether it cannot learn targets, or several labels at once
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
         """Return the network: inputs (batch x input_dim) to class scores (batch x label_dim).
@@ -113,6 +114,7 @@ class Lda(ClosedForm):
     """Linear discriminants with the noise known."""
 
     about = "linear discriminants, classes as Gaussian clouds of one shape, in closed form"
+    classes_only = True
 
     def solve(self, learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the weights of the discriminants."""

@@ -11,7 +11,16 @@ from torch import nn
 
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import MomentsCollector, linear_model, solve
-from airmixml.edge.fitting import Checkpoint, TrainingHistory, build_model, class_scores, fit, start_network
+from airmixml.edge.fitting import (
+    Checkpoint,
+    TrainingHistory,
+    build_model,
+    class_scores,
+    fit,
+    note_scores,
+    start_network,
+)
+from airmixml.edge.scoring import leading_score
 from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
@@ -126,10 +135,14 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
     model = linear_model(*solve(transmission.scenario.learner, moments))
     history = TrainingHistory()
     if len(dataset.test_labels):
-        truth = torch.from_numpy(dataset.test_labels)
-        right = class_scores(model, torch.from_numpy(dataset.test_inputs)).argmax(dim=1) == truth
-        history.test_accuracy.append(float(right.double().mean()))
+        truth, outputs = (
+            torch.from_numpy(dataset.test_labels),
+            class_scores(model, torch.from_numpy(dataset.test_inputs)),
+        )
+        note_scores(history, dataset, leading_score(dataset, outputs, truth).tolist(), outputs)
         history.class_names += dataset.class_names
+    if history.test_accuracy:
+        right = outputs.argmax(dim=1) == truth
         history.class_accuracy += [
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)

@@ -39,6 +39,13 @@ def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
+def outputs_text(task: str, count: int) -> str:
+    """Return "3 classes", "1 target", "5 labels": what a task's labels are."""
+    if task == "classification":
+        return f"{count:,} class{'' if count == 1 else 'es'}"
+    return plural(count, "target" if task == "regression" else "label")
+
+
 def power_of_ten(value: float) -> str:
     """Return 100000.0 as 10^5, 693500.0 as 6.935e5, and what is below a hundred as it is."""
     if value < 100.0:

@@ -143,6 +143,8 @@ class _Search:
         privacy = scorer.scenario.privacy
         self._guess_first = not ACCOUNTANTS.load(privacy.accountant).closed_form
         sends = ("samples",) if scorer.moments_refused else ("moments", "samples")
+        if scorer.scenario.workers.several_rows:
+            sends = ("moments",)
         # A hidden coin helps against adversaries who do not know the schedule.
         may_toss = privacy.adversary == "release" or scorer.own.schedule == "poisson"
         self._kinds = list(product(sends, ("fixed", "poisson") if may_toss else ("fixed",)))

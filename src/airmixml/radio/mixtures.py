@@ -146,7 +146,7 @@ def transmit_family(
         dataset = load_dataset(first.workers, streams, data_dir=context.data_dir, progress=progress)
     _check_worker_memory(first)
     if population is None:
-        population = deploy(first.workers, dataset.train_samples, streams)
+        population = deploy(first.workers, dataset, streams)
     elif population.count != first.workers.count:
         raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
     dataset = centre_privately(scenarios, dataset, population, streams)

@@ -18,9 +18,10 @@ import torch
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
+from airmixml.radio.row_sums import NUMBERS_AT_ONCE, RowSums
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
-from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
+from airmixml.workers import Holdings, Signal, declared_bounds, sends_inputs_unchanged
 
 _SHORT_RANGE: Final = 3.0
 _ROUNDING_ABOVE: Final = 1.0 + 1e-5
@@ -39,18 +40,31 @@ class Sender(Protocol):
         """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled."""
 
 
-def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device, *, secret: Secret | None = None) -> Sender:
-    """Return what the scenario's workers send of the samples of the pool."""
+def make_sender(
+    scenario: Scenario,
+    dataset: DataSet,
+    device: torch.device,
+    *,
+    secret: Secret | None = None,
+    holdings: Holdings | None = None,
+) -> Sender:
+    """Return what the scenario's workers send of the samples of the pool, or of several rows each (``holdings``)."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
     _check_declared(scenario, dataset)
     inputs = torch.from_numpy(dataset.train_inputs).to(device)
-    labels = torch.nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim).to(inputs)
+    labels = torch.from_numpy(dataset.label_code.coded(dataset.train_labels)).to(inputs)
     rounding = Streams(scenario.seed, secret).generator("encoder", 1)
     dither: Dither = rounding
     if secret is None:
         dither = torch.Generator(device=device).manual_seed(int(rounding.integers(2**63 - 1)))
     kind = MomentSender if signal.moments else SampleSender
+    if workers.several_rows and holdings is None:
+        raise ScenarioError(
+            "population: must say which rows each worker holds (Population.holdings), since the scenario's workers "
+            "hold several; deploy it with the data"
+        )
+    rows = None if holdings is None else RowSums.of(holdings, inputs, labels, workers, signal)
     return kind(
         signal=signal,
         inputs=inputs,
@@ -58,6 +72,7 @@ def make_sender(scenario: Scenario, dataset: DataSet, device: torch.device, *, s
         norm=math.sqrt(declared_bounds(workers, dataset.input_dim)[0]),
         bits_range=_range_of(signal, workers.bits_range),
         dither=dither,
+        rows=rows,
     )
 
 
@@ -95,6 +110,7 @@ class _PoolSender:
     norm: float
     bits_range: float
     dither: Dither
+    rows: RowSums | None = None
 
     def rounded(self, symbols: torch.Tensor, norm: float, count: int) -> torch.Tensor:
         """Quantise symbols of which ``count`` have that norm; levels end at so many times their root mean square."""
@@ -129,7 +145,7 @@ class SampleSender(_PoolSender):
 class MomentSender(_PoolSender):
     """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
 
-    numbers_at_once = 1 << 25  # bounds the memory
+    numbers_at_once = NUMBERS_AT_ONCE
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T); slots x symbols."""
@@ -138,7 +154,9 @@ class MomentSender(_PoolSender):
         width = self.signal.symbols if self.signal.bits else self.signal.features
         # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
         slots_at_once = 1 if self.signal.bits else max(1, self.numbers_at_once // (sample_index.shape[1] * width))
-        workers_at_once = max(1, self.numbers_at_once // width)
+        most_rows = 1 if self.rows is None else self.rows.index.shape[1]
+        slots_at_once = max(1, slots_at_once // most_rows)
+        workers_at_once = max(1, self.numbers_at_once // (width * most_rows))
         for first_slot in range(0, len(sample_index), slots_at_once):
             here = slice(first_slot, first_slot + slots_at_once)
             for first in range(0, sample_index.shape[1], workers_at_once):
@@ -148,6 +166,8 @@ class MomentSender(_PoolSender):
 
     def _add_exact(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Add up products by matrix products, without forming any worker's own; slots x symbols."""
+        if self.rows is not None:
+            sample_index, ratios = self.rows.spread(sample_index, ratios)
         inputs, labels = self.inputs[sample_index], self.labels[sample_index]
         weighted = (inputs * ratios[..., None]).transpose(1, 2)
         products = pack_symmetric(weighted @ inputs)
@@ -156,15 +176,26 @@ class MomentSender(_PoolSender):
 
     def _add_rounded(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Round every worker's own symbols, then add them up; slots x symbols."""
-        inputs, labels = self.inputs[sample_index.flatten()], self.labels[sample_index.flatten()]
-        products = pack_symmetric(inputs[:, :, None] * inputs[:, None, :])
-        with_labels = self.signal.label_weight * (inputs[:, :, None] * labels[:, None, :]).flatten(1)
+        products, with_labels = self._products(sample_index.flatten())
         rounded = [
             self.rounded(products, self.norm**2, self.signal.input_symbols),
             self.rounded(with_labels, self.signal.label_weight * self.norm, self.signal.features),
         ]
         sent = self.shortened(torch.cat(rounded, dim=1))
         return torch.einsum("ts,tsd->td", ratios, sent.reshape(*sample_index.shape, -1))
+
+    def _products(self, sample_index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return every worker's own products, of inputs and with labels; workers x input, and x label symbols."""
+        if self.rows is None:
+            inputs, labels = self.inputs[sample_index], self.labels[sample_index]
+            products = inputs[:, :, None] * inputs[:, None, :]
+            with_labels = self.signal.label_weight * (inputs[:, :, None] * labels[:, None, :])
+        else:
+            index, weights = self.rows.index[sample_index], self.rows.weights[sample_index]
+            inputs, labels = self.inputs[index], self.labels[index]
+            weighted = (inputs * weights[..., None]).transpose(1, 2)
+            products, with_labels = weighted @ inputs, self.signal.label_weight * (weighted @ labels)
+        return pack_symmetric(products), with_labels.flatten(1)
 
 
 def quantise(symbols: torch.Tensor, *, largest: float, bits: int, generator: Dither | None = None) -> torch.Tensor:

@@ -89,6 +89,20 @@ class SlotStrengths:
         return tuple(np.minimum(upper_watts, self._largest).tolist()), tuple(self._counts[used].tolist())
 
 
+def row_amplitude(scenario: Scenario) -> float:
+    """Return how much one row of a worker moves what it sends, at most, as a share of what all its rows may move.
+
+    A row adds its own products to the sum, whose norm is that of ``rows_bound`` rows at most; shortening sums to a norm
+    never sets two of them farther apart. So it is 1 / rows_bound. Where at most ``max_rows`` enter, another row may
+    take the place of one that is removed: twice that. Rounding comes after the sum: there one row may move all of it.
+    """
+    workers = scenario.workers
+    if not workers.several_rows or workers.bits:
+        return 1.0
+    replaced = workers.max_rows and scenario.privacy.adjacency == "remove-one"
+    return min(1.0, (2.0 if replaced else 1.0) / workers.rows_bound)
+
+
 class Tally:
     """Adds up the draws of one transmission, block by block, in constant memory.
 
@@ -185,10 +199,11 @@ class Tally:
         """What the server can learn of a row, or a person, that so many workers hold.
 
         At worst all of them send in the same slots: a change of the row then moves what is received by the sum of their
-        shares, as one worker with ``copies`` times the amplitude would.
+        shares, as one worker with ``copies`` times the amplitude would. Where a worker holds several rows, one of them
+        moves its sum by at most ``row_amplitude``.
         """
         held = "row" if copies == 1 else f"row on {copies:,} workers"
-        louder = self.design.scaled(float(copies) ** 2)
+        louder = self.design.scaled((copies * row_amplitude(self.scenario)) ** 2)
         return replace(self._state(*_EXACT, design=louder, copies=copies), unit=held)
 
     @property

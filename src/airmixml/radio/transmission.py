@@ -175,7 +175,7 @@ def simulate_family_blocks(
     speed = speed or Speed()
     device = find_device(speed.device)
     first = settings[0]
-    sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret)
+    sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
     first_slot = 0
     for draws in cut_into_blocks(draw_ahead(settings[0], threads=speed.threads), speed.block_slots):
         with using_threads(speed.threads):

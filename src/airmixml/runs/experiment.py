@@ -18,7 +18,7 @@ from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.pictures import draw_ledger, draw_run
-from airmixml.runs.protected import ProtectedRunner, row_statement
+from airmixml.runs.protected import ProtectedRunner, row_statement, stated_scores
 from airmixml.runs.results import (
     PROTECTION,
     SIMULATION,
@@ -126,13 +126,13 @@ class SimulationRunner:
         learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)
         seconds, training_seconds = time.perf_counter() - started, learned.training_seconds
         sent, history = learned.transmission, learned.trained.history
-        dataset, report, best = sent.dataset, sent.report, history.best_accuracy
+        dataset, report = sent.dataset, sent.report
         _write_findings(sent, learned.trained, folder.work, pictures=self.pictures)
         about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
         metrics = {
             "name": scenario.name,
             "seed": scenario.seed,
-            "accuracy": {"final": history.final_accuracy, "best": best, "best_epoch": history.best_epoch},
+            **stated_scores(dataset, history),
             **report.to_dict(),
             "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
             "clipped_values": dataset.clipped_values,
@@ -183,9 +183,10 @@ def _kept(scenario: Scenario, folder: Path) -> RunResult | ProtectedResult:
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
     """Write what the metrics do not hold: curve, model, ledger, pictures."""
     history, report = trained.history, sent.report
-    losses: list[float] | list[str] = history.loss or [""] * len(history.test_accuracy)
-    curve = enumerate(zip(losses, history.test_accuracy, strict=True), start=1)
-    rows = [{"epoch": n, "training_loss": loss, "test_accuracy": accuracy} for n, (loss, accuracy) in curve]
+    scored = history.test_accuracy or history.test_score
+    losses: list[float] | list[str] = history.loss or [""] * len(scored)
+    curve = enumerate(zip(losses, scored, strict=True), start=1)
+    rows = [{"epoch": n, "training_loss": loss, f"test_{history.score_name}": score} for n, (loss, score) in curve]
     write_text(folder / "learning_curve.csv", rows_csv(rows))
     save_model(trained.model, sent.dataset, folder)
     ledger, epsilons = report.ledger, report.worker_epsilons()

@@ -80,7 +80,7 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
     # A network of a stack may have gone astray; then its loss has, too.
     straight = np.isfinite(loss[-1])
     finite = all(np.isfinite(arrays[name]).all() for name in wanted) or not straight.all()
-    if not finite or not straight.any() or not ((accuracy >= 0.0) & (accuracy <= 1.0)).all():
+    if not finite or not straight.any() or not ((accuracy >= like.get("lowest_score", 0.0)) & (accuracy <= 1.0)).all():
         raise ValueError("it holds values that no training leaves")
     model, *moments = (
         {name: torch.from_numpy(arrays[f"{group}/{name}"]) for name in each} for group, each in _groups(like).items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.radio.tally import DecibelHistogram
 from airmixml.radio.transmission import MixtureBlock
+from airmixml.runs.score_pictures import draw_scores, final_score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,14 +40,15 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
         top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
         _mixtures(top, mixtures)
         curve, power, snr = bottom.subplots(1, 3)
-        _learning_curve(curve, history)
+        truth = mixtures.dataset.test_labels
+        _learning_curve(curve, history, truth)
         _power_and_snr(power, snr, report)
         save_figure(overview, folder / "overview.png")
         grid = new_figure(12, 4.6)
         _mixtures(grid, mixtures)
         save_figure(grid, folder / "mixtures.png")
         alone = new_figure(6, 4)
-        _learning_curve(alone.subplots(), history)
+        _learning_curve(alone.subplots(), history, truth)
         save_figure(alone, folder / "learning_curve.png")
         histograms = new_figure(10, 3.8)
         power, snr = histograms.subplots(1, 2)
@@ -59,7 +61,7 @@ def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     slots = f"{plural(scenario.radio.slots, 'slot')} of {scenario.radio.scheduled:,}"
     return (
         f"{scenario.name}: {scenario.workers.count:,} workers, {slots}  ·  "
-        f"final accuracy {100 * history.final_accuracy:.1f} %  ·  "
+        f"{final_score(history)}  ·  "
         f"ε = {privacy.epsilon:.4g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     )
 
@@ -167,7 +169,10 @@ def _class_bars(axis: Axes, history: TrainingHistory) -> None:
     axis.legend(loc="lower right", fontsize=8)
 
 
-def _learning_curve(axis: Axes, history: TrainingHistory) -> None:
+def _learning_curve(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
+    if history.scores:
+        draw_scores(axis, history, truth)
+        return
     if history.class_accuracy:
         _class_bars(axis, history)
         return

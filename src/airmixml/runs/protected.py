@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from airmixml.data import DataSet
 from airmixml.edge import TrainingHistory, learn
 from airmixml.output.tables import rows_csv
 from airmixml.radio.mixtures import Transmission
@@ -37,7 +38,7 @@ class ProtectedRunner:
         public = Streams(scenario.seed)
         where, progress = context.data_dir, context.progress
         dataset = load_dataset(scenario.workers, public, data_dir=where, progress=progress, test_rows=self.public_test)
-        tested = len(dataset.test_labels)
+        pool, tested = dataset.public_counts
         if not self.public_test:
             dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
         held_dim = dataset.held_dim or dataset.input_dim
@@ -50,11 +51,7 @@ class ProtectedRunner:
         statements = report.statements
         if self.pictures:
             draw_statements(statements, folder.work / "figures" / "privacy.png")
-        about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
-        accuracy = None
-        if self.public_test:
-            best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
-            accuracy = {"final": history.final_accuracy, **best}
+        about = {name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim")}
         metrics = {
             "mode": PROTECTION,
             "name": scenario.name,
@@ -65,9 +62,9 @@ class ProtectedRunner:
             "air_seconds": report.air_seconds,
             "privacy": [statement.to_dict() for statement in statements],
             **row_statement(sent),
-            "accuracy": accuracy,
+            **stated_scores(dataset, history),
             "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
-            "dataset": {**about, "test_samples": tested},
+            "dataset": {**about, "train_samples": pool, "test_samples": tested},
             "seconds": time.perf_counter() - started,
             "device": context.speed.device,
             "versions": versions(),
@@ -87,9 +84,19 @@ def row_statement(sent: Transmission) -> dict[str, Any]:
     return {"row_copies": copies, "row_privacy": sent.report.privacy_of_a_row(copies).to_dict()}
 
 
+def stated_scores(dataset: DataSet, history: TrainingHistory) -> dict[str, Any]:
+    """Return accuracy and scores on the clean test set, as results have them; nothing where there is no such set."""
+    accuracy = None
+    if history.test_accuracy:
+        best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
+        accuracy = {"final": history.final_accuracy, **best}
+    return {"task": dataset.task, "accuracy": accuracy, "scores": history.scores}
+
+
 def _curve(history: TrainingHistory) -> list[dict[str, Any]]:
-    """Return the loss on the mixtures of each epoch, and the accuracy where the test rows are public."""
-    columns = {"training_loss": history.loss, "test_accuracy": history.test_accuracy}
+    """Return the loss on the mixtures of each epoch, and the accuracy or score where the test rows are public."""
+    scored = history.test_accuracy or history.test_score
+    columns = {"training_loss": history.loss, f"test_{history.score_name}": scored}
     present = {name: values for name, values in columns.items() if values}
     epochs = max(map(len, present.values()), default=0)
     return [{"epoch": place + 1, **{name: each[place] for name, each in present.items()}} for place in range(epochs)]

@@ -5,7 +5,7 @@ import platform
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from operator import attrgetter
 from pathlib import Path
@@ -128,12 +128,14 @@ class _Result(_Plain):
     """What the results of one seed and of several have in common; SNR and power are those of the median slot.
 
     All of it is for studies: the noise follows from the seed, and some of it (SNR, clipped values) never saw noise.
+    ``accuracy`` is that of a classification; other tasks have ``scores`` on the clean test set: of a regression ``r2``,
+    ``rmse`` and ``mae`` in the target's own units, of several labels ``labels_right``, ``exact_match``, ``macro_f1``.
     ``row_privacy`` says what the server learns of a row of data that ``row_copies`` workers hold.
     """
 
     name: str
     seed: int
-    accuracy: Accuracy
+    accuracy: Accuracy | None
     slots: int
     symbols_per_slot: int
     air_seconds: float
@@ -157,23 +159,26 @@ class _Result(_Plain):
     mode: str = SIMULATION
     row_copies: int = 1
     row_privacy: PrivacyStatement | None = None
+    task: str = "classification"
+    scores: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult(_Result):
     """What a run of one seed gave."""
 
-    accuracy: RunAccuracy
+    accuracy: RunAccuracy | None
     seconds_by_stage: StageSeconds
     resumed_from_epoch: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedsResult(_Result):
-    """Means over several seeds, the spread of the accuracy, the worst of what has limits, and each run."""
+    """Means over several seeds, the spread of accuracy and scores, the worst of what has limits, and each run."""
 
-    accuracy: SeedsAccuracy
+    accuracy: SeedsAccuracy | None
     runs: tuple[RunResult, ...]
+    score_deviations: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +186,7 @@ class ProtectedResult(_Plain):
     """What a protected run gave: nothing but what its privacy statements cover, and what was public before.
 
     ``releases`` models were trained, each on a transmission of its own; ``privacy`` and ``row_privacy`` hold for all of
-    them together. There is an ``accuracy`` only where the test rows were declared public.
+    them together. There is an ``accuracy``, or there are ``scores``, only where the test rows were declared public.
     """
 
     mode: str
@@ -201,6 +206,8 @@ class ProtectedResult(_Plain):
     device: str
     versions: dict[str, str]
     run_dir: str
+    task: str = "classification"
+    scores: dict[str, float] = field(default_factory=dict)
 
 
 def summarise_releases(runs: list[ProtectedResult], run_dir: str, *, gaussian: bool) -> ProtectedResult:
@@ -211,6 +218,7 @@ def summarise_releases(runs: list[ProtectedResult], run_dir: str, *, gaussian: b
         privacy=tuple(state_jointly(alike, gaussian=gaussian) for alike in _alike(runs)),
         row_privacy=state_jointly([run.row_privacy for run in runs], gaussian=gaussian),
         accuracy=None,
+        scores={},
         seconds=sum(run.seconds for run in runs),
         run_dir=run_dir,
     )
@@ -223,14 +231,19 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
         return {name.rpartition(".")[2]: reduce(map(attrgetter(name), runs)) for name in names}
 
     mean, deviation = statistics.fmean, statistics.stdev
-    return SeedsResult(
-        name=scenario.name,
-        seed=scenario.seed,
-        accuracy=SeedsAccuracy(
+    accuracy = None
+    if scenario.workers.task == "classification":
+        accuracy = SeedsAccuracy(
             **over_seeds(mean, "accuracy.final", "accuracy.best"),
             final_deviation=over_seeds(deviation, "accuracy.final")["final"],
             best_deviation=over_seeds(deviation, "accuracy.best")["best"],
-        ),
+        )
+    return SeedsResult(
+        name=scenario.name,
+        seed=scenario.seed,
+        accuracy=accuracy,
+        scores={name: mean(run.scores[name] for run in runs) for name in runs[0].scores},
+        score_deviations={name: deviation(run.scores[name] for run in runs) for name in runs[0].scores},
         slots=scenario.radio.slots,
         worker_energy_joules=WorkerEnergy(
             **over_seeds(mean, "worker_energy_joules.mean", "worker_energy_joules.median"),
@@ -246,7 +259,7 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
         **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
         **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
         **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
-        **over_seeds(next, "mode", "row_copies"),
+        **over_seeds(next, "mode", "row_copies", "task"),
         row_privacy=max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),
         **over_seeds(sum, "seconds"),
         run_dir=run_dir,

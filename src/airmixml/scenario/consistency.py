@@ -24,6 +24,9 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
         )
     _check_limits(workers, radio, privacy)
     _check_signal(workers, privacy, learner)
+    _check_task(workers, privacy, learner)
+    if workers.several_rows:
+        _check_several_rows(workers, learner)
     if workers.centre_on_air:
         _check_private_centre(workers, radio, mixing, privacy)
     if radio.schedule == "poisson":
@@ -74,6 +77,53 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
         raise ScenarioError(
             'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
             '"encoder" where inputs are centred or quantised, or features or moments are sent'
+        )
+
+
+def _check_task(workers: Workers, privacy: Privacy, learner: Learner) -> None:
+    """What labels that are no classes allow."""
+    if workers.task == "classification":
+        if workers.label_columns:
+            raise ScenarioError(
+                f"workers.label_columns = {shown(list(workers.label_columns))}: must be empty for workers.task = "
+                '"classification", whose class is in workers.label_column; or use workers.task = "multi-label"'
+            )
+        return
+    task = f'workers.task = "{workers.task}"'
+    if privacy.sensitivity == "paper":
+        raise ScenarioError(
+            f'privacy.sensitivity = "paper": must be "encoder" for {task}; d_X + d_Y bounds one-hot labels only'
+        )
+    if getattr(LEARNERS.load(learner.model), "classes_only", False):
+        raise ScenarioError(
+            f'learner.model = "{learner.model}": must be "ridge" or a network for {task}; it has classes'
+        )
+    if not learner.closed_form and learner.loss != "squared":
+        raise ScenarioError(f'learner.loss = "{learner.loss}": must be "squared" for {task}')
+    if workers.holding == "label-skewed":
+        raise ScenarioError(
+            f'workers.holding = "label-skewed": must be "size-skewed" or another for {task}; it deals classes'
+        )
+
+
+def _check_several_rows(workers: Workers, learner: Learner) -> None:
+    """What several rows per worker allow."""
+    key = "worker_column" if workers.worker_column else "holding"
+    name = f"workers.{key} = {shown(getattr(workers, key))}"
+    if workers.worker_column and workers.holding.endswith("-skewed"):
+        raise ScenarioError(f'{name}: must be empty for workers.holding = "{workers.holding}", which deals rows itself')
+    if workers.holding.endswith("-skewed") and not workers.count:
+        raise ScenarioError(f"workers.count = 0: must be a number for {name}, which deals the pool to so many workers")
+    if workers.sends != "moments":
+        raise ScenarioError(
+            f'workers.sends = "{workers.sends}": must be "moments" for {name}: rows are sent as one sum'
+        )
+    if workers.centre_on_air:
+        raise ScenarioError(f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for {name}')
+    if getattr(LEARNERS.load(learner.model), "classes_only", False) and not workers.constant:
+        raise ScenarioError(
+            f'workers.constant = 0: must be above 0 for {name} and learner.model = "{learner.model}", which learns '
+            "from it how large the workers' sums are"
         )
 
 

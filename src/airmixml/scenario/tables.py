@@ -36,8 +36,32 @@ class Workers(Table):
     min_distance_metres: float = key(1.0, Real(low=1e-3, high=1e6), "closer workers count as being this far away")
     holding: str = key(
         "drawn",
-        Choice(("drawn", "dealt")),
-        "each worker draws a sample from the pool, or the pool is dealt out so that no two workers share a sample",
+        Choice(("drawn", "dealt", "label-skewed", "size-skewed")),
+        "each worker draws a sample from the pool, or the pool is dealt: one each, or rows unequal in class or number",
+    )
+    skew: float = key(
+        1.0,
+        Real(low=1e-3, high=1e6),
+        "skewed holdings: concentration of the Dirichlet draw (small: one class, or most rows, on one worker)",
+    )
+    rows_per_worker: int = key(
+        0, Whole(low=0, high=10**9), "skewed holdings: rows per worker on average (0: the whole pool is dealt)"
+    )
+    worker_column: str = key(
+        "",
+        Text(empty=True),
+        "CSV column or NPZ array that says who holds a row; all rows of one holder are one worker's",
+    )
+    max_rows: int = key(0, Whole(low=0, high=10**9), "several rows per worker: most rows of one that enter (0: all)")
+    rows_bound: float = key(
+        1.0,
+        Real(low=1, high=1e9),
+        "several rows per worker: their sum is shortened to the norm of so many rows, and divided by their number",
+    )
+    task: str = key(
+        "classification",
+        Choice(("classification", "regression", "multi-label")),
+        "what a label is: one class, numbers with declared bounds, or a yes or no for each of several labels",
     )
     encoder: str = key(
         "scale",
@@ -91,6 +115,20 @@ class Workers(Table):
         (), Items(rule=Text()), "CSV: names of the input columns (empty: all but the label column)"
     )
     label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
+    label_columns: tuple[str, ...] = key(
+        (),
+        Items(rule=Text()),
+        "CSV, regression and multi-label: names of the label columns (empty: label_column alone)",
+    )
+    target_lower: tuple[float, ...] = key(
+        (), Items(rule=Real()), "regression: declared lower bound of each target (one value serves all)"
+    )
+    target_upper: tuple[float, ...] = key((), Items(rule=Real()), "regression: declared upper bound of each target")
+
+    @property
+    def several_rows(self) -> bool:
+        """Whether a worker may hold several rows, which it sends as one bounded sum."""
+        return bool(self.worker_column) or self.holding.endswith("-skewed")
 
     @property
     def centre_on_air(self) -> bool:

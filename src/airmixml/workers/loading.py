@@ -4,14 +4,16 @@ import os.path
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
 from airmixml.data.dataset import DataSet, RawData, known_dataset
+from airmixml.data.label_codes import Bounded, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
-from airmixml.data.scaling import declare_bounds, scale_to_unit
+from airmixml.data.scaling import declare_bounds, declare_target_bounds, scale_to_unit
 from airmixml.doors import DATASETS
 from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
@@ -38,9 +40,17 @@ def load_dataset(
     lower, upper = declare_bounds(
         workers.input_lower or raw.lower, workers.input_upper or raw.upper, features=raw.inputs.shape[1]
     )
+    code = label_code(workers, raw)
     rng = streams.generator("data")
+    holding: dict[str, Any] = {}
     if raw.test_inputs is None or raw.test_labels is None:
-        train_inputs, train_labels, test_inputs, test_labels = _split(raw, workers, rng, test_rows)
+        train, test = _split(raw, workers, rng, test_rows)
+        train_inputs, train_labels, test_inputs, test_labels = (
+            part[rows] for rows in (train, test) for part in (raw.inputs, raw.labels)
+        )
+        if raw.holders is not None:
+            holders = np.unique(raw.holders[train], return_inverse=True)[1].reshape(-1).astype(np.int64)
+            holding = {"holders": holders, "test_holders": len(np.unique(raw.holders[test]))}
     else:
         train_inputs, train_labels = _draw_pool(raw, workers.train_samples, rng)
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
@@ -56,24 +66,53 @@ def load_dataset(
         test_labels=test_labels,
         class_names=raw.class_names,
         image_shape=raw.image_shape if keeps_pixels(workers) else None,
-        clipped_values=clipped_in_train + clipped_in_test,
+        clipped_values=clipped_in_train + clipped_in_test + (0 if code is None else code.clipped(train_labels)),
         clipped_samples=shortened,
         held_dim=int(raw.inputs.shape[1]),
+        code=code,
+        **holding,
     )
+
+
+def label_code(workers: Workers, raw: RawData) -> LabelCode | None:
+    """Return how the scenario's workers send the labels of the data; None: as one-hot vectors."""
+    outputs = len(raw.class_names)
+    if workers.task == "multi-label":
+        return Signs(outputs)
+    if workers.task != "regression":
+        return None
+    lower, upper = (workers.target_lower or raw.target_lower), (workers.target_upper or raw.target_upper)
+    return Bounded(*declare_target_bounds(lower, upper, targets=outputs))
 
 
 def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> RawData:
     """Return the samples as their source has them."""
     known = known_dataset(workers.dataset)
     if known is not None:
+        if known.task != workers.task:
+            raise ScenarioError(
+                f'workers.task = "{workers.task}": must be "{known.task}" for workers.dataset = "{known.name}"'
+            )
+        if workers.worker_column:
+            raise ScenarioError(
+                f"workers.worker_column = {shown(workers.worker_column)}: must be empty for workers.dataset = "
+                f'"{known.name}", whose rows are of nobody; it names a column of your own file'
+            )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
     if path.is_fifo():  # nobody may ever write to it
         raise DataError(f"{path}: is a pipe; workers.dataset must name a CSV or NPZ file")
     if path.suffix.lower() == ".csv":
-        return load_csv(path, feature_columns=workers.feature_columns, label_column=workers.label_column)
+        return load_csv(
+            path,
+            feature_columns=workers.feature_columns,
+            label_column=workers.label_column,
+            label_columns=workers.label_columns,
+            task=workers.task,
+            worker_column=workers.worker_column,
+        )
     if path.suffix.lower() == ".npz":
-        return load_npz(path)
+        return load_npz(path, task=workers.task, worker_array=workers.worker_column)
     names = DATASETS.names
     raise ScenarioError(
         f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv or "
@@ -87,23 +126,31 @@ def pool_rows(workers: Workers, rows: int, *, own_test: bool, test_rows: bool = 
     return workers.train_samples or (rows if everything else max(1, 2 * rows // 3))
 
 
-def _split(
-    raw: RawData, workers: Workers, rng: Generator, test_rows: bool
-) -> tuple[NDArray[Any], Integers, NDArray[Any], Integers]:
-    """Shuffle and cut: the first samples are the pool, the rest is the test set."""
-    samples = raw.inputs.shape[0]
-    pool = pool_rows(workers, samples, own_test=False, test_rows=test_rows)
-    if pool > samples - (1 if test_rows else 0):
+def units_of(raw: RawData) -> int:
+    """Return what is split and counted: samples, or where people hold several, these people."""
+    return len(raw.labels) if raw.holders is None else int(raw.holders.max(initial=-1)) + 1
+
+
+def _split(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> tuple[Integers, Integers]:
+    """Shuffle and cut: return the rows of the pool and those of the test set.
+
+    Where people hold several rows, the people are shuffled and cut: nobody has rows on both sides.
+    """
+    units, what = units_of(raw), "samples" if raw.holders is None else "workers"
+    pool = pool_rows(workers, units, own_test=False, test_rows=test_rows)
+    if pool > units - (1 if test_rows else 0):
         raise ScenarioError(
-            f"workers.train_samples = {workers.train_samples}: must be at most {samples - 1} for {raw.name}, which "
-            f"has {samples} samples, so that some are left to test on (0 takes two thirds)"
+            f"workers.train_samples = {workers.train_samples}: must be at most {units - 1} for {raw.name}, which "
+            f"has {units} {what}, so that some are left to test on (0 takes two thirds)"
         )
-    order = rng.permutation(samples)
-    train, test = order[:pool], order[pool:]
-    return raw.inputs[train], raw.labels[train], raw.inputs[test], raw.labels[test]
+    order = rng.permutation(units)
+    if raw.holders is None:
+        return order[:pool], order[pool:]
+    in_pool = np.isin(raw.holders, order[:pool])
+    return np.flatnonzero(in_pool), np.flatnonzero(~in_pool)
 
 
-def _draw_pool(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArray[Any], Integers]:
+def _draw_pool(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArray[Any], NDArray[Any]]:
     """Draw the pool from the training part of a data set that has a test set of its own."""
     samples = raw.inputs.shape[0]
     if train_samples > samples:

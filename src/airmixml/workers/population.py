@@ -1,13 +1,15 @@
-"""The workers of one run: how far away each stands and which sample it holds."""
+"""The workers of one run: how far away each stands and which sample, or which rows, it holds."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.data import DataSet
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
+from airmixml.workers.holdings import Holdings, deal_rows, gather_rows
 
 
 def place_coordinates(count: int, side_metres: float, rng: np.random.Generator) -> Doubles:
@@ -30,15 +32,17 @@ _HOLDINGS_CHAPTER = 1  # chapter 0 of the stream "data" splits the data set
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Population:
-    """Workers, each with a place and one sample.
+    """Workers, each with a place and one sample, or several rows.
 
     Attributes:
         distance_metres: distance of each worker from the server.
-        sample_index: row of the training pool that each worker holds.
+        sample_index: row of the training pool that each worker holds; with ``holdings`` the number of its holding.
+        holdings: the rows of each holding, where workers hold several.
     """
 
     distance_metres: Doubles
     sample_index: Integers
+    holdings: Holdings | None = None
 
     @property
     def count(self) -> int:
@@ -46,24 +50,36 @@ class Population:
         return int(self.distance_metres.shape[0])
 
 
-def deploy(workers: Workers, train_samples: int, streams: Streams) -> Population:
-    """Place the workers and give each one sample of the pool.
+def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Population:
+    """Place the workers and give each one sample of the pool (its data, or the number of its samples), or several rows.
 
-    Samples are drawn uniformly with replacement, or dealt in random order so that nobody's sample is on two workers.
+    Samples are drawn uniformly with replacement, or dealt in random order so that nobody's sample is on two workers. So
+    are the holdings of people where the data say who holds a row; skewed holdings deal the rows themselves.
     """
-    if train_samples < 1:
-        raise DataError(f"the training pool has {train_samples} samples: must have at least 1 for workers to hold")
+    available = pool if isinstance(pool, int) else pool.holdings
+    if available < 1:
+        raise DataError(f"the training pool has {available} samples: must have at least 1 for workers to hold")
     distance_metres = place_workers(
         workers.count, workers.side_metres, workers.min_distance_metres, streams.generator("placement")
     )
-    holdings = streams.generator("data", _HOLDINGS_CHAPTER)
+    drawing = streams.generator("data", _HOLDINGS_CHAPTER)
+    if workers.holding.endswith("-skewed"):
+        if isinstance(pool, int):
+            raise ScenarioError(f'workers.holding = "{workers.holding}": needs the data to deal; give them to deploy')
+        holdings: Holdings | None = gather_rows(
+            deal_rows(workers, pool, drawing), workers.count, workers.max_rows, drawing
+        )
+        return Population(distance_metres=distance_metres, sample_index=np.arange(workers.count), holdings=holdings)
     if workers.holding == "dealt":
-        if workers.count > train_samples:
+        if workers.count > available:
             raise ScenarioError(
-                f"workers.count = {workers.count}: must be at most the {train_samples} samples of the pool for "
+                f"workers.count = {workers.count}: must be at most the {available} "
+                f"{'workers' if workers.worker_column else 'samples'} of the pool for "
                 'workers.holding = "dealt"; deploy fewer or use workers.holding = "drawn"'
             )
-        sample_index = holdings.permutation(train_samples)[: workers.count].astype(np.int64)
+        sample_index = drawing.permutation(available)[: workers.count].astype(np.int64)
     else:
-        sample_index = holdings.integers(0, train_samples, size=workers.count, dtype=np.int64)
-    return Population(distance_metres=distance_metres, sample_index=sample_index)
+        sample_index = drawing.integers(0, available, size=workers.count, dtype=np.int64)
+    found = None if isinstance(pool, int) or pool.holders is None else pool.holders
+    holdings = None if found is None else gather_rows(found, available, workers.max_rows, drawing)
+    return Population(distance_metres=distance_metres, sample_index=sample_index, holdings=holdings)

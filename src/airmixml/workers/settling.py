@@ -8,7 +8,7 @@ from pathlib import Path
 from airmixml.data.dataset import known_dataset
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
-from airmixml.workers.loading import load_raw, pool_rows
+from airmixml.workers.loading import load_raw, pool_rows, units_of
 
 
 def settle(
@@ -27,5 +27,5 @@ def settle(
         rows, own_test = known.train_samples, known.test_samples > 0
     else:
         raw = load_raw(scenario.workers, data_dir, progress)
-        rows, own_test = len(raw.labels), raw.test_labels is not None
+        rows, own_test = units_of(raw), raw.test_labels is not None
     return scenario.settled(pool_rows(scenario.workers, rows, own_test=own_test, test_rows=test_rows))

@@ -1,8 +1,9 @@
 """The symbols that a worker sends in a slot: how many there are, how large they can be together, and what they cost.
 
-A worker sends its encoded input x (d numbers) beside its one-hot label l, weighted by w: the vector (x, w l). Or it
-sends their products, from which a server that sees only sums can learn: (svec(x x^T), w x l^T). The matrix x x^T is
-symmetric, so every product of two different numbers is sent once, times sqrt(2): then ||svec(x x^T)|| = ||x||^2.
+A worker sends its encoded input x (d numbers) beside its label l with ||l|| <= 1, weighted by w: the vector (x, w l).
+Or it sends their products, from which a server that sees only sums can learn: (svec(x x^T), w x l^T). The matrix x x^T
+is symmetric, so every product of two different numbers is sent once, times sqrt(2): then ||svec(x x^T)|| = ||x||^2. A
+worker with several rows sends the sum of their products, shortened to what a single row's norm can be.
 """
 
 from dataclasses import asdict, dataclass
@@ -21,10 +22,12 @@ class Signal:
 
     Attributes:
         features: d, numbers in an encoded input.
-        classes: d_Y, numbers in a one-hot label.
+        classes: d_Y, numbers in a label: classes, targets or labels.
         moments: whether products are sent instead of the sample.
         label_weight: w.
         bits: bits per symbol; 0 where symbols are not rounded.
+        signed: whether two labels may point to opposite sides, as targets and signs do and one-hot labels do not.
+        several_rows: whether what is sent may be the shortened sum of several rows' products.
     """
 
     features: int
@@ -32,6 +35,8 @@ class Signal:
     moments: bool = False
     label_weight: float = 1.0
     bits: int = 0
+    signed: bool = False
+    several_rows: bool = False
 
     @classmethod
     def of(cls, workers: Workers, features: int, classes: int) -> Self:
@@ -42,6 +47,8 @@ class Signal:
             moments=workers.sends == "moments",
             label_weight=workers.label_weight,
             bits=workers.bits,
+            signed=workers.task != "classification",
+            several_rows=workers.several_rows,
         )
 
     @property
@@ -62,7 +69,7 @@ class Signal:
     def largest_squared_norm(self, squared_norm: float) -> float:
         """Return the bound on ||v||^2 of what is sent, for inputs with ||x||^2 <= ``squared_norm``.
 
-        One-hot labels give ||(x, w l)||^2 = ||x||^2 + w^2 and ||(svec(x x^T), w x l^T)||^2 = ||x||^4 + w^2 ||x||^2.
+        With ||l|| <= 1: ||(x, w l)||^2 <= ||x||^2 + w^2 and ||(svec(x x^T), w x l^T)||^2 <= ||x||^4 + w^2 ||x||^2.
         """
         label = self.label_weight**2
         return squared_norm**2 + label * squared_norm if self.moments else squared_norm + label
@@ -70,17 +77,20 @@ class Signal:
     def largest_squared_distance(self, squared_norm: float, squared_distance: float) -> float:
         """Return the bound on ||v - v'||^2 of what two samples send.
 
-        Of samples: ||x - x'||^2 + 2 w^2, the labels being different at worst. Of moments: with s = x . x' the product
-        v . v' is s^2, for equal labels s^2 + w^2 s, which is least at s = -w^2 / 2 or as near to it as two inputs can
-        point apart. Rounded symbols keep the norm alone, so two of them may point anywhere. The arguments are bounds on
-        ||x||^2 and on ||x - x'||^2.
+        Of samples: ||x - x'||^2 + 2 w^2, the labels being different at worst, or + 4 w^2 where they can be opposite. Of
+        moments: with s = x . x' and t = l . l' the product v . v' is s^2 + w^2 s t. One-hot labels make t 0 or 1, so it
+        is least for equal labels at s = -w^2 / 2, or as near to it as two inputs can point apart. Signed labels reach
+        s t = -|s| for inputs of any sign: least at |s| = w^2 / 2, or at |s| = ||x||^2 where that is less. Rounded
+        symbols and shortened sums of many short rows keep the norm alone, so two of them may point anywhere. The
+        arguments are bounds on ||x||^2 and on ||x - x'||^2.
         """
         label = self.label_weight**2
-        if self.bits:
+        if self.bits or self.several_rows:
             return 4.0 * self.largest_squared_norm(squared_norm)
         if not self.moments:
-            return squared_distance + 2.0 * label
-        lowest_product = max(-label / 2.0, squared_norm - max(squared_distance, squared_norm * 2.0) / 2.0)
+            return squared_distance + (4.0 if self.signed else 2.0) * label
+        farthest = squared_norm * 4.0 if self.signed else max(squared_distance, squared_norm * 2.0)
+        lowest_product = max(-label / 2.0, squared_norm - farthest / 2.0)
         overlap = lowest_product**2 + label * lowest_product
         return 2.0 * self.largest_squared_norm(squared_norm) - 2.0 * overlap
 

@@ -1,0 +1,26 @@
+"""Commands that treat one row and one class per worker only, and their refusal of everything else."""
+
+from airmixml.errors import ScenarioError
+from airmixml.scenario.tables import Workers
+from airmixml.wording import shown
+
+
+def require_single_rows(workers: Workers, command: str) -> None:
+    """Refuse workers with several rows each."""
+    if workers.several_rows:
+        key = "worker_column" if workers.worker_column else "holding"
+        allowed = "empty" if workers.worker_column else '"drawn" or "dealt"'
+        raise ScenarioError(
+            f"workers.{key} = {shown(getattr(workers, key))}: must be {allowed} for {command}, which treats workers "
+            "with one row each; airmix run and account take several"
+        )
+
+
+def require_classes(workers: Workers, command: str) -> None:
+    """Refuse labels that are no classes, and workers with several rows each."""
+    if workers.task != "classification":
+        raise ScenarioError(
+            f'workers.task = "{workers.task}": must be "classification" for {command}; airmix run, plan, account and '
+            "audit take other tasks"
+        )
+    require_single_rows(workers, command)
