@@ -33,7 +33,7 @@ __all__ += [
     "place_workers",
     "sends_inputs_unchanged",
 ]
-__all__ += ["settle"]
+__all__ += ["sends_inputs_unchanged", "settle"]
 __all__ += ["worker_cost"]
 
 # Late, so that checking a scenario imports the encoder that it names and no NumPy.
