@@ -24,6 +24,7 @@ from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, 
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
 from airmixml.workers import Population, encode, encode_centred, keeps_pixels, sends_inputs_unchanged
+from airmixml.workers.loading import class_code
 
 _MODES: Final = ("protection", "simulation")
 _RECIPES: Final[dict[str, Callable[[object], str]]] = {
@@ -70,6 +71,7 @@ class AirMixEstimator(BaseEstimator):
     clip_norm: float | None = None
     constant: float | None = None
     sends: str | None = None
+    label_code: str | None = None
     label_weight: float | None = None
     bits: int | None = None
     max_participations: int | None = None
@@ -200,6 +202,7 @@ class AirMixEstimator(BaseEstimator):
             image_shape=self.image_shape if keeps_pixels(workers) else None,
             clipped_values=clipped,
             clipped_samples=shortened,
+            code=class_code(workers, len(class_names)),
         )
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -250,6 +253,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         clip_norm: largest Euclidean norm of an encoded row that is sent.
         constant: share of the amplitude that an appended constant takes; moments need it to know means.
         sends: "samples", or "moments" for the learners in closed form.
+        label_code: "one-hot", or "centred" for moments of classes, which takes less noise.
         label_weight: amplitude of the label's symbols beside that of the input's.
         bits: bits per symbol (0: analog).
         max_participations: most slots that one worker may send in (0: any number).

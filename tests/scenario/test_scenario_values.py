@@ -61,6 +61,7 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
 WORDS = {
     "workers.holding": ("drawn", "dealt"),
     "workers.encoder": ("scale", "clip", "dct", "projection", "convolution", "gradients", "mixed"),
+    "workers.label_code": ("one-hot", "centred"),
     "workers.centre": ("none", "own", "public", "private", "refined"),
     "workers.norm": ("clip", "unit"),
     "workers.sends": ("samples", "moments"),

@@ -25,6 +25,8 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
     _check_limits(workers, radio, privacy)
     _check_signal(workers, privacy, learner)
     _check_task(workers, privacy, learner)
+    if workers.label_code == "centred":
+        _check_centred_labels(workers)
     if workers.several_rows:
         _check_several_rows(workers, learner)
     if workers.centre_on_air:
@@ -103,6 +105,27 @@ def _check_task(workers: Workers, privacy: Privacy, learner: Learner) -> None:
     if workers.holding == "label-skewed":
         raise ScenarioError(
             f'workers.holding = "label-skewed": must be "size-skewed" or another for {task}; it deals classes'
+        )
+
+
+def _check_centred_labels(workers: Workers) -> None:
+    """What labels less their mean allow: the server must know what was left out."""
+    for name, value, needed in (
+        ("sends", workers.sends, "moments"),
+        ("task", workers.task, "classification"),
+        ("bits", workers.bits, 0),
+        ("several_rows", workers.several_rows, False),
+    ):
+        if value != needed:
+            key = ("worker_column" if workers.worker_column else "holding") if name == "several_rows" else name
+            raise ScenarioError(
+                f'workers.{key} = {shown(getattr(workers, key))}: does not go with workers.label_code = "centred", '
+                'which is for unrounded moments of one row with one class; use workers.label_code = "one-hot"'
+            )
+    if not workers.constant:
+        raise ScenarioError(
+            'workers.constant = 0: must be above 0 for workers.label_code = "centred", whose mean is taken from the '
+            "moments with the constant"
         )
 
 

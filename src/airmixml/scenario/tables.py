@@ -98,6 +98,11 @@ class Workers(Table):
         Choice(("samples", "moments")),
         "the encoded input and its label, or their products: second moments and moments with the label",
     )
+    label_code: str = key(
+        "one-hot",
+        Choice(("one-hot", "centred")),
+        "moments of classes: a class as one-hot vector, or less the mean of all classes, which takes less noise",
+    )
     label_weight: float = key(
         1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols relative to the input's"
     )
