@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-FOUNDATION = ("arrays", "errors", "version", "progress", "units", "wording", "lazy", "streams", "devices", "doors")
+FOUNDATION = (
+    "arrays",
+    "errors",
+    "version",
+    "progress",
+    "units",
+    "wording",
+    "shapes",
+    "lazy",
+    "streams",
+    "devices",
+    "doors",
+)
 # As drawn in docs/architecture.md, left to right.
 ROOMS = (
     *FOUNDATION,

@@ -15,13 +15,21 @@ from airmixml.version import __version__
 if TYPE_CHECKING:
     from airmixml.edge import train
     from airmixml.errors import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
-    from airmixml.estimator import AirMixClassifier
+    from airmixml.estimator import AirMixClassifier, AirMixRegressor
     from airmixml.radio import simulate, simulate_blocks
     from airmixml.runs import load_metrics, load_model, run
     from airmixml.scenario import Scenario, Speed
     from airmixml.workers import settle
 
-__all__ = ["AirMixClassifier", "AirMixError", "DataError", "PrivacyError", "RunFolderError", "Scenario"]
+__all__ = [
+    "AirMixClassifier",
+    "AirMixError",
+    "AirMixRegressor",
+    "DataError",
+    "PrivacyError",
+    "RunFolderError",
+    "Scenario",
+]
 __all__ += ["ScenarioError", "Speed", "__version__", "load_metrics", "load_model", "run", "settle"]
 __all__ += ["simulate", "simulate_blocks", "train"]
 
@@ -30,7 +38,7 @@ __getattr__ = import_late(
     {
         "airmixml.edge": ("train",),
         "airmixml.errors": ("AirMixError", "DataError", "PrivacyError", "RunFolderError", "ScenarioError"),
-        "airmixml.estimator": ("AirMixClassifier",),
+        "airmixml.estimator": ("AirMixClassifier", "AirMixRegressor"),
         "airmixml.radio": ("simulate", "simulate_blocks"),
         "airmixml.runs": ("load_metrics", "load_model", "run"),
         "airmixml.scenario": ("Scenario", "Speed"),

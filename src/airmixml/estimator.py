@@ -1,4 +1,4 @@
-"""AirMixML as a scikit-learn classifier: every row of ``X`` is the private sample of one worker."""
+"""AirMixML as scikit-learn estimators: a row of ``X`` is the private sample of one worker, or one of several."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,12 +8,23 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from airmixml.data import DataSet, declare_bounds, scale_to_unit, warn_of_clipping
+from airmixml.data import (
+    Bounded,
+    DataSet,
+    LabelCode,
+    OneHot,
+    Signs,
+    declare_bounds,
+    declare_target_bounds,
+    scale_to_unit,
+    warn_of_clipping,
+)
+from airmixml.data.labels import look_measured, number_holders
 from airmixml.edge import class_scores, train
 from airmixml.errors import ScenarioError
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
@@ -24,6 +35,7 @@ from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, 
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
 from airmixml.workers import Population, encode, encode_centred, keeps_pixels, sends_inputs_unchanged
+from airmixml.workers.holdings import gather_rows
 from airmixml.workers.loading import class_code
 
 _MODES: Final = ("protection", "simulation")
@@ -32,6 +44,7 @@ _RECIPES: Final[dict[str, Callable[[object], str]]] = {
     "paper": lambda _: "paper-iris",
 }
 _ROWS: Final = RowLedger()
+_NEVER: Final = 1e-6  # no label is certain
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
 
@@ -41,7 +54,7 @@ class ReceivedMixtures(NamedTuple):
 
     Attributes:
         inputs: slots x features.
-        labels: slots x classes.
+        labels: slots x classes, targets or labels.
     """
 
     inputs: NDArray[np.float32]
@@ -74,6 +87,8 @@ class AirMixEstimator(BaseEstimator):
     label_code: str | None = None
     label_weight: float | None = None
     bits: int | None = None
+    rows_bound: float | None = None
+    max_rows: int | None = None
     max_participations: int | None = None
     alpha: float | None = None
     policy: str | None = None
@@ -90,7 +105,7 @@ class AirMixEstimator(BaseEstimator):
     loss: str | None = None
     shrinkage: float | None = None
     hidden_units: Sequence[int] | None = None
-    image_shape: tuple[int, int] | None = None
+    image_shape: tuple[int, ...] | None = None
     filters: Sequence[int] | None = None
     kernel_size: int | None = None
     epochs: int | None = None
@@ -105,18 +120,35 @@ class AirMixEstimator(BaseEstimator):
         tags.non_deterministic = self.mode == "protection"
         return tags
 
-    def _mix_and_train(self, inputs: NDArray[Any], labels: NDArray[np.int64], class_names: tuple[str, ...]) -> None:
-        """Send the rows (samples x features) over the air, train on what is received, and keep what may be kept."""
+    def _mix_and_train(
+        self,
+        inputs: NDArray[Any],
+        labels: NDArray[Any],
+        names: tuple[str, ...],
+        code: LabelCode | None = None,
+        worker: ArrayLike | None = None,
+    ) -> None:
+        """Send the rows (samples x features) over the air, train on what is received, and keep what may be kept.
+
+        Labels are class numbers, or samples x outputs with the code by which they are sent; each has a name. ``worker``
+        says who holds each row, if one may hold several.
+        """
         if self.mode not in _MODES:
             raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
         protected = self.mode == "protection"
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        scenario = self._scenario(len(labels), seed)
+        holders = None if worker is None else _holders(worker, len(labels))
+        count = len(labels) if holders is None else int(holders.max()) + 1
+        scenario = self._scenario(count, seed, OneHot.task if code is None else code.task, several=worker is not None)
         workers = scenario.workers
-        dataset = self._dataset(inputs, labels, class_names, workers, seed)
+        code = class_code(workers, len(names)) if code is None else code
+        dataset = replace(self._dataset(inputs, labels, names, workers, seed), code=code)
         if not protected:
             warn_of_clipping(dataset.clipped_values, inputs.size, "input_bounds")
-        population = Population(distance_metres=placed_distances(scenario), sample_index=np.arange(len(labels)))
+        picking = Streams(seed).generator("data", 1)
+        holdings = None if holders is None else gather_rows(holders, count, workers.max_rows, picking)
+        distance_metres = placed_distances(scenario)
+        population = Population(distance_metres=distance_metres, sample_index=np.arange(count), holdings=holdings)
         speed = Speed(device=self.device)
         secret = Secret() if protected else None
         mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
@@ -129,7 +161,7 @@ class AirMixEstimator(BaseEstimator):
         self.privacy_against_server_ = mixtures.report.privacy_against_server
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
         if protected:
-            self.joint_privacy_ = _state_jointly(np.ascontiguousarray(inputs), mixtures.report)
+            self.joint_privacy_ = _state_jointly(np.ascontiguousarray(inputs), mixtures.report, worker)
         else:
             self.energy_joules_ = mixtures.report.energy_joules
             self.clipped_values_ = dataset.clipped_values
@@ -147,20 +179,21 @@ class AirMixEstimator(BaseEstimator):
             unit, _ = encode_centred(self.encoder_, unit - self._private_mean, Streams(self._seed))
         return class_scores(self.model_, torch.from_numpy(unit).double())
 
-    def _scenario(self, samples: int, seed: int) -> Scenario:
-        """Return the recipe's preset for so many workers, with the parameters that are given."""
+    def _scenario(self, samples: int, seed: int, task: str = OneHot.task, *, several: bool = False) -> Scenario:
+        """Return the recipe's preset for so many workers (of several rows each), with the parameters that are given."""
         if self.recipe not in _RECIPES:
             raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
         preset = Scenario.preset(_RECIPES[self.recipe](self.image_shape))
         given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
-        given |= {"input_lower": (), "input_upper": ()}
+        given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
         if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
             given["encoder"] = "clip"
         workers = self._table(preset.workers, **given)
         power = {"power": "max"} if self.epsilon is None else {}
         epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
-        unchanged = self.sensitivity is None and not sends_inputs_unchanged(workers)
-        sensitivity = {"sensitivity": "encoder"} if unchanged else {}
+        bounded = task != OneHot.task or not sends_inputs_unchanged(workers)
+        sensitivity = {"sensitivity": "encoder"} if self.sensitivity is None and bounded else {}
+        loss = {"loss": "squared"} if task != OneHot.task and self.loss is None else {}
         scheduled = {} if self.scheduled is None else {"scheduled": min(self.scheduled, samples)}
         return replace(
             preset,
@@ -170,7 +203,7 @@ class AirMixEstimator(BaseEstimator):
             radio=self._table(preset.radio, **scheduled),
             mixing=self._table(preset.mixing, **power),
             privacy=self._table(preset.privacy, **epsilon, **sensitivity),
-            learner=self._table(preset.learner),
+            learner=self._table(preset.learner, **loss),
         ).settled(samples)
 
     def _table(self, preset: _Table, **given: Any) -> _Table:
@@ -182,7 +215,7 @@ class AirMixEstimator(BaseEstimator):
     def _dataset(
         self,
         inputs: NDArray[Any],
-        labels: NDArray[np.int64],
+        labels: NDArray[Any],
         class_names: tuple[str, ...],
         workers: Workers,
         seed: int,
@@ -202,7 +235,6 @@ class AirMixEstimator(BaseEstimator):
             image_shape=self.image_shape if keeps_pixels(workers) else None,
             clipped_values=clipped,
             clipped_samples=shortened,
-            code=class_code(workers, len(class_names)),
         )
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -225,7 +257,8 @@ class AirMixEstimator(BaseEstimator):
 class AirMixClassifier(ClassifierMixin, AirMixEstimator):
     """Classifier trained at the edge on over-the-air mixtures of the rows of ``X``.
 
-    Each row is held by one worker, placed at random in a 500 m square. The channel adds up what they send and the
+    Each row is held by one worker, placed at random in a 500 m square; ``fit`` can be told which rows are one worker's.
+    The channel adds up what they send and the
     receiver's noise hides them; the server trains on the sums alone.
 
     Only ``epsilon`` and ``input_bounds`` need a thought. Every parameter that is None is the recipe's.
@@ -256,6 +289,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         label_code: "one-hot", or "centred" for moments of classes, which takes less noise.
         label_weight: amplitude of the label's symbols beside that of the input's.
         bits: bits per symbol (0: analog).
+        rows_bound: where a worker holds several rows, its sum is shortened to the norm of so many.
+        max_rows: most rows of a worker that enter (0: all).
         max_participations: most slots that one worker may send in (0: any number).
         alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
         policy: "dirmix", "nonmix" or "equalmix".
@@ -272,7 +307,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         loss: of the networks: "cross-entropy", "squared" or "brier".
         shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.
         hidden_units: sizes of the hidden dense layers.
-        image_shape: (height, width) of the rows as images.
+        image_shape: a row as (height, width), (channels, height, width) or, for a series, (channels, 1, time).
         filters: filters of each convolution of the cnn.
         kernel_size: side of those filters.
         epochs: passes over the mixtures.
@@ -285,7 +320,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         random_state: seed; in protection only of what is public (the encoder's features, the network's start).
 
     Attributes:
-        classes_: class labels.
+        classes_: class labels; for several labels at once their numbers.
         privacy_: the privacy statement of the fit, on the powers really used.
         statements_: what every accountant certifies against every adversary for the same fit.
         privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
@@ -300,34 +335,138 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         model_: the trained model.
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Mix the rows of ``X`` (samples x features) and their classes ``y`` over the air and train on the mixtures."""
-        inputs, classes = validate_data(self, X, y)
+    def fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None = None) -> Self:
+        """Mix the rows of ``X`` (samples x features) and their classes ``y`` over the air and train on the mixtures.
+
+        Where several labels may hold at once, ``y`` is samples x labels of 0 and 1. ``worker`` (samples) says who holds
+        each row, if one may hold several: the guarantee is then one for a worker with all its rows.
+        """
+        shape = np.asarray(y).shape
+        several = len(shape) == 2 and shape[1] > 1
+        inputs, classes = validate_data(self, X, y, multi_output=several)
         check_classification_targets(classes)
-        self.classes_, labels = np.unique(classes, return_inverse=True)
+        if several:
+            if type_of_target(classes) != "multilabel-indicator":
+                raise ValueError("y has several columns: must hold 0 and 1 alone, one column for each label")
+            self.classes_ = np.arange(classes.shape[1])
+            self._signs: Signs | None = Signs(classes.shape[1])
+            names = tuple(f"label {number + 1}" for number in self.classes_)
+            self._mix_and_train(inputs, classes.astype(np.int64), names, self._signs, worker)
+            return self
+        self.classes_, labels, counts = np.unique(classes, return_inverse=True, return_counts=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes")
-        self._mix_and_train(inputs, labels.astype(np.int64), tuple(str(name) for name in self.classes_))
+        if look_measured(counts, numeric=classes.dtype.kind in "iuf", fractional=False):
+            raise ValueError(
+                f"y holds {len(self.classes_)} different values in {len(labels)} samples, as measured values do: must "
+                "be classes; to predict numbers use AirMixRegressor"
+            )
+        self._signs = None
+        names = tuple(str(name) for name in self.classes_)
+        self._mix_and_train(inputs, labels.astype(np.int64), names, worker=worker)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability of each class for clean rows; samples x classes."""
-        return np.asarray(torch.softmax(self._scores(X), dim=1).numpy())
+        """Return the probability of each class for clean rows; samples x classes.
+
+        For several labels at once: the probability that each holds; samples x labels.
+        """
+        scores = self._scores(X)
+        if self._signs is None:
+            return np.asarray(torch.softmax(scores, dim=1).numpy())
+        # What least squares learns of a sign is its mean, (2 p - 1) / sqrt(labels).
+        return np.clip((1.0 + scores.numpy() * math.sqrt(self._signs.count)) / 2.0, _NEVER, 1.0 - _NEVER)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most likely class of each clean row; samples."""
-        most_likely = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[most_likely])
+        """Return the most likely class of each clean row (samples), or 0 and 1 for each label (samples x labels)."""
+        probabilities = self.predict_proba(X)
+        if self._signs is not None:
+            return np.asarray(probabilities > 0.5, dtype=np.int64)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
 
-def _state_jointly(inputs: NDArray[Any], report: AirReport) -> PrivacyStatement:
-    """Return what this and all earlier protected fits reveal together of a row that was in most of them."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class AirMixRegressor(RegressorMixin, AirMixEstimator):
+    """Regression trained at the edge on over-the-air sums of the rows of ``X`` and their targets.
+
+    Parameters and attributes are those of ``AirMixClassifier``, without its classes, and:
+
+    Parameters:
+        target_bounds: (lower, upper) of the targets, each a number or one number per target. Like ``input_bounds`` they
+            are declared: targets outside are clipped, and predictions stay inside.
+    """
+
+    target_bounds: tuple[ArrayLike, ArrayLike] | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None = None) -> Self:
+        """Mix the rows of ``X`` (samples x features) and their targets ``y`` (samples, or samples x targets).
+
+        ``worker`` (samples) says who holds each row, if one may hold several: the guarantee is then one for a worker
+        with all its rows.
+        """
+        inputs, targets = validate_data(self, X, y, multi_output=True, y_numeric=True)
+        self._flat = np.ndim(targets) == 1
+        table = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+        self._code = Bounded(*self._target_bounds(table.shape[1]))
+        names = tuple(f"target {number + 1}" for number in range(table.shape[1]))
+        self._mix_and_train(inputs, table, names, self._code, worker)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the targets of clean rows, within their bounds; samples, or samples x targets."""
+        scores = self._scores(X).numpy()
+        predicted = np.asarray(self._code.decoded(scores), dtype=np.float64)
+        return predicted[:, 0] if self._flat else predicted
+
+    def _target_bounds(self, targets: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the declared lower and upper bound of each target."""
+        if self.target_bounds is None:
+            raise ScenarioError(
+                "target_bounds = None: must be a pair (lower, upper), each a number or one number per target; declare "
+                "what you know beforehand, such as (0, 120) for an age: bounds measured on y would leak it"
+            )
+        try:
+            lower, upper = (np.atleast_1d(np.asarray(bound, dtype=np.float64)).tolist() for bound in self.target_bounds)
+        except (TypeError, ValueError):
+            given = shown(self.target_bounds)
+            raise ScenarioError(f"target_bounds = {given}: must be a pair (lower, upper) of numbers") from None
+        return declare_target_bounds(lower, upper, targets=targets, names=("target_bounds[0]", "target_bounds[1]"))
+
+
+def _holders(worker: ArrayLike, samples: int) -> NDArray[np.int64]:
+    """Return the number of the worker that holds each row; shape samples."""
+    given = np.asarray(worker)
+    if given.shape != (samples,):
+        raise ScenarioError(
+            f"worker has the shape {shown(given.shape)}: must be ({samples},), the worker of each row of X"
+        )
+    return number_holders(given, "worker")
+
+
+def _state_jointly(inputs: NDArray[Any], report: AirReport, worker: ArrayLike | None = None) -> PrivacyStatement:
+    """Return what this and all earlier protected fits reveal together of a row that was in most of them.
+
+    Where ``worker`` says who holds each row, it is a worker with all its rows, known by its name.
+    """
     rows = (row.tobytes() for row in inputs)
+    if worker is not None:
+        rows = (f"worker {name}".encode() for name in np.unique(np.asarray(worker)))
     fits, squared_mu = _ROWS.add(rows, report.squared_mu())
     alone, delta = report.privacy_against_server, report.scenario.privacy.delta
-    together = f"{fits} protected fit{'s' if fits > 1 else ''} of the same rows in this process: mu^2 add up"
+    held = "rows" if worker is None else "workers"
+    together = f"{fits} protected fit{'s' if fits > 1 else ''} of the same {held} in this process: mu^2 add up"
     epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta)
-    return replace(alone, epsilon=epsilon, delta=delta, unit="row", why=together)
+    return replace(alone, epsilon=epsilon, delta=delta, unit=held[:-1], why=together)
 
 
 def _plain(value: Any) -> Any:

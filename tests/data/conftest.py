@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import tiny_mnist
 
-from airmixml.data import mnist_files, mnist_sources
+from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST_FILES
 
 
 @pytest.fixture(autouse=True)
@@ -15,11 +15,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(mnist_sources, "MIRRORS", ())
+    for published in (MNIST_FILES, FASHION_MNIST_FILES):
+        monkeypatch.setattr(published, "mirrors", ())
     return tmp_path / "cache" / "mnist"
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let six training and three test images pass for MNIST."""
-    monkeypatch.setattr(mnist_files, "MNIST_FILES", tiny_mnist.FILES)
+    monkeypatch.setattr(MNIST_FILES, "files", tiny_mnist.FILES)

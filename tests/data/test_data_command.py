@@ -9,7 +9,7 @@ from tiny_mnist import CONTENT, TRAIN_LABELS, mirror, write_files
 from typer.testing import CliRunner
 
 from airmixml.cli.data import app
-from airmixml.data import mnist_sources
+from airmixml.data.mnist import MNIST_FILES
 from airmixml.doors import DATASETS
 from airmixml.errors import AirMixError
 from airmixml.progress import silent
@@ -34,6 +34,9 @@ def test_the_list_tells_the_public_facts_as_json(cache: Path) -> None:
     assert (mnist["train_samples"], mnist["own_test_samples"], mnist["input_dim"]) == (60_000, 10_000, 784)
     assert (mnist["input_lower"], mnist["input_upper"]) == ([0.0], [255.0])
     assert (mnist["state"], mnist["folder"]) == ("missing", str(cache))
+    fashion = listed["fashion-mnist"]
+    assert (fashion["train_samples"], fashion["image_shape"], fashion["state"]) == (60_000, [28, 28], "missing")
+    assert fashion["folder"] == str(cache.parent / "fashion-mnist")
 
 
 @pytest.mark.parametrize(("name", "facts"), [("breast-cancer", (569, 30, 2)), ("wine", (178, 13, 3))])
@@ -69,7 +72,7 @@ def test_the_list_for_people_names_all_data_sets_and_the_folder(cache: Path) -> 
 
 def test_fetching_fills_the_cache_once(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     with mirror() as (address, asked):
-        monkeypatch.setattr(mnist_sources, "MIRRORS", (address,))
+        monkeypatch.setattr(MNIST_FILES, "mirrors", (address,))
         first = json.loads(run("fetch", "mnist", "--json"))
         second = json.loads(run("fetch", "mnist", "--json"))
         assert len(asked) == 4
@@ -83,7 +86,7 @@ def test_fetching_into_a_folder_leaves_the_cache_alone(
     monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
 ) -> None:
     with mirror() as (address, _):
-        monkeypatch.setattr(mnist_sources, "MIRRORS", (address,))
+        monkeypatch.setattr(MNIST_FILES, "mirrors", (address,))
         printed = run("fetch", "mnist", "--data-dir", str(tmp_path / "mine"))
     assert {path.name for path in (tmp_path / "mine").iterdir()} == set(CONTENT)
     assert not cache.exists()
@@ -94,7 +97,7 @@ def test_fetching_into_a_folder_leaves_the_cache_alone(
     ("name", "complaint"),
     [("minst", "'minst': no data set of that name; did you mean mnist"), ("iris", "iris: comes with scikit-learn")],
 )
-def test_only_mnist_is_fetched(name: str, complaint: str) -> None:
+def test_only_published_data_sets_are_fetched(name: str, complaint: str) -> None:
     with pytest.raises(AirMixError, match=complaint):
         run("fetch", name)
 

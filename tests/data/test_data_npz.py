@@ -41,6 +41,22 @@ def test_images_keep_their_shape(tmp_path: Path) -> None:
     assert raw.inputs.tolist() == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]
 
 
+def test_channels_come_first_whatever_the_layout(tmp_path: Path) -> None:
+    colour = np.arange(2 * 3 * 5 * 6).reshape(2, 3, 5, 6)
+    first = load_npz(save(tmp_path, inputs=colour, labels=[0, 1]))
+    last = load_npz(
+        save(tmp_path, inputs=colour.transpose(0, 2, 3, 1), labels=[0, 1], layout="height x width x channels")
+    )
+    assert first.image_shape == last.image_shape == (3, 5, 6)
+    assert first.inputs.tolist() == last.inputs.tolist() == colour.reshape(2, -1).tolist()
+
+
+def test_a_file_says_that_its_axes_are_channels_and_time(tmp_path: Path) -> None:
+    raw = load_npz(save(tmp_path, inputs=np.zeros((2, 6, 100)), labels=[0, 1], layout="channels x time"))
+    assert raw.image_shape == (6, 1, 100)
+    assert raw.inputs.shape == (2, 600)
+
+
 @pytest.mark.parametrize(
     ("labels", "names"),
     [
@@ -65,7 +81,10 @@ def test_labels_may_be_text_or_numbers(tmp_path: Path, labels: Any, names: tuple
         ({"inputs": TWO_BY_TWO, "label": [0, 1]}, r"has no array 'labels' \(it has: 'inputs, label'\)"),
         ({}, r"has no array 'inputs' \(it has: 'none'\)"),
         ({"inputs": [1.0, 2.0], "labels": [0, 1]}, r"inputs have the shape \(2,\)"),
-        ({"inputs": np.zeros((2, 3, 4, 1)), "labels": [0, 1]}, r"inputs have the shape \(2, 3, 4, 1\)"),
+        ({"inputs": np.zeros((2, 3, 4, 1, 1)), "labels": [0, 1]}, r"inputs have the shape \(2, 3, 4, 1, 1\)"),
+        ({"inputs": np.zeros((2, 8, 9, 3)), "labels": [0, 1]}, 'layout="height x width x channels"'),
+        ({"inputs": np.zeros((2, 8, 9)), "labels": [0, 1], "layout": "time"}, '"height x width" or "channels x time"'),
+        ({"inputs": TWO_BY_TWO, "labels": [0, 1], "layout": "channels x time"}, "for inputs of 2 axes"),
         ({"inputs": np.zeros((2, 0)), "labels": [0, 1]}, "at least one feature"),
         ({"inputs": np.zeros((0, 2)), "labels": np.zeros(0, dtype=int)}, "has 0 samples"),
         ({"inputs": np.zeros((1, 2)), "labels": [0]}, "has 1 samples"),

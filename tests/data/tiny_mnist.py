@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from airmixml.data.mnist_files import MnistFile
+from airmixml.data.published_files import PublishedFile
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
@@ -40,7 +40,7 @@ CONTENT = {
     TEST_LABELS: idx_bytes((3,), LABELS[TEST_LABELS]),
 }
 
-FILES = tuple(MnistFile(name, SHAPES[name], hashlib.md5(content).hexdigest()) for name, content in CONTENT.items())
+FILES = tuple(PublishedFile(name, SHAPES[name], hashlib.md5(content).hexdigest()) for name, content in CONTENT.items())
 
 
 def write_files(folder: Path, *, suffix: str = "", dotted: bool = False) -> None:
@@ -148,4 +148,26 @@ def install_npm(folder: Path, archive: bytes, *, exit_code: int = 0) -> Path:
         f"sys.exit({exit_code})\n"
     )
     program.chmod(0o755)
+    return folder / "calls"
+
+
+def install_debian(folder: Path, content: dict[str, bytes]) -> Path:
+    """Put an ``apt-get`` and a ``dpkg-deb`` into the folder; return the log of their calls."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, body in content.items():
+            _add(archive, f"./usr/share/datasets/fashion-mnist/{name}", body)
+    (folder / "files.tar").write_bytes(stream.getvalue())
+    start = (
+        f"#!{sys.executable}\n"
+        "import pathlib, shutil, sys\n"
+        f"here = pathlib.Path({str(folder)!r})\n"
+        "name = pathlib.Path(sys.argv[0]).name\n"
+        "with open(here / 'calls', 'a') as log: log.write(' '.join([name, *sys.argv[1:]]) + '\\n')\n"
+    )
+    (folder / "apt-get").write_text(start + "open(sys.argv[2] + '_1_all.deb', 'w').close()\n")
+    (folder / "dpkg-deb").write_text(start + "sys.stdout.buffer.write((here / 'files.tar').read_bytes())\n")
+    for program in ("apt-get", "dpkg-deb"):
+        (folder / program).chmod(0o755)
     return folder / "calls"

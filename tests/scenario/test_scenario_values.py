@@ -23,6 +23,8 @@ WHOLE_NUMBERS: dict[str, tuple[Any, ...]] = {
     "workers.train_samples": (-1, 2**63),
     "workers.features": (-1, 10**6 + 1),
     "workers.bits": (-1, 17),
+    "workers.rows_per_worker": (-1, 10**9 + 1),
+    "workers.max_rows": (-1, 10**9 + 1),
     "radio.slots": (0, -5, 10**12 + 1),
     "radio.scheduled": (-1, 10**9 + 1),
     "radio.max_participations": (-1, 10**12 + 1),
@@ -41,6 +43,8 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "workers.constant": (-0.1, 1, 1.0, 1.5),
     "workers.label_weight": (0, -0.5, 1.1),
     "workers.bits_range": (-1.0, 1000.1),
+    "workers.skew": (0, 9e-4, 1.1e6),
+    "workers.rows_bound": (0, 0.9, 1.1e9),
     "radio.slot_seconds": (-1e-3, 1.1e6),
     "radio.path_loss_exponent": (-0.1, 10.1),
     "radio.unit_path_loss_db": (-300.1, 100.1),
@@ -59,8 +63,12 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "learner.adam_beta2": (-0.1, 1.0),
 }
 WORDS = {
-    "workers.holding": ("drawn", "dealt"),
-    "workers.encoder": ("scale", "clip", "dct", "projection", "convolution", "gradients", "mixed"),
+    "workers.holding": ("drawn", "dealt", "label-skewed", "size-skewed"),
+    "workers.task": ("classification", "regression", "multi-label"),
+    "workers.encoder": (
+        *("scale", "clip", "dct", "projection", "convolution", "gradients"),
+        *("cells", "windows", "mixed"),
+    ),
     "workers.label_code": ("one-hot", "centred"),
     "workers.centre": ("none", "own", "public", "private", "refined"),
     "workers.norm": ("clip", "unit"),
@@ -78,10 +86,14 @@ WORDS = {
     "learner.loss": ("cross-entropy", "squared", "brier"),
 }
 TEXTS = ("name", "workers.dataset", "workers.label_column")
+TEXTS_OR_NONE = ("workers.worker_column",)
 LISTS = {
     "workers.input_lower": ([math.nan], [math.inf], ["a"], [True], [10**400]),
     "workers.input_upper": ([math.nan], [-math.inf], [None], [[1.0]]),
     "workers.feature_columns": ([""], ["a\nb"], [1]),
+    "workers.label_columns": ([""], ["a\nb"], [1]),
+    "workers.target_lower": ([math.nan], [math.inf], ["a"], [True]),
+    "workers.target_upper": ([math.nan], [-math.inf], [None], [[1.0]]),
     "mixing.prior": ([-0.1, 1.1], [math.nan], ["1"]),
     "learner.hidden_units": ([0], [1.5], [-1], [10**6 + 1], [True]),
     "learner.filters": ([], [0], [10**5 + 1], ["32"]),
@@ -104,13 +116,14 @@ def cases() -> list[tuple[str, object]]:
         (key, bad) for key, words in WORDS.items() for bad in ("", "x", words[0].upper(), words[0] + " ", 1, True)
     ]
     found += [(key, bad) for key in TEXTS for bad in NOT_A_TEXT]
+    found += [(key, bad) for key in TEXTS_OR_NONE for bad in NOT_A_TEXT if bad != ""]
     found += [(key, bad) for key, lists in LISTS.items() for bad in (*lists, 1, "1", True, None, {}, {1.0})]
     return found
 
 
 def test_the_tables_of_this_file_name_every_key() -> None:
     declared = {f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in dataclasses.fields(kind)}
-    assert declared | {"name", "seed"} == {*WHOLE_NUMBERS, *REAL_NUMBERS, *WORDS, *TEXTS, *LISTS}
+    assert declared | {"name", "seed"} == {*WHOLE_NUMBERS, *REAL_NUMBERS, *WORDS, *TEXTS, *TEXTS_OR_NONE, *LISTS}
 
 
 def test_every_key_refuses_wrong_types_and_ranges(refused: Any) -> None:

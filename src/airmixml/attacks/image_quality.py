@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.attacks.whitening import blocks_of, unit_length
+from airmixml.shapes import Shape, planes
 
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
@@ -27,18 +28,19 @@ def peak_signal_to_noise_db(originals: NDArray[np.float32], recovered: NDArray[n
 def structural_similarity(
     originals: NDArray[np.float32],
     recovered: NDArray[np.float32],
-    image_shape: tuple[int, int],
+    image_shape: Shape,
     images_at_once: int = 4096,
 ) -> NDArray[np.float64]:
     """Return the SSIM of each pair of images (Wang et al. 2004, as scikit-image has it); shape samples.
 
     The images are laid one below the other, so that scikit-image is called once for thousands of them. Windows that
-    reach into a neighbour lie in the margin, which does not count for a single image either.
+    reach into a neighbour lie in the margin, which does not count for a single image either. Of an image with channels
+    it is the mean over them.
     """
     from skimage.metrics import structural_similarity as similarity
 
-    height, width = image_shape
-    window = min(_WINDOW, *(side - 1 + side % 2 for side in image_shape))
+    _, height, width = planes(image_shape)
+    window = min(_WINDOW, *(side - 1 + side % 2 for side in (height, width)))
     if window < 3:
         raise ValueError(f"images of {height} x {width}: too small for SSIM, whose windows are 3 x 3 or larger")
     margin = (window - 1) // 2
@@ -47,7 +49,7 @@ def structural_similarity(
         strips = [np.asarray(part[some], dtype=np.float64).reshape(-1, width) for part in (originals, recovered)]
         _, by_pixel = similarity(*strips, win_size=window, data_range=1.0, full=True)
         inner = by_pixel.reshape(-1, height, width)[:, margin : height - margin, margin : width - margin]
-        found[some] = inner.mean(axis=(1, 2))
+        found[some] = inner.reshape(len(originals[some]), -1).mean(axis=1)
     return found
 
 

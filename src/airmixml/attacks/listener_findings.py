@@ -8,6 +8,7 @@ from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference, PopulationTest
 from airmixml.attacks.linkage import Linkage
 from airmixml.output.numbers import NONE
+from airmixml.shapes import ImageShape
 
 # A single sample among all that are held may be named by chance once in as many.
 _NAMED_BY_CHANCE: Final = 1e-3
@@ -61,7 +62,7 @@ class ListenerFindings(Findings):
         shares: classes of the population; None where too little was received.
         clearest_slots: of those the samples that were named.
         beside: slots in which the worker nearby was loudest; None where no worker is nearby.
-        image_shape: height and width of a sample that is an image.
+        image_shape: shape of a sample that is an image or a series.
         beside_worker: the worker nearby, of an eavesdropper; None for the release.
     """
 
@@ -71,7 +72,7 @@ class ListenerFindings(Findings):
     shares: ClassShares | None
     clearest_slots: ClearestSlots
     beside: Identified | None
-    image_shape: tuple[int, int] | None = None
+    image_shape: ImageShape = None
     beside_worker: int | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from airmixml.attacks.listener_findings import ListenerFindings
 from airmixml.attacks.results import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
 from airmixml.attacks.server_attacks import ServerFindings
-from airmixml.output.figures import new_figure, save_figure
+from airmixml.output.figures import as_picture, new_figure, save_figure
+from airmixml.shapes import ImageShape, Shape, is_series, planes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +49,7 @@ def draw_attack(result: AttackResult, folder: Path) -> None:
     """Draw ``attack.png`` and ``attack.svg``."""
     every = [each.findings for case in result.cases for each in case.found.values()]
     shape = next((each.image_shape for each in every if isinstance(each, ServerFindings | ListenerFindings)), None)
+    shape = None if is_series(shape) else shape
     rows = _rows_of_methods(result.cases[0]) if len(result.cases) == 1 else _rows_of_cases(result.cases)
     figure = _draw(rows, shape, _title(result.cases))
     for suffix in (".png", ".svg"):
@@ -112,7 +115,7 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 
 
-def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> Figure:
+def _draw(rows: list[_Row], image_shape: ImageShape, title: str) -> Figure:
     shown = [place for place in range(3) if any(cells[place] is not None for _, cells in rows)] or [0]
     widths = [_WIDTHS[place] for place in shown]
     tall = 1.0 if image_shape is not None else 1.9
@@ -134,7 +137,7 @@ def _draw(rows: list[_Row], image_shape: tuple[int, int] | None, title: str) -> 
     return figure
 
 
-def _draw_cell(axis: Axes, cell: _Cell | None, places: int, image_shape: tuple[int, int] | None) -> None:
+def _draw_cell(axis: Axes, cell: _Cell | None, places: int, image_shape: ImageShape) -> None:
     """Draw the samples; an empty cell takes the room of one, so that all lines stay level."""
     colour = _COLOURS[cell.grade if cell else ""]
     if cell:
@@ -151,11 +154,13 @@ def _draw_cell(axis: Axes, cell: _Cell | None, places: int, image_shape: tuple[i
         axis.spines[:].set_color("#dddddd")
 
 
-def _strip(samples: Iterable[NDArray[np.float32]], places: int, image_shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Return the images side by side, with white between them and where there are too few."""
-    height, width = image_shape
-    strip = np.zeros((height, places * (width + _GAP) - _GAP), dtype=np.float32)
+def _strip(samples: Iterable[NDArray[np.float32]], places: int, shape: Shape) -> NDArray[np.float32]:
+    """Return the images side by side, with paper between them and where there are too few."""
+    _, height, width = planes(shape)
+    coloured = as_picture(np.zeros(math.prod(shape), dtype=np.float32), shape).shape[2:]
+    paper = 1.0 if coloured else 0.0  # what is grey is drawn as ink
+    strip = np.full((height, places * (width + _GAP) - _GAP, *coloured), paper, dtype=np.float32)
     for place, sample in enumerate(samples):
         left = place * (width + _GAP)
-        strip[:, left : left + width] = sample.reshape(image_shape)
+        strip[:, left : left + width] = as_picture(sample, shape)
     return strip

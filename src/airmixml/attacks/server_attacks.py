@@ -16,6 +16,7 @@ from airmixml.attacks.target import Outcome, Target
 from airmixml.data import DataSet
 from airmixml.output.numbers import NONE
 from airmixml.scenario import Scenario
+from airmixml.shapes import ImageShape, is_series
 
 _COPY_DB: Final = 10.0
 _CHANCE_ALONE: Final = 1e-4
@@ -55,7 +56,7 @@ class ServerFindings(Findings):
         copied_p_value: of so many copies or more, were each as likely as one of the wrong worker.
         labels: classes inferred from the label symbols instead.
         labels_beyond_guessing: which part of what guessing leaves open they give away.
-        image_shape: height and width of a sample that is an image.
+        image_shape: shape of a sample that is an image or a series.
         reader_accuracy: how often the reader reads clean samples.
         iterations: of the solver.
         solver_seconds: how long it took.
@@ -74,7 +75,7 @@ class ServerFindings(Findings):
     copied_p_value: float
     labels: LabelInference
     labels_beyond_guessing: float
-    image_shape: tuple[int, int] | None
+    image_shape: ImageShape
     reader_accuracy: float
     iterations: int
     solver_seconds: float
@@ -158,7 +159,8 @@ def recognise(
     originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
     public_mean = held.test_inputs.mean(axis=0)
     psnr_db = peak_signal_to_noise_db(originals, samples)
-    ssim = None if held.image_shape is None else structural_similarity(originals, samples, held.image_shape)
+    shape = None if is_series(held.image_shape) else held.image_shape
+    ssim = None if shape is None else structural_similarity(originals, samples, shape)
     recognised = reader.read(samples) == labels
     inferred = infer_labels(reconstruction.labels, labels)
     share, guessing = float(recognised.mean()), inferred.baseline

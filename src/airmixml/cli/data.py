@@ -1,8 +1,8 @@
-"""``airmix data``: which data sets there are, and fetching the one that does not come with the package."""
+"""``airmix data``: which data sets there are, and fetching those that do not come with a package."""
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,16 +13,18 @@ from airmixml.errors import PluginError, ScenarioError
 from airmixml.output.tables import terminal_table
 from airmixml.wording import nearest, shown
 
-app = typer.Typer(help="List the data sets; fetch MNIST.")
+if TYPE_CHECKING:
+    from airmixml.data.published_files import PublishedSet
 
-_FETCHED = "mnist"
+app = typer.Typer(help="List the data sets; fetch one.")
+
 _MOST_BOUNDS = 8
 _STATES_IN_WORDS = {
     "embedded": "come with scikit-learn",
     "plugin": "come with their own package",
     "ready": "there",
-    "missing": "not yet there: airmix data fetch mnist",
-    "broken": "broken: airmix data fetch mnist mends them",
+    "missing": "not yet there: airmix data fetch {name}",
+    "broken": "broken: airmix data fetch {name} mends them",
 }
 
 
@@ -35,8 +37,6 @@ def _help(context: typer.Context) -> None:
 @app.command("list")
 def list_data(as_json: options.AsJson = False) -> None:
     """List the data sets known by name: size, bounds, and whether the files are there."""
-    from airmixml.data.mnist import mnist_cache_folder
-
     entries = []
     for name in DATASETS.names:
         with suppress(PluginError):  # which `airmix plugins --check` reports
@@ -47,7 +47,9 @@ def list_data(as_json: options.AsJson = False) -> None:
     columns = ("data set", "samples", "d_X", "d_Y", "bounds", "files")
     console.print(terminal_table(columns, map(_cells, entries), title="Data sets", words=len(columns)))
     # Below the table, where a long path is not cut to the width of a column.
-    print_line(f"Folder of MNIST: {mnist_cache_folder()}")
+    for entry in entries:
+        if entry["folder"]:
+            print_line(f"Folder of {entry['name']}: {entry['folder']}")
     console.print("Your own data: set workers.dataset to the path of a .csv or .npz file and declare its bounds.")
 
 
@@ -60,31 +62,31 @@ def _cells(entry: dict[str, Any]) -> list[str]:
         f"{entry['input_dim']}",
         f"{entry['label_dim']}",
         ", ".join(bounds[:_MOST_BOUNDS]) + (", ..." if len(bounds) > _MOST_BOUNDS else ""),
-        _STATES_IN_WORDS[entry["state"]],
+        _STATES_IN_WORDS[entry["state"]].format(name=entry["name"]),
     ]
 
 
 @app.command("fetch")
 def fetch_data(
-    dataset: Annotated[str, typer.Argument(help="Data set to fetch: mnist.")],
+    dataset: Annotated[str, typer.Argument(help="Data set to fetch: mnist or fashion-mnist.")],
     data_dir: Annotated[Path | None, typer.Option(help="Folder for the files [default: the cache].")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
-    from airmixml.data.mnist import ALREADY_THERE, MNIST, fetch_mnist, mnist_cache_folder
+    from airmixml.data.published import ALREADY_THERE, fetch, folder_of
 
-    _check_fetchable(dataset)
-    folder = mnist_cache_folder() if data_dir is None else data_dir
+    published = _fetchable(dataset)
+    folder = folder_of(published) if data_dir is None else data_dir
     with progress_bars() as progress:
         # A broken file in the cache is ours to replace; one in a folder of the user's is not.
-        obtained = fetch_mnist(folder, replace_broken=data_dir is None, progress=progress)
+        obtained = fetch(published, folder, replace_broken=data_dir is None, progress=progress)
     fetched = sum(entry.source != ALREADY_THERE for entry in obtained)
     if as_json:
         files = [
             {"name": entry.file.name, "path": str(entry.path), "bytes": len(entry.content), "source": entry.source}
             for entry in obtained
         ]
-        print_json({"data_set": MNIST.name, "folder": str(folder), "fetched_files": fetched, "files": files})
+        print_json({"data_set": published.name, "folder": str(folder), "fetched_files": fetched, "files": files})
         return
     for entry in obtained:
         print_line(f"{entry.path}: {entry.source}")
@@ -92,9 +94,10 @@ def fetch_data(
 
 
 def _describe(name: str) -> dict[str, Any]:
-    from airmixml.data.mnist import mnist_cache_folder, mnist_state
+    from airmixml.data.published import folder_of, state_of
 
     known, state = DATASETS.load(name), "embedded" if name in DATASETS.own else "plugin"
+    published = _published(name)
     return {
         "name": name,
         "about": known.about,
@@ -105,18 +108,25 @@ def _describe(name: str) -> dict[str, Any]:
         "image_shape": list(known.image_shape) if known.image_shape else None,
         "input_lower": list(known.lower),
         "input_upper": list(known.upper),
-        "folder": str(mnist_cache_folder()) if name == _FETCHED else None,
-        "state": mnist_state() if name == _FETCHED else state,
+        "folder": str(folder_of(published)) if published else None,
+        "state": state_of(published) if published else state,
     }
 
 
-def _check_fetchable(dataset: str) -> None:
-    if dataset == _FETCHED:
-        return
-    if dataset in DATASETS:
+def _published(name: str) -> "PublishedSet | None":
+    """Return the files of a data set that is fetched; another package's may declare nothing about them."""
+    return getattr(DATASETS.load(name), "published", None)
+
+
+def _fetchable(dataset: str) -> "PublishedSet":
+    if dataset not in DATASETS:
+        fetched = [name for name in DATASETS.own if _published(name)]
+        raise ScenarioError(
+            f"{shown(dataset)}: no data set of that name; did you mean {nearest(dataset, DATASETS.names)}? Only "
+            f"{' and '.join(fetched)} are fetched"
+        )
+    published = _published(dataset)
+    if published is None:
         source = "scikit-learn" if dataset in DATASETS.own else "a package of its own"
         raise ScenarioError(f"{dataset}: comes with {source}, there is nothing to fetch; use it as it is")
-    raise ScenarioError(
-        f"{shown(dataset)}: no data set of that name; did you mean {nearest(dataset, DATASETS.names)}? Only "
-        f"{_FETCHED} is fetched"
-    )
+    return published

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Integers, Singles
 from airmixml.data.label_codes import LabelCode, OneHot
+from airmixml.data.published_files import PublishedSet
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
 from airmixml.progress import Progress
 from airmixml.scenario.tables import OWN_FILES
+from airmixml.shapes import ImageShape
 from airmixml.wording import shown
 
 
@@ -25,7 +27,7 @@ class RawData:
         labels: samples, each 0 .. classes - 1; other tasks: samples x targets, or samples x labels of 0 and 1.
         class_names: one per class, in the order of the label numbers; other tasks: one per target or label.
         name: what messages call the data set.
-        image_shape: height and width where an input is an image, else None.
+        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
         lower: public lower bound of each feature, or one for all; empty where none is known.
         upper: public upper bounds, likewise.
         test_inputs: inputs of the source's own test set, where it has one.
@@ -39,7 +41,7 @@ class RawData:
     labels: NDArray[Any]
     class_names: tuple[str, ...]
     name: str = ""
-    image_shape: tuple[int, int] | None = None
+    image_shape: ImageShape = None
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
     test_inputs: NDArray[Any] | None = None
@@ -68,7 +70,8 @@ class KnownDataSet:
         lower: lower bound of each input, or a single one for all.
         upper: upper bounds, likewise.
         load: of the user's data folder, or None; downloads are reported.
-        image_shape: height and width where an input is an image, else None.
+        published: its files and where they are fetched; None where it comes with a package.
+        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
         task: what its labels are, as ``workers.task`` names it; ``label_dim`` then counts targets or labels.
     """
 
@@ -83,7 +86,8 @@ class KnownDataSet:
     scaled_mean: float
     scaled_deviation: float
     load: Callable[[Path | None, Progress], RawData]
-    image_shape: tuple[int, int] | None = None
+    image_shape: ImageShape = None
+    published: PublishedSet | None = None
     task: str = "classification"
 
     def read(self, data_dir: Path | None, progress: Progress) -> RawData:
@@ -116,7 +120,7 @@ class DataSet:
         test_inputs: test samples x input_dim.
         test_labels: test samples, likewise.
         class_names: one per class, in the order of the label numbers; other tasks: one per target or label.
-        image_shape: height and width where an input is an image, else None.
+        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
         clipped_values: how many input values lay outside the declared bounds and were clipped.
         clipped_samples: how many samples of the pool the encoder shortened to its norm.
         held_dim: numbers in an input before it was encoded; 0 where that is not known.
@@ -132,7 +136,7 @@ class DataSet:
     test_inputs: Singles
     test_labels: NDArray[Any]
     class_names: tuple[str, ...]
-    image_shape: tuple[int, int] | None
+    image_shape: ImageShape
     clipped_values: int
     clipped_samples: int = 0
     held_dim: int = 0

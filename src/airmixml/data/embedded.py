@@ -12,6 +12,7 @@ import numpy as np
 from airmixml.arrays import Singles
 from airmixml.data.dataset import KnownDataSet, RawData
 from airmixml.progress import Progress, silent
+from airmixml.shapes import Shape
 
 
 def load_iris(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
@@ -67,7 +68,7 @@ DIGITS: Final = KnownDataSet(
 )
 
 
-def public_images(shape: tuple[int, int]) -> Singles:
+def public_images(shape: Shape) -> Singles:
     """Return the digits drawn large in the middle 5/7 of images of that shape; images x (height width)."""
     import torch
     from torch.nn import functional
@@ -81,7 +82,7 @@ def public_images(shape: tuple[int, int]) -> Singles:
     return np.asarray(functional.pad(large, padding).flatten(1).numpy())
 
 
-def are_public(unit_inputs: Singles, shape: tuple[int, int]) -> bool:
+def are_public(unit_inputs: Singles, shape: Shape) -> bool:
     """Whether some inputs in [0, 1], samples x (height width), are among the public images as these come."""
     if shape != (8, 8):
         return False

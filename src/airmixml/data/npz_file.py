@@ -11,24 +11,33 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import check_outputs, number_classes, number_holders
 from airmixml.errors import DataError
+from airmixml.shapes import ImageShape
 from airmixml.wording import reason, shown
 
 _HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"
 
 
-def load_npz(path: Path, *, task: str = "classification", worker_array: str = "") -> RawData:
-    """Read ``inputs`` (samples x features, or samples x height x width) and ``labels`` (samples).
+_IMAGES, _COLOUR, _SERIES = "height x width", "channels x height x width", "channels x time"
+_COLOUR_LAST = "height x width x channels"
+_LAYOUTS = {1: ("features",), 2: (_IMAGES, _SERIES), 3: (_COLOUR, _COLOUR_LAST)}
+_MOST_COLOURS = 4
 
-    Labels of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``worker_array`` names the array
-    that says who holds each sample.
+
+def load_npz(path: Path, *, task: str = "classification", worker_array: str = "") -> RawData:
+    """Read ``inputs``, ``labels`` (samples) and, where it is there, ``layout``.
+
+    Inputs are samples x features, samples x height x width, or samples x channels x height x width. The text ``layout``
+    says where the axes after the first mean something else: "channels x time", or "height x width x channels". Labels
+    of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``worker_array`` names the array that
+    says who holds each sample.
     """
-    inputs, labels, holders = _read_arrays(path, worker_array)
+    inputs, labels, layout, holders = _read_arrays(path, worker_array)
     if inputs.dtype.kind not in "biuf":
         raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
-    if inputs.ndim not in (2, 3):
+    if inputs.ndim not in (2, 3, 4):
         raise DataError(
-            f"{path}: inputs have the shape {shown(inputs.shape)}: must be samples x features, "
-            "or samples x height x width"
+            f"{path}: inputs have the shape {shown(inputs.shape)}: must be samples x features, samples x height x "
+            "width, or samples x channels x height x width"
         )
     if labels.shape[:1] != inputs.shape[:1] or labels.ndim > (1 if task == "classification" else 2):
         several = "one class per row of inputs (for one-hot labels give labels.argmax(axis=1), for labels of which "
@@ -42,10 +51,10 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
             f"{path}: {worker_array} has the shape {shown(holders.shape)}: must be {shown(inputs.shape[:1])}, the "
             "worker of each row of inputs"
         )
-    image_shape = (int(inputs.shape[1]), int(inputs.shape[2])) if inputs.ndim == 3 else None
     features = int(np.prod(inputs.shape[1:], dtype=np.int64))
     if features == 0:
         raise DataError(f"{path}: inputs have the shape {shown(inputs.shape)}: must have at least one feature")
+    inputs, image_shape = _laid_out(inputs, layout, path)
     if task == "classification":
         numbers: NDArray[Any]
         numbers, names = _number_labels(labels, path)
@@ -73,15 +82,38 @@ def _read_outputs(labels: NDArray[Any], task: str, path: Path) -> tuple[Doubles,
     return table, tuple(f"{word} {number + 1}" for number in range(table.shape[1]))
 
 
-def _read_arrays(path: Path, worker_array: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+def _laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[Any], ImageShape]:
+    """Return the inputs with their channels first, and the shape of one."""
+    axes = inputs.ndim - 1
+    if layout and layout not in _LAYOUTS[axes]:
+        allowed = " or ".join(f'"{each}"' for each in _LAYOUTS[axes])
+        raise DataError(f"{path}: layout is {shown(layout)}: must be {allowed} for inputs of {axes + 1} axes")
+    sides = tuple(int(side) for side in inputs.shape[1:])
+    if axes == 1:
+        return inputs, None
+    if layout == _SERIES:
+        return inputs, (sides[0], 1, sides[1])
+    if layout == _COLOUR_LAST:
+        return np.moveaxis(inputs, -1, 1), (sides[2], sides[0], sides[1])
+    if axes == 3 and not layout and sides[2] <= _MOST_COLOURS < min(sides[:2]):
+        raise DataError(
+            f"{path}: inputs have the shape {shown(inputs.shape)}: channels must come first, and {sides[0]} are many; "
+            f'save layout="{_COLOUR_LAST}" beside them, or layout="{_COLOUR}" if they are right'
+        )
+    return inputs, sides
+
+
+def _read_arrays(path: Path, worker_array: str) -> tuple[NDArray[Any], NDArray[Any], str, NDArray[Any] | None]:
+    """Return inputs, labels, their layout ("" for none) and, where asked for, who holds each sample."""
     try:
         with path.open("rb") as stream:
             if not zipfile.is_zipfile(stream):
                 raise DataError(f"{path}: not an NPZ file; {_HOW_TO_SAVE}")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
+                layout = str(_member(archive, "layout", path)) if "layout" in archive else ""
                 holders = _member(archive, worker_array, path) if worker_array else None
-                return _member(archive, "inputs", path), _member(archive, "labels", path), holders
+                return _member(archive, "inputs", path), _member(archive, "labels", path), layout, holders
     except DataError:
         raise
     except OSError as problem:

@@ -37,7 +37,6 @@ class ReceivedMoments:
     noise_edge: float  # how large an eigenvalue the noise in ``second`` can make by itself
     constant: float = 0.0  # the value of the last input where that is the same for all; 0 where there is none
     signed: bool = False  # whether labels are targets or signs, not one-hot vectors, whose numbers add up to 1
-    cross_deviation: float = 0.0  # of the noise on each number of ``cross``
 
 
 class MomentsCollector:
@@ -84,10 +83,8 @@ class MomentsCollector:
         if (self._signal.bits or self._signal.several_rows) and self._constant:
             softer = self._softer(second, cross)
             second, cross, deviation = second / softer, cross / softer, deviation / softer
-        cross_deviation = deviation / self._signal.label_weight
         if self._signal.centred_labels:
             second, cross = one_hot_moments(second, cross, constant=self._constant, squared_norm=self._squared_norm)
-            cross_deviation *= math.sqrt(1.0 - 1.0 / classes)
         return ReceivedMoments(
             second=second,
             cross=cross,
@@ -96,7 +93,6 @@ class MomentsCollector:
             noise_edge=deviation * math.sqrt(2.0 * size),
             constant=self._constant,
             signed=self._signal.signed and not self._signal.centred_labels,
-            cross_deviation=cross_deviation,
         )
 
     def _softer(self, second: torch.Tensor, cross: torch.Tensor) -> float:

@@ -20,6 +20,7 @@ from airmixml.edge.steps import make_step
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Learner, Speed
+from airmixml.shapes import ImageShape
 from airmixml.streams import Streams
 
 _SCORED_AT_ONCE = 1000
@@ -70,7 +71,7 @@ class TrainingHistory:
         return self.test_accuracy.index(self.best_accuracy) + 1
 
 
-def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: tuple[int, int] | None) -> nn.Sequential:
+def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
     """Return the network the learner asks for: inputs (batch x input_dim) to class scores (batch x label_dim).
 
     Its parameters hold no values yet; ``initialise`` sets them.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Learner
-from airmixml.workers.encoder import ImageShape
+from airmixml.shapes import ImageShape, in_words, is_series, planes
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +41,7 @@ class ClosedForm(LearnerModel, Protocol):
     """A linear learner that is solved from first and second moments."""
 
     closed_form: ClassVar[bool] = True
+    gives_probabilities: ClassVar[bool] = False  # whether softmax of its scores is what it holds for probabilities
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
         """Return the one layer that holds the solution."""
@@ -81,8 +82,13 @@ class Cnn(LearnerModel):
             raise ScenarioError(
                 'learner.model = "cnn": needs images, but the data set has none; use learner.model = "mlp"'
             )
-        (height, width), channels = image_shape, 1
-        layers: list[nn.Module] = [nn.Unflatten(1, (1, height, width))]
+        if is_series(image_shape):
+            raise ScenarioError(
+                f'learner.model = "cnn": needs images, but an input is a series of {in_words(image_shape)}; use '
+                'learner.model = "mlp"'
+            )
+        channels, height, width = planes(image_shape)
+        layers: list[nn.Module] = [nn.Unflatten(1, (channels, height, width))]
         for filters in learner.filters:
             convolution = nn.Conv2d(channels, filters, learner.kernel_size)
             layers += [convolution, nn.ReLU(), nn.MaxPool2d(learner.pool_size)]
@@ -91,8 +97,7 @@ class Cnn(LearnerModel):
             if min(height, width) < 1:
                 raise ScenarioError(
                     f"learner.filters = {list(learner.filters)}: filters of side {learner.kernel_size} and pools of "
-                    f"{learner.pool_size} use up an image of {image_shape[0]} x {image_shape[1]}; use fewer or smaller "
-                    "ones"
+                    f"{learner.pool_size} use up an image of {in_words(image_shape)}; use fewer or smaller ones"
                 )
         dense = Mlp().build(learner, channels * height * width, label_dim, None)
         return nn.Sequential(*layers, nn.Flatten(), *dense)
@@ -115,6 +120,7 @@ class Lda(ClosedForm):
 
     about = "linear discriminants, classes as Gaussian clouds of one shape, in closed form"
     classes_only = True
+    gives_probabilities = True
 
     def solve(self, learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the weights of the discriminants."""

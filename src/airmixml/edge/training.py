@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from airmixml.data import DataSet
+from airmixml.doors import LEARNERS
+from airmixml.edge.calibration import probability_factor
 from airmixml.edge.closed_form import MomentsCollector, linear_model, solve
 from airmixml.edge.fitting import (
     Checkpoint,
@@ -33,10 +35,14 @@ _SLOTS_AT_ONCE: Final = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """The model after the last epoch, and how it got there."""
+    """The model after the last epoch, and how it got there.
+
+    ``probability_factor`` is what scores of least squares were multiplied with to become probabilities (by softmax).
+    """
 
     model: nn.Sequential
     history: TrainingHistory
+    probability_factor: float = 1.0
 
 
 def train(
@@ -133,7 +139,9 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
         )
     by_coin = transmission.scenario.radio.schedule == "poisson"
     moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
-    model = linear_model(*solve(transmission.scenario.learner, moments))
+    learner = transmission.scenario.learner
+    weights, biases = solve(learner, moments)
+    model = linear_model(weights, biases)
     history = TrainingHistory()
     if len(dataset.test_labels):
         truth, outputs = (
@@ -148,7 +156,11 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)
         ]
-    return TrainedModel(model=model, history=history)
+    factor = 1.0
+    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
+        factor = probability_factor(weights, biases, moments)
+        model = linear_model(factor * weights, factor * biases)
+    return TrainedModel(model=model, history=history, probability_factor=factor)
 
 
 def train_model(

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.doors import ACCOUNTANTS
+from airmixml.shapes import Shape, planes
 from airmixml.storage.files import write_bytes
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 COLOURS: Final = ("#3b6ea8", "#d1603d", "#4a8f5d", "#8a63a8", "#e0a030")
 BLUE, ORANGE, GREEN, PURPLE, YELLOW = COLOURS
@@ -34,6 +37,18 @@ def new_figure(width: float, height: float, title: str = "", size: float = 12.0,
         # A dollar sign in a user's name is just that.
         figure.suptitle(title, fontsize=size, parse_math=False, **title_style)
     return figure
+
+
+def as_picture(sample: NDArray[np.float32], shape: Shape) -> NDArray[np.float32]:
+    """Return numbers as an image to show: height x width, or height x width x 3 of three channels, cut to [0, 1].
+
+    Of any other number of channels it is their mean.
+    """
+    image = sample.reshape(planes(shape))
+    if len(image) == 3:
+        return image.clip(0.0, 1.0).transpose(1, 2, 0)
+    averaged: NDArray[np.float32] = image.mean(axis=0)
+    return averaged
 
 
 def finish_axis(

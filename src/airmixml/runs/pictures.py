@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.edge import TrainingHistory
-from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, new_figure, save_figure
+from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, as_picture, new_figure, save_figure
 from airmixml.output.numbers import plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
@@ -20,6 +20,7 @@ from airmixml.radio.senders import unpack_symmetric
 from airmixml.radio.tally import DecibelHistogram
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.runs.score_pictures import draw_scores, final_score
+from airmixml.shapes import is_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +70,7 @@ def _title(mixtures: Transmission, history: TrainingHistory) -> str:
 def _mixtures(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     if mixtures.report.signal.moments:
         _moment_grid(figure, mixtures)
-    elif mixtures.dataset.image_shape is not None:
+    elif mixtures.dataset.image_shape is not None and not is_series(mixtures.dataset.image_shape):
         _image_grid(figure, mixtures)
     else:
         _symbol_grid(figure, mixtures)
@@ -90,7 +91,7 @@ def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     axes = figure.subplots(3, min(_COLUMNS, examples.slots), squeeze=False)
     for (name, images), line in zip(rows.items(), axes, strict=True):
         for slot, axis in enumerate(line):
-            axis.imshow(images[slot].reshape(shape), cmap="gray_r")
+            axis.imshow(as_picture(images[slot], shape), cmap="gray_r")
             axis.set(xticks=[], yticks=[])
         line[0].set_ylabel(name, fontsize=9)
     _name_slots(axes[0], examples)

@@ -119,6 +119,11 @@ class Workers(Table):
     feature_columns: tuple[str, ...] = key(
         (), Items(rule=Text()), "CSV: names of the input columns (empty: all but the label column)"
     )
+    shape: tuple[int, ...] = key(
+        (),
+        Items(rule=Whole(low=1, high=10**9)),
+        "an input as [height, width], [channels, height, width] or [channels, 1, time] (empty: as the data set says)",
+    )
     label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
     label_columns: tuple[str, ...] = key(
         (),

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from airmixml.doors import ENCODERS
+from airmixml.shapes import ImageShape
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
     from airmixml.arrays import Singles
     from airmixml.scenario import Workers
-
-ImageShape = tuple[int, int] | None
-"""Height and width of an input, where it is an image."""
 
 HARD_OPERATION: Final = 10
 FLOAT_BYTES: Final = 4
@@ -57,6 +55,7 @@ class Encoder(Protocol):
         keeps_inputs: whether the features are the inputs themselves, in their order: pixels stay pixels.
         never_negative: whether no feature is ever negative before the centre is subtracted.
         needs_images: whether it looks at neighbouring pixels.
+        needs_series: whether it looks at channels over time.
         takes_features: whether ``workers.features`` chooses the number of features.
     """
 
@@ -65,6 +64,7 @@ class Encoder(Protocol):
     keeps_inputs: bool = False
     never_negative: bool = False
     needs_images: bool = False
+    needs_series: bool = False
     takes_features: bool = True
 
     @abstractmethod
@@ -78,7 +78,8 @@ class Encoder(Protocol):
         Args:
             workers: the scenario's table.
             unit_inputs: samples x inputs.
-            image_shape: height and width of an input, where it is an image.
+            image_shape: (height, width) or (channels, height, width) of an input that is an image, (channels, 1, time)
+                of a series, else None.
             rng: gives the same numbers at every call of a run; no draw may depend on the samples or their number.
         """
 

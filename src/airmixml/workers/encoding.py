@@ -15,8 +15,9 @@ from airmixml.data.embedded import are_public, public_images
 from airmixml.doors import ENCODERS
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.scenario import Workers
+from airmixml.shapes import ImageShape, in_words, is_series
 from airmixml.streams import Streams
-from airmixml.workers.encoder import Encoder, ImageShape, encoder_of
+from airmixml.workers.encoder import Encoder, encoder_of
 
 # float32 may round a norm up by less than this.
 _ROUNDING_MARGIN: Final = 1.0 - 1e-6
@@ -29,7 +30,7 @@ def encode(
 
     Where the mean is estimated over the air it is not known yet: the features are of bounded norm, uncentred or less a
     public mean, and ``encode_centred`` is to follow. The stream "encoder" draws what is random in an encoder;
-    ``image_shape`` is height and width of an input, where it is an image.
+    ``image_shape`` is the shape of an input, where it is an image or a series (``airmixml.shapes``).
     """
     encoder = encoder_of(workers)
     features = _centred_features(encoder, workers, unit_inputs, image_shape, streams or Streams(0))
@@ -48,12 +49,7 @@ def _centred_features(
     encoder: Encoder, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, streams: Streams
 ) -> Singles:
     """Return the features of inputs in [0, 1], centred by what the scenario says (not yet by a private mean)."""
-    if encoder.needs_images and image_shape is None:
-        others = (name for name in ENCODERS.own if not ENCODERS.load(name).needs_images)
-        raise ScenarioError(
-            f'workers.encoder = "{workers.encoder}": needs images, but the data set has none; use one of '
-            f"{', '.join(others)}"
-        )
+    _check_shape(encoder, workers, image_shape)
     features = _features(encoder, workers, unit_inputs, image_shape, streams)
     if not encoder.bounds_norm:
         return features
@@ -66,6 +62,27 @@ def _centred_features(
         features, public = _centred(features, public, own=workers.centre in ("own", "private"))
         features, public = mix(features), None if public is None else mix(public)
     return _centred(features, public, own=workers.centre == "own")[0]
+
+
+def _check_shape(encoder: Encoder, workers: Workers, image_shape: ImageShape) -> None:
+    """Refuse inputs that are not what the encoder looks at."""
+    series = is_series(image_shape)
+    if not (encoder.needs_images or encoder.needs_series) or (image_shape and series == encoder.needs_series):
+        return
+    wanted = "series, channels over time" if encoder.needs_series else "images"
+    there = f"an input is {'a series' if series else 'an image'} of {in_words(image_shape)}" if image_shape else ""
+    others = [name for name in ENCODERS.own if not (_looks(name, "needs_images") or _looks(name, "needs_series"))]
+    others += [
+        name for name in ENCODERS.own if image_shape and _looks(name, "needs_series" if series else "needs_images")
+    ]
+    raise ScenarioError(
+        f'workers.encoder = "{workers.encoder}": needs {wanted}, but {there or "the data set has none"}; use one of '
+        f"{', '.join(others)}{'' if there else ', or declare workers.shape'}"
+    )
+
+
+def _looks(name: str, at: str) -> bool:
+    return bool(getattr(ENCODERS.load(name), at))
 
 
 def _features(
@@ -104,7 +121,7 @@ def _public_inputs(workers: Workers, unit_inputs: Singles, image_shape: ImageSha
     """Return the inputs whose mean is the public centre: public images, or the middle of the declared bounds."""
     if workers.centre not in ("public", "refined"):
         return None
-    if image_shape is None:
+    if image_shape is None or len(image_shape) != 2:  # public images are grey
         return np.full((1, unit_inputs.shape[1]), 0.5, dtype=np.float32)
     if workers.dataset == "digits" or are_public(unit_inputs, image_shape):
         raise ScenarioError(

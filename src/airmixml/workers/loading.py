@@ -18,6 +18,7 @@ from airmixml.doors import DATASETS
 from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
+from airmixml.shapes import declared_shape
 from airmixml.streams import Streams
 from airmixml.wording import nearest, shown
 from airmixml.workers.encoding import encode, keeps_pixels
@@ -37,6 +38,7 @@ def load_dataset(
     in the pool. ``data_dir`` holds the files of MNIST; None takes the cache, which is filled where needed.
     """
     raw = load_raw(workers, data_dir, progress)
+    image_shape = declared_shape(workers.shape, raw.image_shape, raw.inputs.shape[1])
     lower, upper = declare_bounds(
         workers.input_lower or raw.lower, workers.input_upper or raw.upper, features=raw.inputs.shape[1]
     )
@@ -56,8 +58,8 @@ def load_dataset(
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
     scaled_train, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
     scaled_test, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
-    encoded_train, shortened = encode(workers, scaled_train, image_shape=raw.image_shape, streams=streams)
-    encoded_test, _ = encode(workers, scaled_test, image_shape=raw.image_shape, streams=streams)
+    encoded_train, shortened = encode(workers, scaled_train, image_shape=image_shape, streams=streams)
+    encoded_test, _ = encode(workers, scaled_test, image_shape=image_shape, streams=streams)
     return DataSet(
         name=raw.name,
         train_inputs=encoded_train,
@@ -65,7 +67,7 @@ def load_dataset(
         test_inputs=encoded_test,
         test_labels=test_labels,
         class_names=raw.class_names,
-        image_shape=raw.image_shape if keeps_pixels(workers) else None,
+        image_shape=image_shape if keeps_pixels(workers) else None,
         clipped_values=clipped_in_train + clipped_in_test + (0 if code is None else code.clipped(train_labels)),
         clipped_samples=shortened,
         held_dim=int(raw.inputs.shape[1]),

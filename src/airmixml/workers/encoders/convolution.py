@@ -8,7 +8,8 @@ from numpy.random import Generator
 
 from airmixml.arrays import Singles
 from airmixml.scenario import Workers
-from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost, ImageShape
+from airmixml.shapes import ImageShape
+from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost
 
 _CELLS: Final = 16
 _CELLS_PER_PIXEL: Final = 4

@@ -14,7 +14,8 @@ from numpy.random import Generator
 
 from airmixml.arrays import Singles
 from airmixml.scenario import Workers
-from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost, ImageShape
+from airmixml.shapes import ImageShape
+from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 
 HISTOGRAM_FEATURES: Final = 128  # 8 directions around 4 x 4 places
 _CELLS_PER_PIXEL: Final = 4

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from airmixml.arrays import Singles
-from airmixml.workers.encoder import ImageShape
+from airmixml.shapes import ImageShape, planes
 
 _CELLS_ACROSS: Final = 4
 # Cell centres are this share of the image apart: four of them cover all but the rim.
@@ -19,9 +19,10 @@ _TINY: Final = 1e-6
 
 
 def as_images(unit_inputs: Singles, image_shape: ImageShape) -> torch.Tensor:
-    """Return inputs (samples x pixels) as images x height x width."""
+    """Return inputs (samples x pixels) as grey images, the mean of their channels; images x height x width."""
     assert image_shape is not None
-    return torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *image_shape)
+    images = torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *planes(image_shape))
+    return images[:, 0] if images.shape[1] == 1 else images.mean(dim=1)
 
 
 def gradient_histograms(images: torch.Tensor) -> torch.Tensor:
@@ -81,14 +82,22 @@ def compass_edges(images: torch.Tensor) -> torch.Tensor:
 
 def _pool(maps: torch.Tensor) -> torch.Tensor:
     """Add up maps around 4 x 4 places with weights that fall to zero at the next place; images x (maps 16)."""
-    down, across = (_cell_weights(size).to(maps) for size in maps.shape[-2:])
+    return pool(maps, _CELLS_ACROSS, _CELL_PITCH)
+
+
+def pool(maps: torch.Tensor, cells: int, pitch_share: float) -> torch.Tensor:
+    """Add up maps (images x maps x h x w) around ``cells`` x ``cells`` places, which are a share of the image apart.
+
+    Weights fall to zero at the next place; images x (maps cells^2).
+    """
+    down, across = (_cell_weights(size, cells, pitch_share).to(maps) for size in maps.shape[-2:])
     return torch.einsum("nkij,ai,bj->nkab", maps, down, across).flatten(1)
 
 
-def _cell_weights(size: int) -> torch.Tensor:
+def _cell_weights(size: int, cells: int, pitch_share: float) -> torch.Tensor:
     """Return the weight of each pixel of a line in each cell; cells x size."""
-    pitch = size * _CELL_PITCH
-    centres = (torch.arange(_CELLS_ACROSS) - (_CELLS_ACROSS - 1) / 2.0) * pitch
+    pitch = size * pitch_share
+    centres = (torch.arange(cells) - (cells - 1) / 2.0) * pitch
     pixels = torch.arange(size) - (size - 1) / 2.0
     return (1.0 - (pixels - centres[:, None]).abs() / pitch).clamp(min=0.0)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from airmixml.workers.encoder import Encoder, FeatureCost, ImageShape
+from airmixml.shapes import ImageShape
+from airmixml.workers.encoder import Encoder, FeatureCost
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -8,7 +8,8 @@ from numpy.random import Generator
 
 from airmixml.arrays import Singles
 from airmixml.scenario import Workers
-from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost, ImageShape
+from airmixml.shapes import ImageShape, planes
+from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost
 
 _DEFAULT_FEATURES: Final = 64
 _ROWS_AT_ONCE: Final = 8192
@@ -24,14 +25,15 @@ class Cosines(Encoder):
         return min(workers.features or _DEFAULT_FEATURES, input_dim)
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        """Return the coefficients in order of frequency, rows first among equals; samples x features."""
+        """Return the coefficients by frequency, rows first among equals, channels alike; samples x features."""
         from scipy.fft import dctn
 
-        height, width = image_shape or (1, unit_inputs.shape[1])
-        frequency = np.add.outer(np.arange(height) / height, np.arange(width) / width).ravel()
+        channels, height, width = planes(image_shape or (1, unit_inputs.shape[1]))
+        frequency = np.add.outer(np.arange(height) / height, np.arange(width) / width)
+        frequency = np.tile(frequency.ravel(), channels)
         lowest = np.argsort(frequency, kind="stable")[: self.feature_count(workers, unit_inputs.shape[1])]
         parts = [
-            dctn(some.reshape(-1, height, width), axes=(1, 2), norm="ortho").reshape(len(some), -1)[:, lowest]
+            dctn(some.reshape(-1, channels, height, width), axes=(2, 3), norm="ortho").reshape(len(some), -1)[:, lowest]
             for some in np.array_split(unit_inputs, max(1, len(unit_inputs) // _ROWS_AT_ONCE))
         ]
         return np.concatenate(parts).astype(np.float32)

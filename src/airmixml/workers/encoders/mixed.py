@@ -15,7 +15,8 @@ from numpy.random import Generator
 
 from airmixml.arrays import Singles
 from airmixml.scenario import Workers
-from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost, ImageShape
+from airmixml.shapes import ImageShape
+from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 from airmixml.workers.encoders.gradients import draw_signs, rectified_mixtures
 
 DEFAULT_FEATURES: Final = 64

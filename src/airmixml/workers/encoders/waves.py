@@ -1,0 +1,58 @@
+"""Cosines and sines of random sums: they let a linear classifier see what is near, not only which way it lies.
+
+With projections a of independent Gaussian numbers the mean of cos(a.z) cos(a.z') + sin(a.z) sin(a.z') is
+exp(-||z - z'||^2 / 2) (Rahimi and Recht 2007). Here H S1 H S0 z stands for them, with H the Walsh-Hadamard transform
+and S0, S1 random signs: additions alone, a bit per sign (Yu et al. 2016). Every vector of waves has the same norm, and
+none points where all others do, so no part of it is spent on a common mean.
+"""
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.random import Generator
+
+from airmixml.arrays import Singles
+from airmixml.workers.encoder import HARD_OPERATION, FeatureCost
+from airmixml.workers.encoders.gradients import draw_signs, walsh_hadamard
+
+_ROWS_AT_ONCE: Final = 8192
+
+
+def transform_size(numbers: int) -> int:
+    """Return the least power of 2 that holds so many numbers."""
+    return 1 << max(0, numbers - 1).bit_length()
+
+
+def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
+    """Return cosines and sines, all of norm 1; samples x features.
+
+    The vectors z (samples x numbers) are in units of what should look different: at a distance of 1 the similarity of
+    two samples has fallen to exp(-1/2).
+    """
+    size = transform_size(vectors.shape[1])
+    angles = math.ceil(features / 2)
+    unit_vectors = np.eye(size, dtype=np.float32)
+    # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
+    matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second)
+                for first, second in draw_signs(angles, size, rng)]  # fmt: skip
+    matrix = np.float32(math.sqrt(size)) * np.concatenate(matrices, axis=1)[: vectors.shape[1], :angles]
+    found = np.empty((len(vectors), 2 * angles), dtype=np.float32)
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        some = slice(start, start + _ROWS_AT_ONCE)
+        turned = vectors[some] @ matrix
+        np.cos(turned, out=found[some, :angles])
+        np.sin(turned, out=found[some, angles:])
+    return np.ascontiguousarray(found[:, :features]) / np.float32(math.sqrt(angles))
+
+
+def waves_cost(numbers: int, features: int) -> FeatureCost:
+    """Return the cost of the waves of one vector: per block two signed transforms, then a cosine or sine each."""
+    size = transform_size(numbers)
+    blocks = math.ceil(math.ceil(features / 2) / size)
+    transform = size * (1 + int(math.log2(size)))
+    return FeatureCost(
+        multiply_accumulates=2 * blocks * transform + HARD_OPERATION * features,
+        constant_bytes=math.ceil(2 * blocks * size / 8),
+        working_numbers=size,
+    )
