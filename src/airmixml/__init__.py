@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airmixml.radio import simulate, simulate_blocks
     from airmixml.runs import load_metrics, load_model, run
     from airmixml.scenario import Scenario, Speed
+    from airmixml.sweeps.study import sweep
     from airmixml.workers import settle
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
     "Scenario",
 ]
 __all__ += ["ScenarioError", "Speed", "__version__", "load_metrics", "load_model", "run", "settle"]
-__all__ += ["simulate", "simulate_blocks", "train"]
+__all__ += ["simulate", "simulate_blocks", "sweep", "train"]
 
 __getattr__ = import_late(
     __name__,
@@ -42,6 +43,7 @@ __getattr__ = import_late(
         "airmixml.radio": ("simulate", "simulate_blocks"),
         "airmixml.runs": ("load_metrics", "load_model", "run"),
         "airmixml.scenario": ("Scenario", "Speed"),
+        "airmixml.sweeps.study": ("sweep",),
         "airmixml.workers": ("settle",),
     },
 )

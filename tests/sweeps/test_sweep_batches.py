@@ -105,7 +105,7 @@ def test_work_grows_with_what_is_done() -> None:
 
 def test_a_data_file_cannot_be_swept() -> None:
     with pytest.raises(
-        ScenarioError, match=r"^workers\.dataset = 'own\.csv': a sweep needs one of iris, digits, mnist$"
+        ScenarioError, match=r"^workers\.dataset = 'own\.csv': a sweep needs one of iris, digits, mnist"
     ):
         cut_into_batches([IRIS.with_overrides("workers.dataset=own.csv")], "training")
 

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from airmixml import AirMixError, Scenario
+from airmixml.scenario.grid import Grid
 from airmixml.sweeps import Batch, Failed, SweepOutcome, SweepResult, cut_into_batches, run_sweep
 from airmixml.sweeps.batches import run_batch
+from airmixml.sweeps.study import sweep_grid
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -170,6 +172,22 @@ def test_a_cluster_without_a_gpu_refuses_cuda_in_one_line(expected: SweepResult,
     assert result.outcomes.items() <= expected.outcomes.items()
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("connected")
+def test_a_grid_on_a_cluster_gives_what_this_process_gives(tmp_path: Path) -> None:
+    """Each cell by itself, and what one engine finished the other keeps."""
+    base, grid = Scenario.preset("private-iris"), Grid.of({"privacy.epsilon": [0.5, 5], "radio.scheduled": [2000, 9]})
+    here = sweep_grid(base, grid, seeds=2, jobs=1, out=tmp_path / "here")
+    there = sweep_grid(base, grid, seeds=2, engine="ray", out=tmp_path / "there")
+    assert [row.error for row in there.rows] == [row.error for row in here.rows]
+    for one, other in zip(here.rows, there.rows, strict=True):
+        same = {name for name in one.metrics if not name.startswith("seconds")}
+        assert {name: one.metrics[name] for name in same} == {name: other.metrics[name] for name in same}
+    again = sweep_grid(base, grid, seeds=2, jobs=1, out=tmp_path / "there")
+    assert again.kept == 8
+    assert again.rows == there.rows
+
+
 def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     monkeypatch.setattr(ray, "init", lambda **_options: pytest.fail("Ray would try for minutes"))
@@ -177,7 +195,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(tmp_path: Path, monk
         run_sweep(energies(), tmp_path, engine="ray")
     assert str(problem.value) == (
         "--engine ray: no cluster at RAY_ADDRESS = '127.0.0.1:1' (Connection refused); start one, set another address, "
-        "or use --engine local"
+        "or leave --engine out"
     )
     assert not ray.is_initialized()
     assert run_sweep(energies(), tmp_path, engine="local").kept_batches == 0  # the folder is free again
@@ -188,6 +206,6 @@ def test_without_ray_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: py
     with pytest.raises(AirMixError) as problem:
         run_sweep(energies(), tmp_path, engine="ray")
     assert str(problem.value) == (
-        "--engine ray: Ray is not installed; pip install 'airmixml[ray]', or use --engine local"
+        "--engine ray: Ray is not installed; pip install 'airmixml[ray]', or leave --engine out"
     )
     assert run_sweep(energies(), tmp_path, engine="local").kept_batches == 0

@@ -134,11 +134,8 @@ def attack(
     if isinstance(cases, Scenario):
         cases = [Case(label=cases.name, scenario=cases)]
     cases = [replace(case, scenario=settle(case.scenario, data_dir=data_dir, progress=progress)) for case in cases]
-    attacks: dict[str, Attack] = {name: ATTACKS.load(name) for name in parts or choose_parts(None)}
-    for case in cases:
-        require_classes(case.scenario.workers, "an attack")
-        check_privacy_target(case.scenario)
-        _check_any_fits(case, attacks)
+    attacks = load_attacks(parts)
+    check_attackable(cases, attacks)
     first = cases[0].scenario
     attacked = [[case.label, case.scenario.to_dict()] for case in cases]
     identity = {**identity_of(first), "attacked": attacked, "parts": list(attacks)}
@@ -146,21 +143,8 @@ def attack(
     with (
         writing_to(out or RUNS_FOLDER),
         claim(out, f"attack-{first.name}-seed{first.seed}", identity, force=force) as folder,
-        using_threads(context.speed.threads),
     ):
-        store = PartStore(folder.work / "parts")
-        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
-        examples = _choose_examples(cases, dataset)
-        readers: dict[Any, Reader] = {}
-        results = []
-        for number, case in enumerate(cases):
-            target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
-            found, left_out = _attack_case(target, attacks, store, number, len(cases))
-            claimed = _claimed(store, number, case.scenario, dataset, attacks)
-            results.append(
-                CaseResult(label=case.label, scenario=case.scenario, claimed=claimed, found=found, left_out=left_out)
-            )
-        progress("attacks", len(cases) * len(attacks), len(cases) * len(attacks))
+        results = attack_each(cases, attacks, store=PartStore(folder.work / "parts"), context=context)
         seconds = time.perf_counter() - started
         result = AttackResult(cases=results, seconds=seconds, device=context.speed.device, run_dir=folder.final)
         write_text(folder.work / SCENARIO, first.to_toml())
@@ -170,6 +154,19 @@ def attack(
         write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
         folder.publish(replace=force)
     return result
+
+
+def load_attacks(parts: Sequence[str] | None) -> dict[str, Attack]:
+    """Return attacks by name; all by default."""
+    return {name: ATTACKS.load(name) for name in parts or choose_parts(None)}
+
+
+def check_attackable(cases: Sequence[Case], attacks: Mapping[str, Attack]) -> None:
+    """Refuse a target that cannot be certified, and a setting that none of the attacks fits."""
+    for case in cases:
+        require_classes(case.scenario.workers, "an attack")
+        check_privacy_target(case.scenario)
+        _check_any_fits(case, attacks)
 
 
 class PartStore:
@@ -185,6 +182,27 @@ class PartStore:
     def save(self, case: int, name: str, figures: dict[str, Any], arrays: Arrays) -> None:
         """Keep a finished part."""
         self._store.save(f"{case + 1:02d}-{name}.npz", *_checked(figures, arrays))
+
+
+def attack_each(
+    cases: Sequence[Case], attacks: Mapping[str, Attack], *, store: PartStore, context: RunContext
+) -> list[CaseResult]:
+    """Run the attacks that the store does not hold yet on each case, and return what was found."""
+    first, progress = cases[0].scenario, context.progress
+    with using_threads(context.speed.threads):
+        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=context.data_dir, progress=progress)
+        examples = _choose_examples(cases, dataset)
+        readers: dict[Any, Reader] = {}
+        results = []
+        for number, case in enumerate(cases):
+            target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
+            found, left_out = _attack_case(target, attacks, store, number, len(cases))
+            claimed = _claimed(store, number, case.scenario, dataset, attacks)
+            results.append(
+                CaseResult(label=case.label, scenario=case.scenario, claimed=claimed, found=found, left_out=left_out)
+            )
+        progress("attacks", len(cases) * len(attacks), len(cases) * len(attacks))
+    return results
 
 
 def _checked(figures: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:

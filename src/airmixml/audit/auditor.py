@@ -219,28 +219,35 @@ def audit(
     """
     settings, scenario = settings or AuditSettings(), settle(scenario, data_dir=data_dir, progress=progress)
     settings.check(scenario)
-    fault, started = settings.fault, time.perf_counter()
+    fault = settings.fault
     asked = [settings.trials, settings.canaries, settings.confidence, fault.name]
     identity = {**identity_of(scenario), "audit": [list(settings.adversaries), settings.neighbours(scenario), *asked]}
     name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
-        dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
-        keeper = Keeper(folder.work)
-        auditor = Auditor(scenario, dataset, settings, context=context, keeper=keeper)
-        audits = [auditor.audit(adversary) for adversary in settings.adversaries]
-        result = AuditResult(
-            scenario=scenario,
-            fault=fault,
-            audits=audits,
-            verdict=verdict_of(audits, fault),
-            resumed_blocks=keeper.resumed_blocks,
-            seconds=time.perf_counter() - started,
-            run_dir=folder.final,
-        )
+        result = audit_scenario(scenario, settings, context=context, keeper=Keeper(folder.work), run_dir=folder.final)
         _write(result, folder.work)
         folder.publish(replace=force, leave_out=KEPT_FILES)
     return result
+
+
+def audit_scenario(
+    scenario: Scenario, settings: AuditSettings, *, context: RunContext, keeper: Keeper, run_dir: Path
+) -> AuditResult:
+    """Audit a scenario and return what was found; nothing is written but what the keeper keeps."""
+    started, progress = time.perf_counter(), context.progress
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=context.data_dir, progress=progress)
+    auditor = Auditor(scenario, dataset, settings, context=context, keeper=keeper)
+    audits = [auditor.audit(adversary) for adversary in settings.adversaries]
+    return AuditResult(
+        scenario=scenario,
+        fault=settings.fault,
+        audits=audits,
+        verdict=verdict_of(audits, settings.fault),
+        resumed_blocks=keeper.resumed_blocks,
+        seconds=time.perf_counter() - started,
+        run_dir=run_dir,
+    )
 
 
 def _write(result: AuditResult, folder: Path) -> None:

@@ -20,6 +20,7 @@ from airmixml.cli.listings import plugins_command, presets_command, show_command
 from airmixml.cli.plan import plan_command
 from airmixml.cli.reproduce import reproduce_command
 from airmixml.cli.run import run_command
+from airmixml.cli.sweep import sweep_command
 from airmixml.devices import is_out_of_memory
 from airmixml.errors import AirMixError, BoundsWarning
 from airmixml.version import __version__
@@ -44,6 +45,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare_command,
     "attack": attack_command,
     "audit": audit_command,
+    "sweep": sweep_command,
     "reproduce": reproduce_command,
     "presets": presets_command,
     "show": show_command,

@@ -14,6 +14,7 @@ from airmixml.cli.terminal import console, print_json, print_line, print_report_
 from airmixml.doors import ATTACKS
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Speed
+from airmixml.scenario.varied import only_varied
 
 if TYPE_CHECKING:
     from airmixml.attacks import AttackResult
@@ -27,7 +28,7 @@ def attack_command(
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     vary: Annotated[
-        str | None,
+        list[str] | None,
         Option(
             metavar="KEY=V1,V2,...",
             help="Attack the scenario at each of these values (for privacy.epsilon, max means maximum power).",
@@ -57,10 +58,11 @@ def attack_command(
     scenario = options.choose_scenario(file, preset, assignments, seed, bounds=bounds, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
     options.check_force(force, out)
+    varied = only_varied(vary, "attack")
     from airmixml.attacks import attack, choose_parts, read_cases
 
     parts = choose_parts(attacks)
-    cases = read_cases(scenario, vary, beside)
+    cases = read_cases(scenario, varied, beside)
     with progress_bars() as progress:
         result = attack(cases, parts, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)
     if as_json:

@@ -17,7 +17,7 @@ from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.scenario import RunContext, Speed
-from airmixml.scenario.varied import read_values
+from airmixml.scenario.varied import only_varied, read_values
 
 if TYPE_CHECKING:
     from airmixml.compare import Comparison
@@ -32,7 +32,8 @@ def compare_command(
         str | None, Option(metavar="NAME,...", help=f"Methods to run: {choices(METHODS)} [default: all that can run].")
     ] = None,
     vary: Annotated[
-        str | None, Option(metavar="KEY=V1,V2,...", help="Instead of methods, run the scenario itself at these values.")
+        list[str] | None,
+        Option(metavar="KEY=V1,V2,...", help="Instead of methods, run the scenario itself at these values of one key."),
     ] = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
@@ -52,12 +53,13 @@ def compare_command(
     speed = Speed(device=device, threads=threads)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    if methods is not None and vary is not None:
+    varied = only_varied(vary)
+    if methods is not None and varied is not None:
         raise ScenarioError("--methods and --vary: give one of them; --vary runs the scenario itself at several values")
     started = time.perf_counter()
     compare: Callable[..., Comparison]
-    if vary is not None:
-        key, scenarios = read_values(vary, scenario)
+    if varied is not None:
+        key, scenarios = read_values(varied, scenario)
         from airmixml.compare import vary_key  # after the checks: importing torch takes seconds
 
         compare, name = partial(vary_key, scenario, key, scenarios), f"compare-{scenario.name}-{key}"

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
-_RESUMABLE = ("run", "attack", "audit", "compare", "reproduce")
+_RESUMABLE = ("run", "attack", "audit", "compare", "sweep", "reproduce")
 
 
 def report_interruption() -> None:

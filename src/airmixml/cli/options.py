@@ -55,13 +55,7 @@ def choose_scenario(
 
     Settling reads a user's own file where the scenario has one worker for each of its rows.
     """
-    if (file is None) == (preset is None):
-        raise ScenarioError("give either a scenario file or --preset NAME (`airmix presets` lists them)")
-    scenario = Scenario.load(file) if file is not None else Scenario.preset(preset or "")
-    scenario = scenario.with_overrides(*(assignments or ()))
-    if bounds is not None:
-        scenario = scenario.with_bounds(bounds)
-    scenario = scenario if seed is None else scenario.with_seed(seed)
+    scenario = read_scenario(file, preset, assignments, seed, bounds=bounds)
     if scenario.is_settled:
         return scenario
     if not settled:
@@ -71,6 +65,24 @@ def choose_scenario(
     from airmixml.workers import settle  # here: it needs NumPy
 
     return settle(scenario, data_dir=data_dir, test_rows=test_rows)
+
+
+def read_scenario(
+    file: Path | None,
+    preset: str | None,
+    assignments: list[str] | None,
+    seed: int | None = None,
+    *,
+    bounds: Path | None = None,
+) -> Scenario:
+    """Return the scenario that the options name, with the overrides applied; no data are read."""
+    if (file is None) == (preset is None):
+        raise ScenarioError("give either a scenario file or --preset NAME (`airmix presets` lists them)")
+    scenario = Scenario.load(file) if file is not None else Scenario.preset(preset or "")
+    scenario = scenario.with_overrides(*(assignments or ()))
+    if bounds is not None:
+        scenario = scenario.with_bounds(bounds)
+    return scenario if seed is None else scenario.with_seed(seed)
 
 
 def check_force(force: bool, out: Path | None) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,32 +93,56 @@ def learn(
         context: device, block size, threads and progress.
         checkpoint: where an interrupted training is kept.
     """
-    learner, context, started = scenario.learner, context or RunContext(), time.perf_counter()
-    # Only to refuse data that do not suit the learner before the slots are run.
-    build_model(learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
-    sent: Transmission
-    if learner.closed_form:
-        collectors: list[MomentsCollector] = []
-        (sent,) = transmit_family(
-            [scenario],
-            lambda _, block: collectors[0].add(block.inputs, block.labels),
-            prepare=lambda encoded: collectors.append(collector_for(scenario, encoded)),
+    (learned,) = learn_family(
+        [scenario], dataset=dataset, population=population, context=context, checkpoints=[checkpoint]
+    )
+    return learned
+
+
+def learn_family(
+    scenarios: Sequence[Scenario],
+    *,
+    dataset: DataSet,
+    population: Population | None = None,
+    context: RunContext | None = None,
+    checkpoints: Sequence[Checkpoint | None] | None = None,
+) -> Iterator[Learned]:
+    """Run all slots of scenarios that share their draws at once, then yield what each learns, one after the other.
+
+    Each learns what ``learn`` would give it alone, to the last bit, and takes its part of the time on the air. The
+    learners are all in closed form, or all networks, each with a checkpoint of its own. Other arguments are those of
+    ``learn``.
+    """
+    context, started = context or RunContext(), time.perf_counter()
+    for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
+        build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
+    sent: Sequence[Transmission]
+    collectors: list[MomentsCollector] = []
+    if scenarios[0].learner.closed_form:
+        sent = transmit_family(
+            scenarios,
+            lambda number, block: collectors[number].add(block.inputs, block.labels),
+            prepare=lambda encoded: collectors.extend(collector_for(each, encoded) for each in scenarios),
             dataset=dataset,
             population=population,
             context=context,
         )
-        sent_at = time.perf_counter()
-        trained = solve_and_score(sent, collectors[0])
     else:
-        (mixtures,) = simulate_family([scenario], dataset=dataset, population=population, context=context)
-        sent, sent_at = mixtures, time.perf_counter()
-        trained = train(mixtures, speed=context.speed, progress=context.progress, checkpoint=checkpoint)
-    return Learned(
-        transmission=sent,
-        trained=trained,
-        over_the_air_seconds=sent_at - started,
-        training_seconds=time.perf_counter() - sent_at,
-    )
+        sent = simulate_family(scenarios, dataset=dataset, population=population, context=context)
+    air_seconds = (time.perf_counter() - started) / len(scenarios)
+    for number, received in enumerate(sent):
+        sent_at = time.perf_counter()
+        if isinstance(received, Mixtures):
+            kept = None if checkpoints is None else checkpoints[number]
+            trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
+        else:
+            trained = solve_and_score(received, collectors[number])
+        yield Learned(
+            transmission=received,
+            trained=trained,
+            over_the_air_seconds=air_seconds,
+            training_seconds=time.perf_counter() - sent_at,
+        )
 
 
 def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LATEX = str.maketrans(
     {"→": r"$\to$", "µ": r"\textmu{}", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "^": r"\^{}", "±": r"$\pm$"}
+    | {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "~": r"\~{}", "[": "{[}", "<": "$<$", ">": "$>$"}
 )
 
 
@@ -41,12 +42,15 @@ class TextTable:
         """Return the columns and rows."""
         return _csv([self.columns, *self.rows])
 
-    def to_latex(self) -> str:
-        """Return a ``tabular`` for use with the package booktabs."""
+    def to_latex(self, *, booktabs: bool = True) -> str:
+        """Return a ``tabular``, with the rules of the package booktabs or of LaTeX itself; the note is a comment."""
         body = [" & ".join(map(_latex, row)) + r" \\" for row in self.rows]
         head = " & ".join(rf"\textbf{{{_latex(name)}}}" for name in self.columns) + r" \\"
-        begin = rf"% {self.title}; needs \usepackage{{booktabs}}", rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}"
-        return "\n".join([*begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
+        needs = r"; needs \usepackage{booktabs}" if booktabs else ""
+        note = [] if booktabs else [f"% {line}" for line in self.note.splitlines()]
+        begin = f"% {self.title}{needs}", *note, rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}"
+        top, middle, bottom = (r"\toprule", r"\midrule", r"\bottomrule") if booktabs else (r"\hline",) * 3
+        return "\n".join([*begin, top, head, middle, *body, bottom, r"\end{tabular}", ""])
 
 
 def rows_csv(rows: Sequence[Mapping[str, Any]]) -> str:

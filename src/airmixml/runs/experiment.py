@@ -10,7 +10,7 @@ import torch
 
 from airmixml.data import warn_of_clipping
 from airmixml.devices import find_device
-from airmixml.edge import TrainedModel, learn
+from airmixml.edge import Learned, TrainedModel, learn
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
@@ -124,30 +124,38 @@ class SimulationRunner:
         made_with = f"{device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
         learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)
-        seconds, training_seconds = time.perf_counter() - started, learned.training_seconds
-        sent, history = learned.transmission, learned.trained.history
-        dataset, report = sent.dataset, sent.report
-        _write_findings(sent, learned.trained, folder.work, pictures=self.pictures)
-        about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
-        metrics = {
-            "name": scenario.name,
-            "seed": scenario.seed,
-            **stated_scores(dataset, history),
-            **report.to_dict(),
-            "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
-            "clipped_values": dataset.clipped_values,
-            "clipped_samples": dataset.clipped_samples,
-            "dataset": {**about, "test_samples": len(dataset.test_labels)},
-            "seconds": seconds,
-            "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
-            "resumed_from_epoch": checkpoint.resumed_epoch,
-            "device": device,
-            "versions": versions(),
-            "run_dir": run_dir,
-            "mode": SIMULATION,
-            **row_statement(sent),
-        }
-        return RunResult.from_dict(metrics)
+        seconds = time.perf_counter() - started
+        _write_findings(learned.transmission, learned.trained, folder.work, pictures=self.pictures)
+        return result_of(
+            learned, seconds=seconds, device=device, run_dir=run_dir, resumed_epoch=checkpoint.resumed_epoch
+        )
+
+
+def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:
+    """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
+    sent, history, training_seconds = learned.transmission, learned.trained.history, learned.training_seconds
+    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
+    held_dim = dataset.held_dim or dataset.input_dim
+    about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
+    metrics = {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        **stated_scores(dataset, history),
+        **report.to_dict(),
+        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+        "clipped_values": dataset.clipped_values,
+        "clipped_samples": dataset.clipped_samples,
+        "dataset": {**about, "test_samples": len(dataset.test_labels)},
+        "seconds": seconds,
+        "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
+        "resumed_from_epoch": resumed_epoch,
+        "device": device,
+        "versions": versions(),
+        "run_dir": run_dir,
+        "mode": SIMULATION,
+        **row_statement(sent),
+    }
+    return RunResult.from_dict(metrics)
 
 
 def _run_each(

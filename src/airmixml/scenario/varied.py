@@ -1,8 +1,21 @@
 """``--vary KEY=V1,V2,...``: one scenario at several values of one key."""
 
+from collections.abc import Sequence
+
 from airmixml.errors import ScenarioError
 from airmixml.scenario.scenario import Scenario
 from airmixml.wording import shown_name
+
+
+def only_varied(asked: Sequence[str] | None, command: str = "run") -> str | None:
+    """Return the one ``--vary``; several are refused with the sweep that takes them all."""
+    if asked is None or len(asked) < 2:
+        return asked[0] if asked else None
+    grids = " ".join(f"--grid {shown_name(each)}" for each in asked[:3]) + (" ..." if len(asked) > 3 else "")
+    how = "" if command == "run" else f" --command {command}"
+    raise ScenarioError(
+        f"--vary: given {len(asked)} times, and it varies one key; for all combinations use airmix sweep{how} {grids}"
+    )
 
 
 def parse_varied(asked: str, example: str) -> tuple[str, list[str]]:

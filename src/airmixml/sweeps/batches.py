@@ -1,13 +1,18 @@
-"""Batches, which a sweep is cut into: scenarios of one seed that are simulated together and trained as one stack."""
+"""Batches, which a sweep is cut into: scenarios of one seed that are simulated together and trained as one stack.
+
+The cells of a grid come in batches too, but each of them is what a command gives alone, and is kept by itself.
+"""
+
+from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from airmixml.data import KnownDataSet, known_dataset
 from airmixml.doors import DATASETS
@@ -20,8 +25,11 @@ from airmixml.wording import one_line
 from airmixml.workers import encoded_dim
 
 Result = TypeVar("Result")
-Kind = Literal["training", "energy"]
-"""Whether a network is trained on the mixtures, or only the energy of sending them is added up."""
+Metric = float | int | bool | str | None
+Kind = Literal["training", "energy", "run", "attack", "audit"]
+"""Whether a network is trained on the mixtures as one of a stack, or only the energy of sending them is added up; or
+the command that a cell of a grid is the outcome of."""
+CELL_KINDS: Final = ("run", "attack", "audit")
 
 # Mixtures are held twice: as simulated and stacked, then stacked and shuffled.
 _COPIES: Final = 2
@@ -34,27 +42,54 @@ class Batch:
     """Scenarios that are run together: one data set, one seed, one learner.
 
     What a batch gives depends on nothing but the batch and the kind of device: not on the number of jobs, the engine,
-    or which other batches there are. So it is what a sweep keeps.
+    or which other batches there are. So it is what a sweep keeps; of cells of a grid it keeps each.
+
+    Attributes:
+        kind: what is done with the scenarios.
+        scenarios: those of one seed, data set and learner; cells of a grid may have several learners.
+        device: where networks are trained.
+        asked: options of the command, as JSON.
+        data: digest of the user's data file.
     """
 
     kind: Kind
     scenarios: tuple[Scenario, ...]
     device: str = "cpu"
+    asked: str = ""
+    data: str = ""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Name of the batch: equal for equal work."""
-        content = {
+        content: dict[str, Any] = {
             "kind": self.kind,
             "scenarios": [scenario.to_dict() for scenario in self.scenarios],
             "device": self.device.partition(":")[0],
             "airmixml": __version__,
         }
+        if self.kind in CELL_KINDS:
+            content |= {"asked": self.asked, "data": self.data}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+    @cached_property
+    def parts(self) -> tuple[Batch, ...]:
+        """What is kept by itself: the whole batch, or each cell of a grid."""
+        if self.kind not in CELL_KINDS or len(self.scenarios) == 1:
+            return (self,)
+        return tuple(replace(self, scenarios=(scenario,)) for scenario in self.scenarios)
+
+    def without(self, finished: Container[Batch]) -> Batch | None:
+        """Return the batch without its finished parts; None where nothing is left."""
+        left = [part for part in self.parts if part not in finished]
+        if len(left) == len(self.parts):
+            return self
+        return replace(self, scenarios=tuple(part.scenarios[0] for part in left)) if left else None
 
     @property
     def work(self) -> int:
         """How long it takes, roughly, in units that only compare batches."""
+        if self.kind in CELL_KINDS:
+            return len(self.scenarios)
         first = self.scenarios[0]
         known: KnownDataSet = DATASETS.load(first.workers.dataset)
         per_slot = first.radio.scheduled if self.kind == "energy" else first.learner.epochs * known.input_dim
@@ -63,7 +98,9 @@ class Batch:
     @property
     def bytes_needed(self) -> int:
         """Memory that its mixtures take, roughly; little where none are kept."""
-        return 0 if self.kind == "energy" else len(self.scenarios) * _mixture_bytes(self.scenarios[0])
+        if self.kind not in ("training", "run") or known_dataset(self.scenarios[0].workers.dataset) is None:
+            return 0
+        return len(self.scenarios) * mixture_bytes(self.scenarios[0])
 
     @property
     def seed(self) -> int:
@@ -85,9 +122,7 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     batches = []
     for alike in groups.values():
         whole = Batch(kind=kind, scenarios=tuple(alike), device=device if kind == "training" else "cpu")
-        room = _BYTES_AT_ONCE["cuda" if whole.on_gpu else "cpu"]
-        fitting = max(1, min(_MOST_AT_ONCE, room // _mixture_bytes(alike[0])))
-        size = fitting if kind == "training" else len(alike)
+        size = most_at_once(alike[0], whole.device) if kind == "training" else len(alike)
         parts = (whole.scenarios[start : start + size] for start in range(0, len(alike), size))
         batches += [replace(whole, scenarios=part) for part in parts]
     return batches
@@ -112,7 +147,14 @@ def _check(scenario: Scenario, kind: Kind) -> None:
         )
 
 
-def _mixture_bytes(scenario: Scenario) -> int:
+def most_at_once(scenario: Scenario, device: str) -> int:
+    """Return how many scenarios of that size have room for their mixtures."""
+    room = _BYTES_AT_ONCE["cuda" if device.startswith("cuda") else "cpu"]
+    return max(1, min(_MOST_AT_ONCE, room // mixture_bytes(scenario)))
+
+
+def mixture_bytes(scenario: Scenario) -> int:
+    """Return the memory that the mixtures of a scenario take, whose data set is known by name."""
     return 4 * _COPIES * scenario.radio.slots * sum(_dimensions(scenario))
 
 
@@ -173,8 +215,32 @@ class Trained(Sent):
         return max(self.curve)
 
 
-SweepOutcome = Failed | Sent | Trained
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a command gave for a cell of a grid: metrics by name, numbers and words; None where there is none."""
+
+    metrics: dict[str, Metric]
+
+    def __post_init__(self) -> None:
+        for name, value in self.metrics.items():
+            if not isinstance(value, int | float | str | None) or value != value:  # noqa: PLR0124  (NaN)
+                raise ValueError(f"{name} = {value!r}: must be a number, a word or nothing")
+
+    @classmethod
+    def read(cls, plain: Any) -> Measured:
+        """Return what ``to_plain`` was called on; a ValueError says what is odd about it."""
+        if not isinstance(plain, dict) or set(plain) != {"metrics"} or not isinstance(plain["metrics"], dict):
+            raise ValueError("it must be metrics by name")
+        return cls(metrics=plain["metrics"])
+
+
+SweepOutcome = Failed | Sent | Trained | Measured
 """What one scenario gave."""
+
+
+def beginnings_name(batch: Batch) -> str:
+    """Return the name of the folder for the beginnings of a batch."""
+    return f"{batch.digest}.partial"
 
 
 def run_batch(

@@ -7,24 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from airmixml.data import known_dataset, warn_of_clipping
 from airmixml.devices import physical_memory_bytes
+from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
 from airmixml.storage.files import locked, remove_temporaries
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
-from airmixml.sweeps.batches import Batch, Failed, Kind, Sent, SweepOutcome, Trained, run_batch
-from airmixml.sweeps.engines import Finished, RunBatch, Task, attempt, run_in_processes, run_on_ray
+from airmixml.sweeps.batches import (
+    CELL_KINDS,
+    Batch,
+    Failed,
+    Kind,
+    Measured,
+    Sent,
+    SweepOutcome,
+    Trained,
+    beginnings_name,
+)
+from airmixml.sweeps.engines import Finished, RunBatch, Task, attempt, run_any_batch, run_in_processes, run_on_ray
 
 Engine = Literal["local", "ray"]
 
 _PARTS = 1000
+_ROUNDING = 1e-6
 _BYTES_PER_PROCESS = 800_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult:
-    """Outcomes by kind of work and scenario, and how many batches were found finished."""
+    """Outcomes by kind of work and scenario, and how many batches (or cells of a grid) were found finished."""
 
     outcomes: dict[tuple[Kind, Scenario], SweepOutcome]
     kept_batches: int
@@ -55,16 +68,20 @@ class BatchStore:
 
     def checkpoints(self, batch: Batch) -> Path:
         """Return the folder for the beginnings of a batch."""
-        return self._store.folder / f"{batch.digest}.partial"
+        return self._store.folder / beginnings_name(batch)
 
 
 def _read_outcomes(batch: Batch, values: Any) -> list[SweepOutcome]:
-    outcomes, good = values["outcomes"], Trained if batch.kind == "training" else Sent
+    outcomes = values["outcomes"]
+    good: Any = {"training": Trained, "energy": Sent}.get(batch.kind, Measured)
     if not isinstance(outcomes, list) or len(outcomes) != len(batch.scenarios):
         raise ValueError(f"outcomes must be {len(batch.scenarios)}, one of each scenario")
-    found: list[SweepOutcome] = [
-        from_plain(Failed if isinstance(each, dict) and "error" in each else good, each) for each in outcomes
-    ]
+    found: list[SweepOutcome] = []
+    for each in outcomes:
+        if isinstance(each, dict) and "error" in each:
+            found.append(from_plain(Failed, each))
+        else:
+            found.append(Measured.read(each) if good is Measured else from_plain(good, each))
     epochs = batch.scenarios[0].learner.epochs
     if any(isinstance(each, Trained) and len(each.curve) != epochs for each in found):
         raise ValueError(f"curve must have {epochs} epochs")
@@ -79,7 +96,7 @@ def run_sweep(
     engine: Engine = "local",
     data_dir: Path | None = None,
     progress: Progress = silent,
-    run: RunBatch = run_batch,
+    run: RunBatch = run_any_batch,
 ) -> SweepResult:
     """Run all batches that the folder does not hold yet and return the outcomes of all.
 
@@ -96,59 +113,90 @@ def run_sweep(
         run: what runs a batch.
     """
     store, batches = BatchStore(folder), list(dict.fromkeys(batches))
-    _check_means([batch for batch in batches if store.load(batch) is None], engine, data_dir, progress)
+    parts = list(dict.fromkeys(part for batch in batches for part in batch.parts))
+    _check_means([part for part in parts if store.load(part) is None], engine, data_dir, progress)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         remove_temporaries(folder)
-        results = {batch: found for batch in batches if (found := store.load(batch)) is not None}
-        kept, work = len(results), max(1, sum(batch.work for batch in batches))
+        results = {part: found for part in parts if (found := store.load(part)) is not None}
+        kept, work = len(results), max(1, sum(part.work for part in parts))
+        unfinished = [left for batch in batches if (left := batch.without(results)) is not None]
         tasks = [
-            Task(batch=batch, data_dir=data_dir, checkpoints=store.checkpoints(batch), run=run)
-            for batch in batches
-            if batch not in results
+            Task(batch=batch, data_dir=data_dir, checkpoints=store.checkpoints(batch), run=run) for batch in unfinished
         ]
-        shares = {batch: float(batch in results) for batch in batches}
+        done_work = float(sum(part.work for part in results))
+        shares: dict[Batch, float] = {}  # of what is not finished yet
 
-        def report(batch: Batch, share: float) -> None:
-            shares[batch] = share
-            done = sum(each.work * share for each, share in shares.items()) / work
-            progress("sweep", int(_PARTS * done), _PARTS)
+        def report(batch: Batch, told: float | Finished) -> None:
+            nonlocal done_work
+            if isinstance(told, Finished):
+                for part, outcomes in _by_part(told):
+                    if part in results:  # it was reported by itself
+                        continue
+                    if not told.broke:
+                        store.save(part, outcomes)
+                    results[part] = outcomes
+                    done_work += part.work * (1.0 - shares.pop(part, 0.0))
+            else:
+                left = [part for part in batch.parts if part not in results]
+                share = (told * len(batch.parts) - (len(batch.parts) - len(left))) / max(1, len(left))
+                for part in left:
+                    done_work += part.work * (share - shares.get(part, 0.0))
+                    shares[part] = share
+            progress("sweep", int(_PARTS * done_work / work + _ROUNDING), _PARTS)
 
-        progress("sweep", int(_PARTS * sum(batch.work for batch in results) / work), _PARTS)
+        progress("sweep", int(_PARTS * done_work / work), _PARTS)
         finishing: Iterator[Finished] = (attempt(task, report) for task in tasks)  # one after the other, here
         if engine == "ray":
             finishing = run_on_ray(tasks, report, jobs)
-        elif (useful := min(jobs or _useful_jobs(batches), len(tasks))) > 1:
+        elif (useful := min(jobs or useful_jobs(batches), len(tasks))) > 1:
             finishing = run_in_processes(tasks, report, useful)
         for finished in finishing:
-            if not finished.broke:
-                store.save(finished.batch, finished.outcomes)
-            results[finished.batch] = finished.outcomes
-            report(finished.batch, 1.0)
+            report(finished.batch, finished)
     return SweepResult(
         outcomes={
-            (batch.kind, scenario): outcome
-            for batch in batches
-            for scenario, outcome in zip(batch.scenarios, results[batch], strict=True)
+            (part.kind, scenario): outcome
+            for part in parts
+            for scenario, outcome in zip(part.scenarios, results[part], strict=True)
         },
         kept_batches=kept,
     )
 
 
+def _by_part(finished: Finished) -> list[tuple[Batch, list[SweepOutcome]]]:
+    """Return what each part of a batch that is kept by itself gave."""
+    batch, outcomes = finished.batch, finished.outcomes
+    if len(batch.parts) == 1:
+        return [(batch, outcomes)]
+    return [(part, [outcome]) for part, outcome in zip(batch.parts, outcomes, strict=True)]
+
+
 def _check_means(unfinished: Sequence[Batch], engine: Engine, data_dir: Path | None, progress: Progress) -> None:
     """Refuse a device or data that are not there before anything is made; download once what all processes need."""
-    trainings = [batch for batch in unfinished if batch.kind == "training"]
-    if engine == "ray" or not trainings:
+    need_data = [batch for batch in unfinished if batch.kind != "energy"]
+    if engine == "ray" or not need_data:
         return  # what the nodes of a cluster have is theirs to say
     from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
     from airmixml.workers import load_dataset
 
-    find_device(trainings[0].device)
-    for scenario in {batch.scenarios[0].workers.dataset: batch.scenarios[0] for batch in trainings}.values():
-        load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+    find_device(need_data[0].device)
+    firsts = {batch.scenarios[0].workers.dataset: batch for batch in need_data}
+    for batch in firsts.values():
+        scenario = batch.scenarios[0]
+        known = known_dataset(scenario.workers.dataset) if batch.kind in CELL_KINDS else None
+        try:
+            if known is not None:
+                known.read(data_dir, progress)  # encoding may take long, and each process does it anyway
+            else:
+                data = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+                values = (data.held_dim or data.input_dim) * (data.train_samples + len(data.test_labels))
+                warn_of_clipping(data.clipped_values, values)
+        except AirMixError:
+            if len(firsts) == 1 or batch.kind not in CELL_KINDS:
+                raise  # else the cells of that data set say so
 
 
-def _useful_jobs(batches: Sequence[Batch]) -> int:
+def useful_jobs(batches: Sequence[Batch]) -> int:
     """Return one job per core as far as memory allows; one for a GPU."""
     if any(batch.on_gpu for batch in batches):
         return 1

@@ -1,0 +1,182 @@
+"""One picture of a sweep, with error bars, chosen by the number of keys.
+
+One key: a line. Two: a line for each value of the second, or a heat map where both have many. Three: a panel for each
+value of the third. Of more keys the others stay at their first value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airmixml.output.figures import COLOURS, GREY, finish_axis, new_figure, save_png_and_svg
+from airmixml.output.numbers import plural
+from airmixml.scenario.grid import Point, value_text
+from airmixml.sweeps.summary import Summary, summarise, summary_text, unit_of
+from airmixml.sweeps.swept import Swept
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_LINES: Final = 6
+_MOST_PANELS: Final = 12
+_PANELS_PER_ROW: Final = 4
+# Largest over smallest from which the axis of a key, or of the metric, is logarithmic.
+_DECADE: Final = 10.0
+_DECADES: Final = 100.0
+_MOST_TEXTS: Final = 100  # cells of a heat map that have room for their numbers
+_MARKERS: Final = "osD^vP"
+_PANEL_INCHES: Final = (4.6, 3.7)
+
+Means = dict[tuple[Any, ...], Summary]
+
+
+def picture_note(swept: Swept) -> str:
+    """Return what the picture leaves out, in one line; empty where it shows everything."""
+    left_out = []
+    if len(swept.grid.keys) > 3:
+        fixed = ", ".join(f"{key} = {value_text(swept.grid.axes[key][0])}" for key in swept.grid.keys[3:])
+        left_out.append(f"the picture shows the first three keys at {fixed}")
+    if len(swept.grid.keys) > 2 and (panels := len(swept.grid.axes[swept.grid.keys[2]])) > _MOST_PANELS:
+        left_out.append(f"the picture shows the first {_MOST_PANELS} of {panels} values of {swept.grid.keys[2]}")
+    return "; ".join(left_out)
+
+
+def drawn_metric(swept: Swept) -> str:
+    """Return the first of the tables' metrics that is a number in some cell; empty where none is."""
+    numbers = {name for row in swept.rows for name, value in row.metrics.items() if isinstance(value, int | float)}
+    return next((name for name in swept.metrics if name in numbers), "")
+
+
+def draw_sweep(swept: Swept, stem: Path) -> list[Path]:
+    """Draw the picture and return the files; none where there is no number to draw."""
+    figure = sweep_figure(swept)
+    return [] if figure is None else save_png_and_svg(figure, stem)
+
+
+def sweep_figure(swept: Swept) -> Figure | None:
+    """Return the picture as a Matplotlib figure; None where there is no number to draw."""
+    metric, keys = drawn_metric(swept), swept.grid.keys[:3]
+    fixed: Point = {key: values[0] for key, values in swept.grid.axes.items() if key not in keys}
+    means: Means = {
+        tuple(point[key] for key in keys): summary
+        for point, rows in swept.cells()
+        if all(point[key] == value for key, value in fixed.items())
+        and (summary := summarise(rows, metric)).mean is not None
+        and math.isfinite(summary.mean or 0.0)
+    }
+    if not means:
+        return None
+    panels: Sequence[Any] = swept.grid.axes[keys[2]][:_MOST_PANELS] if len(keys) == 3 else (None,)
+    columns = min(_PANELS_PER_ROW, len(panels))
+    lines = -(-len(panels) // columns)
+    wide, high = _PANEL_INCHES
+    spread = "; bars: standard deviation over seeds" if len(swept.seeds) > 1 else ""
+    title = f"{swept.scenario.name}: {metric}, {plural(len(swept.seeds), 'seed')}{spread}; simulation"
+    figure = new_figure(max(6.4, wide * columns), 0.5 + high * lines, title, size=10.5)
+    axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    scale = _Scale(metric, means.values())
+    for axis, value in zip(axes, panels, strict=False):
+        here = {point[:2]: summary for point, summary in means.items() if len(keys) < 3 or point[2] == value}
+        name = "" if len(keys) < 3 else f"{keys[2]} = {value_text(value)}"
+        _draw_panel(figure, axis, swept, keys[:2], here, scale, name)
+    for axis in axes[len(panels) :]:
+        axis.set_visible(False)
+    return figure
+
+
+class _Scale:
+    """Unit of the metric, and whether its axis is logarithmic; the same in all panels."""
+
+    def __init__(self, metric: str, summaries: Any) -> None:
+        means = [summary.mean for summary in summaries]
+        self.metric = metric
+        self.unit, self.size = unit_of(metric, max(map(abs, means)))
+        lowest = [summary.mean - (summary.deviation or 0.0) for summary in summaries]
+        self.log = self.unit not in ("%", "dB", "dBm") and min(lowest) > 0.0 and max(means) / min(means) >= _DECADES
+        self.lowest, self.highest = min(means) / self.size, max(means) / self.size
+
+    @property
+    def label(self) -> str:
+        return f"{self.metric} [{self.unit}]" if self.unit else self.metric
+
+
+def _draw_panel(
+    figure: Figure, axis: Axes, swept: Swept, keys: Sequence[str], means: Means, scale: _Scale, name: str
+) -> None:
+    """Draw one panel: a line, several lines, or a heat map."""
+    sizes = [len(swept.grid.axes[key]) for key in keys]
+    if len(keys) == 2 and min(sizes) > _MOST_LINES:
+        _heat_map(figure, axis, swept, keys, means, scale)
+        finish_axis(axis, name, size=10)
+        axis.grid(visible=False)
+        return
+    swapped = len(keys) == 2 and sizes[1] > _MOST_LINES  # the key with few values gives the lines
+    along, across = (keys[1], keys[0]) if swapped else (keys[0], keys[1] if len(keys) == 2 else None)
+    values = swept.grid.axes[along]
+    places, logarithmic = _places(values)
+    for number, value in enumerate((None,) if across is None else swept.grid.axes[across]):
+        points = [(each,) if across is None else (value, each) if swapped else (each, value) for each in values]
+        there = [(place, means[point]) for place, point in zip(places, points, strict=True) if point in means]
+        if not there:
+            continue
+        axis.errorbar(
+            [place for place, _ in there],
+            [(summary.mean or 0.0) / scale.size for _, summary in there],
+            yerr=[(summary.deviation or 0.0) / scale.size for _, summary in there] if len(swept.seeds) > 1 else None,
+            color=COLOURS[number % len(COLOURS)],
+            marker=_MARKERS[number % len(_MARKERS)],
+            markersize=5,
+            linewidth=1.5,
+            capsize=3,
+            label=None if across is None else value_text(value),
+            clip_on=True,
+        )
+    axis.set(xlabel=along, ylabel=scale.label, yscale="log" if scale.log else "linear")
+    axis.margins(x=0.08, y=0.12)
+    if logarithmic:
+        axis.set_xscale("log")
+    if len(places) <= 12:
+        axis.set_xticks(places, [value_text(value) for value in values])
+        axis.set_xticks([], minor=True)
+        axis.tick_params(axis="x", labelrotation=30 if max(len(value_text(value)) for value in values) > 6 else 0)
+    axis.label_outer()
+    finish_axis(axis, name, size=10, legend=8)
+    if (legend := axis.get_legend()) is not None:
+        legend.set_title(across or "")
+        legend.get_title().set_fontsize(8)
+
+
+def _places(values: Sequence[Any]) -> tuple[list[float], bool]:
+    """Return where values stand on their axis, and whether it is logarithmic; words stand side by side."""
+    if any(isinstance(value, str | tuple | bool) for value in values):
+        return [float(place) for place in range(len(values))], False
+    numbers = [float(value) for value in values]
+    if not all(map(math.isfinite, numbers)):
+        return [float(place) for place in range(len(values))], False
+    return numbers, min(numbers) > 0.0 and max(numbers) / min(numbers) >= _DECADE
+
+
+def _heat_map(figure: Figure, axis: Axes, swept: Swept, keys: Sequence[str], means: Means, scale: _Scale) -> None:
+    """Draw the means as colours, one square for each pair of values, with the numbers where there is room."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    across, up = (swept.grid.axes[key] for key in keys)
+    table = [[(means[x, y].mean or 0.0) / scale.size if (x, y) in means else math.nan for x in across] for y in up]
+    norm = LogNorm(scale.lowest, scale.highest) if scale.log else Normalize(scale.lowest, scale.highest)
+    axis.set_facecolor(GREY)  # where a cell failed
+    drawn = axis.pcolormesh(table, norm=norm, cmap="viridis", edgecolors="white", linewidth=0.5)
+    axis.set_xticks([place + 0.5 for place in range(len(across))], list(map(value_text, across)), rotation=45)
+    axis.set_yticks([place + 0.5 for place in range(len(up))], list(map(value_text, up)))
+    axis.set(xlabel=keys[0], ylabel=keys[1])
+    figure.colorbar(drawn, ax=axis, label=scale.label)
+    if len(across) * len(up) > _MOST_TEXTS:
+        return
+    for (x, y), summary in means.items():
+        text = summary_text(summary, scale.metric).replace(" ± ", "\n± ")
+        place = across.index(x) + 0.5, up.index(y) + 0.5
+        bright = norm((summary.mean or 0.0) / scale.size) > 0.6
+        axis.annotate(text, place, ha="center", va="center", fontsize=5.5, color="black" if bright else "white")

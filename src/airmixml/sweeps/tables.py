@@ -1,0 +1,143 @@
+"""A sweep as tables: for the terminal, in files for people, and in long form for other programs."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airmixml.output.numbers import plural
+from airmixml.output.tables import TextTable, rows_csv, terminal_table, write_all
+from airmixml.scenario.grid import Point, value_text
+from airmixml.storage.files import write_bytes, writing_to
+from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
+from airmixml.sweeps.summary import summarise, summary_text
+from airmixml.sweeps.swept import Swept, SweptRow, plain_value
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install pyarrow and repeat the command"
+_GAP: Final = 2  # columns of the terminal between two of the table, and at its edges
+
+
+def write_sweep(swept: Swept) -> list[Path]:
+    """Write rows as CSV and Parquet, the summary as Markdown, LaTeX and JSON, and the picture; return the files."""
+    stem, table = swept.out / "sweep", summary_table(swept)
+    picture = f"\n![{metric}](sweep.png)\n" if (metric := drawn_metric(swept)) else ""
+    shown_in_part = picture_note(swept)
+    texts = {
+        ".csv": rows_csv(swept.long_rows()),
+        ".md": table.to_markdown() + picture + (f"\n{shown_in_part}.\n" if shown_in_part else ""),
+        ".tex": table.to_latex(booktabs=False),
+        ".json": json.dumps(sweep_dict(swept), indent=1, allow_nan=False) + "\n",
+    }
+    with writing_to(swept.out):
+        files = write_all(stem, texts)
+        if find_spec("pyarrow") is not None:
+            content = io.BytesIO()
+            swept.to_frame().to_parquet(content, engine="pyarrow", index=False)
+            files.append(stem.with_name("sweep.parquet"))
+            write_bytes(files[-1], content.getvalue())
+        return files + draw_sweep(swept, stem)
+
+
+def sweep_dict(swept: Swept) -> dict[str, Any]:
+    """Return the summary of every metric as plain values for JSON; a number that is not finite is null."""
+    return {
+        "name": swept.scenario.name,
+        "command": swept.command,
+        "mode": "simulation",
+        "grid": {key: [plain_value(value) for value in values] for key, values in swept.grid.axes.items()},
+        "seeds": swept.seeds,
+        "metrics": list(swept.metrics),
+        "cells": [_cell_dict(swept, point, rows) for point, rows in swept.cells()],
+        "failures": {why: len(rows) for why, rows in swept.failures.items()},
+        "notes": list(swept.notes),
+        "scenario": swept.scenario.to_dict(),
+    }
+
+
+def _cell_dict(swept: Swept, point: Point, rows: Sequence[SweptRow]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in swept.names:
+        summary = summarise(rows, name)
+        if summary.mean is not None:
+            found[name] = {"mean": _finite(summary.mean), "deviation": summary.deviation}
+        elif summary.values:
+            found[name] = {"values": list(summary.values)}
+    return {
+        "values": {key: plain_value(value) for key, value in point.items()},
+        "metrics": found,
+        "errors": {str(row.seed): row.error for row in rows if row.error},
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def summary_table(swept: Swept) -> TextTable:
+    """Return one line per cell: its values, mean and deviation of each chosen metric, and why seeds failed."""
+    failed = bool(swept.failures)
+    rows = []
+    for point, cell in swept.cells():
+        errors = [f"{plural(len(alike), 'seed')}: {why}" for why, alike in _by_reason(cell).items()]
+        rows.append((*_texts(swept, point, cell), *(("; ".join(errors),) if failed else ())))
+    spread = "mean ± standard deviation over " if len(swept.seeds) > 1 else ""
+    note = f"{spread}{plural(len(swept.seeds), 'seed')} of airmix {swept.command}. "
+    return TextTable(
+        title=f"{swept.scenario.name}: {', '.join(swept.grid.keys)}",
+        note=note + " ".join(f"{line[0].upper()}{line[1:]}." for line in swept.notes),
+        columns=(*swept.grid.keys, *swept.metrics, *(("failed",) if failed else ())),
+        rows=tuple(rows),
+    )
+
+
+def terminal_summary(swept: Swept, width: int) -> tuple[Table, list[str]]:
+    """Return the table for a terminal so wide, and the names of the metrics that have no room in it.
+
+    The keys and the first metric are always there: a terminal too narrow for them wraps the lines.
+    """
+    from rich.box import SIMPLE
+    from rich.markup import escape
+
+    rows = [_texts(swept, point, cell) for point, cell in swept.cells()]
+    columns = (*swept.grid.keys, *swept.metrics)
+    widths = [max(map(len, (name, *(row[place] for row in rows)))) for place, name in enumerate(columns)]
+    ends = [_GAP + sum(widths[: place + 1]) + _GAP * (place + 1) for place in range(len(widths))]
+    least = min(len(swept.grid.keys) + 1, len(columns))
+    shown = max(least, sum(end <= width for end in ends))
+    seeds = plural(len(swept.seeds), "seed")
+    title = f"{escape(swept.scenario.name)}, airmix {swept.command}, {seeds}, simulation (protects nobody)"
+    table = terminal_table(
+        list(map(escape, columns[:shown])),
+        [list(map(escape, row[:shown])) for row in rows],
+        title=title,
+        words=len(swept.grid.keys),
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        width=ends[shown - 1] if ends[shown - 1] > width else None,  # else Rich would cut what does not fit
+    )
+    return table, list(columns[shown:])
+
+
+def _texts(swept: Swept, point: Point, rows: Sequence[SweptRow]) -> tuple[str, ...]:
+    failed, counted = sum(bool(row.error) for row in rows), len(rows)
+    some = f" ({counted - failed} of {counted})" if failed else ""
+    metrics = (
+        "failed" if failed == counted else summary_text(summarise(rows, name), name) + some for name in swept.metrics
+    )
+    return (*map(value_text, point.values()), *metrics)
+
+
+def _by_reason(rows: Sequence[SweptRow]) -> dict[str, list[SweptRow]]:
+    reasons: dict[str, list[SweptRow]] = {}
+    for row in rows:
+        if row.error:
+            reasons.setdefault(row.error, []).append(row)
+    return reasons

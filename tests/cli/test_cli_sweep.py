@@ -1,0 +1,137 @@
+"""``airmix sweep``: what it prints and writes, mistakes, failures, Ctrl-C and kill -9."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+GRID = ("sweep", "--preset", "private-iris", "--grid", "privacy.epsilon=0.5,1,5", "--jobs", "1")
+
+
+def test_a_table_a_picture_and_what_is_kept(airmix: Airmix, tmp_path: Path) -> None:
+    done = airmix(*GRID, "--seeds", "2", columns=80)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "airmix: 3 cells x 2 seeds = 6 runs\n"
+    assert "simulation" in done.stdout
+    assert "protects nobody" in done.stdout
+    assert "…" not in done.stdout
+    table = [line for line in done.stdout.splitlines() if "±" in line]
+    assert len(table) == 3
+    assert all(len(line) <= 80 and "%" in line for line in table)
+    assert "runs/sweep-private-iris/sweep.md, picture in runs/sweep-private-iris/sweep.png" in done.stdout
+    out = tmp_path / "runs" / "sweep-private-iris"
+    files = {"csv", "md", "tex", "json", "parquet", "png", "svg"}
+    assert {path.name for path in out.iterdir()} == {"cells", "identity.json", *(f"sweep.{each}" for each in files)}
+    content = (out / "sweep.csv").read_bytes()
+    again = airmix(*GRID, "--seeds", "2", "--json")
+    assert again.stderr == done.stderr
+    printed = json.loads(again.stdout)
+    assert (printed["kept"], printed["mode"], printed["seeds"]) == (6, "simulation", [0, 1])
+    assert (out / "sweep.csv").read_bytes() == content
+    assert sorted(printed["files"]) == sorted(f"runs/sweep-private-iris/sweep.{each}" for each in files)
+
+
+def test_narrow_terminals_drop_metrics_by_name(airmix: Airmix) -> None:
+    done = airmix(*GRID, columns=60)
+    assert "on a wider terminal, and in the files: snr_db" in done.stdout or "energy_joules, snr_db" in done.stdout
+    chosen = airmix(*GRID, "--metric", "snr_db", "--metric", "epsilon_release", columns=60)
+    assert "accuracy.final" not in chosen.stdout
+    assert "epsilon_release" in chosen.stdout
+
+
+def test_a_failing_cell_is_told_and_costs_no_other(airmix: Airmix, tmp_path: Path) -> None:
+    done = airmix(*GRID, "--grid", "privacy.accountant=gdp,paper-loose")
+    assert done.returncode == 1
+    assert done.stdout.count("failed") == 4 * 2  # four columns of metrics in two cells
+    told = done.stderr.splitlines()
+    assert told[1].startswith("airmix: failed: privacy.epsilon=0.5, privacy.accountant=paper-loose, seed 0: privacy.")
+    assert len(told) == 4
+    stored = json.loads((tmp_path / "runs" / "sweep-private-iris" / "sweep.json").read_text())
+    assert len(stored["failures"]) == 2
+    assert sum("accuracy.final" in cell["metrics"] for cell in stored["cells"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), ("--grid", "such as --grid privacy.epsilon=0.5,1,5")),
+        (("--grid", "privacy.epsilom=1,2"), ("privacy.epsilom", "did you mean privacy.epsilon?")),
+        (("--grid", "workers.bits=1,99"), ("workers.bits = 99", "at most 16")),
+        (("--grid", "workers.bits=1", "--seeds", "0"), ("seeds = 0", "at least 1")),
+        (("--grid", "workers.bits=1", "--jobs", "0"), ("--jobs = 0", "at least 1")),
+        (("--grid", "workers.bits=1", "--engine", "rai"), ("--engine = 'rai'", "did you mean ray?")),
+        (("--grid", "workers.bits=1", "--command", "audits"), ("--command = 'audits'", "did you mean audit?")),
+        (("--grid", "workers.bits=1", "--metric", "accurracy.final"), ("accurracy.final", "accuracy.final?")),
+        (("--grid", "workers.bits=1", "--trials", "100"), ("--trials", "--command audit")),
+        (("--grid", "workers.bits=1", "--command", "audit", "--fault", "x"), ("--fault = 'x'", "half-noise")),
+        (("--grid", "workers.bits=1", "--attacks", "prior"), ("--attacks", "--command attack")),
+        (("--grid", f"radio.slots={','.join(map(str, range(1, 1002)))}", "--seeds", "100"), ("100,100 runs",)),
+    ],
+)
+def test_mistakes_cost_one_line(refused: Callable[..., str], arguments: tuple[str, ...], said: tuple[str, ...]) -> None:
+    line = refused("sweep", "--preset", "private-iris", *arguments)
+    for part in said:
+        assert part in line
+
+
+@pytest.mark.parametrize(("command", "how"), [("compare", ""), ("attack", " --command attack")])
+def test_two_keys_to_vary_are_refused_with_the_sweep_to_use(
+    command: str, how: str, refused: Callable[..., str]
+) -> None:
+    line = refused(command, "--preset", "digits", "--vary", "privacy.epsilon=1,2", "--vary", "mixing.alpha=1,2")
+    assert f"use airmix sweep{how} --grid privacy.epsilon=1,2 --grid mixing.alpha=1,2" in line
+
+
+# The real command, halted when so many cells are on the disk.
+HALTING = """
+import os, signal, sys
+from pathlib import Path
+from airmixml.sweeps import sweep as module
+from airmixml.cli.main import main
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    save = module.BatchStore.save
+    def halting(store, batch, outcomes):
+        save(store, batch, outcomes)
+        if len(list(store._store.folder.glob("*.json"))) == 2:
+            print("halted", flush=True)
+            signal.pause()
+    module.BatchStore.save = halting
+    main()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_sweep_that_is_ended_half_way_resumes(
+    how: signal.Signals, jobs: int, airmix: Airmix, start_python: Callable[..., Any], tmp_path: Path
+) -> None:
+    command = (*GRID[:-1], str(jobs), "--seeds", "2", "--out", "out")
+    (tmp_path / "halting.py").write_text(HALTING)
+    child = start_python("halting.py", *command)
+    assert child.stdout.readline() == "halted\n", child.communicate()
+    assert not (tmp_path / "out" / "sweep.csv").exists()
+    child.send_signal(how)
+    _, err = child.communicate()
+    if how == signal.SIGINT:
+        assert child.returncode == 130
+        assert err.splitlines()[-1] == "airmix: interrupted; repeat the command to resume"
+    else:
+        assert child.returncode == -signal.SIGKILL
+    resumed = airmix(*GRID, "--seeds", "2", "--out", "out", "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    found = json.loads(resumed.stdout)
+    assert found["kept"] >= 2
+    whole = json.loads(airmix(*GRID, "--seeds", "2", "--out", "whole", "--json").stdout)
+    for one, other in zip(found["cells"], whole["cells"], strict=True):
+        for name in ("accuracy.final", "epsilon", "energy_joules"):
+            assert one["metrics"][name] == other["metrics"][name]
+    assert {path.name for path in (tmp_path / "out" / "cells").iterdir() if path.suffix != ".json"} <= {".lock"}

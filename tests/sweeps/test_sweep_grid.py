@@ -1,0 +1,396 @@
+"""A sweep over a grid: its cells are what the commands give, whatever runs them, and what is finished is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+import airmixml
+from airmixml import AirMixError, RunFolderError, Scenario, ScenarioError
+from airmixml.attacks import attack
+from airmixml.audit import AuditSettings, audit
+from airmixml.edge import training
+from airmixml.scenario.grid import Grid, scenario_at
+from airmixml.sweeps.batches import Batch, Failed, Measured, SweepOutcome
+from airmixml.sweeps.cells import cut_into_cells, run_cells
+from airmixml.sweeps.study import Swept, sweep_grid
+from airmixml.sweeps.sweep import run_sweep
+
+IRIS = Scenario.preset("private-iris")
+NETWORK = Scenario.preset("paper-iris").with_overrides("radio.slots=60", "learner.epochs=3", "workers.count=300")
+EPSILONS = {"privacy.epsilon": [0.5, 1, 5]}
+TIMES = ("seconds", "seconds_by_stage.over_the_air", "seconds_by_stage.training")
+
+
+def swept(scenario: Scenario = IRIS, grid: dict[str, Any] | None = None, **options: Any) -> Swept:
+    return sweep_grid(scenario, Grid.of(grid or EPSILONS), **{"jobs": 1, **options})
+
+
+def numbers(result: Swept) -> list[dict[str, Any]]:
+    """All rows, but for how long they took."""
+    return [{name: value for name, value in row.items() if name not in TIMES} for row in result.long_rows()]
+
+
+# --- Cells are what the commands give ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scenario", "grid"),
+    [
+        (IRIS, {"privacy.epsilon": [0.5, 5], "learner.shrinkage": [0, 1]}),
+        (NETWORK, {"learner.hidden_units": [(4,), (8, 3)]}),
+        (IRIS, {"workers.centre": ["private"], "privacy.epsilon": [1, 3], "privacy.delta": [0.1]}),
+    ],
+    ids=["closed form", "networks", "private centre"],
+)
+def test_a_cell_of_run_is_what_airmix_run_gives(scenario: Scenario, grid: dict[str, Any], tmp_path: Path) -> None:
+    """To the last bit, also where cells are sent at once."""
+    found = swept(scenario, grid, seeds=2, out=tmp_path / "swept")
+    assert len(found.rows) == 2 * len(Grid.of(grid))
+    for number, row in enumerate(found.rows):
+        assert not row.error
+        alone = airmixml.run(
+            scenario_at(scenario, row.point).with_seed(row.seed), out=tmp_path / str(number), pictures=False
+        ).to_dict()
+        for name in ("final", "best", "best_epoch"):
+            assert row.metrics[f"accuracy.{name}"] == alone["accuracy"][name]
+        for name in ("energy_joules", "air_seconds", "snr_db", "snr_inputs_db", "power_limited_slots", "row_copies"):
+            assert row.metrics[name] == alone[name]
+        assert row.metrics["ledger.worst_epsilon"] == alone["ledger"]["worst_epsilon"]
+        own = alone["privacy"][0]
+        assert row.metrics["epsilon"] == own["epsilon"]
+        for adversary in ("server", "release"):
+            stated = [
+                each["epsilon"]
+                for each in alone["privacy"]
+                if (each["adversary"], each["adjacency"], each["delta"]) == (adversary, own["adjacency"], own["delta"])
+            ]
+            assert row.metrics[f"epsilon_{adversary}"] == min(stated)
+        assert row.metrics["epsilon_row"] == alone["row_privacy"]["epsilon"]
+        assert "clipped_values" in row.metrics
+        assert row.metrics["mode"] == "simulation"
+
+
+def test_a_cell_of_attack_is_what_airmix_attack_gives(tmp_path: Path) -> None:
+    found = swept(command="attack", attacks=["prior", "release"], out=tmp_path / "swept")
+    assert [row.metrics["claimed.server"] for row in found.rows] == pytest.approx([0.5, 1.0, 5.0])
+    row = found.rows[1]
+    (case,) = attack(scenario_at(IRIS, row.point), ["prior", "release"], out=tmp_path / "alone").to_dict()["cases"]
+    assert row.metrics["grade"] == case["grade"]
+    assert row.metrics["server.best"] == "prior"
+    for name in ("recognised_share", "copied_share", "explained"):
+        assert row.metrics[f"server.{name}"] == case["server"]["methods"]["prior"][name]
+        assert row.metrics[f"server.methods.prior.{name}"] == case["server"]["methods"]["prior"][name]
+    assert row.metrics["release.linkage.auc"] == case["release"]["linkage"]["auc"]
+
+
+def test_a_cell_of_audit_is_what_airmix_audit_gives(tmp_path: Path) -> None:
+    settings = AuditSettings(adversaries=("server",), trials=200, canaries=0)
+    found = swept(grid={"privacy.epsilon": [5]}, command="audit", audit=settings, out=tmp_path / "swept")
+    (row,) = found.rows
+    alone = audit(scenario_at(IRIS, row.point), settings, out=tmp_path / "alone").to_dict()
+    for name in ("epsilon_lower", "epsilon_claimed", "caught", "confidence"):
+        assert row.metrics[name] == alone[name]
+    assert row.metrics["server.epsilon_lower"] == alone["audits"][0]["epsilon_lower"]
+    assert any("holds for each cell" in note for note in found.notes)
+
+
+def test_an_injected_fault_is_caught_in_every_cell(tmp_path: Path) -> None:
+    from airmixml.audit import fault_named
+
+    settings = AuditSettings(adversaries=("server",), trials=2000, canaries=0, fault=fault_named("half-noise"))
+    found = swept(grid={"privacy.epsilon": [1, 5]}, command="audit", audit=settings, out=tmp_path)
+    assert [row.metrics["caught"] for row in found.rows] == [True] * 2
+
+
+# --- Whatever runs them -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 2, 50])
+def test_how_cells_are_cut_changes_no_outcome(jobs: int, tmp_path: Path) -> None:
+    grid = Grid.of({**EPSILONS, "learner.shrinkage": [0, 1]})
+    scenarios = [scenario_at(IRIS, point).with_seed(seed) for seed in (0, 1) for point in grid.points]
+    cut = cut_into_cells(scenarios, "run", jobs=jobs)
+    assert sorted(map(hash, scenarios)) == sorted(hash(each) for batch in cut for each in batch.scenarios)
+    assert (max(len(batch.scenarios) for batch in cut) > 1) == (jobs in (1, 2))
+    parts = {part.digest for batch in cut for part in batch.parts}
+    assert parts == {batch.digest for batch in cut_into_cells(scenarios, "run", jobs=0)}
+    if jobs:
+        outcomes = run_sweep(cut, tmp_path).outcomes
+        for scenario in scenarios[:2]:
+            (alone,) = run_cells(Batch(kind="run", scenarios=(scenario,)))
+            together = outcomes["run", scenario]
+            assert isinstance(alone, Measured)
+            assert isinstance(together, Measured)
+            for name, value in alone.metrics.items():
+                assert name in TIMES or together.metrics[name] == value
+
+
+def test_networks_of_an_unknown_size_are_not_sent_at_once() -> None:
+    scenarios = [NETWORK.with_overrides("workers.dataset=own.csv", f"privacy.epsilon={each}") for each in (5, 6, 7, 8)]
+    assert [len(batch.scenarios) for batch in cut_into_cells(scenarios, "run", jobs=1)] == [1] * 4
+    named = [each.with_overrides("workers.dataset=iris") for each in scenarios]
+    assert [len(batch.scenarios) for batch in cut_into_cells(named, "run", jobs=1)] == [2, 2]
+
+
+@pytest.mark.long
+def test_processes_give_what_this_process_gives(tmp_path: Path) -> None:
+    grid = {"privacy.epsilon": [3, 10, 1e3], "mixing.alpha": [1, 10]}  # ln(1 / delta) = 4.6 is the least of paper-loose
+    alone = swept(NETWORK, grid, seeds=2, out=tmp_path / "alone")
+    both = swept(NETWORK, grid, seeds=2, out=tmp_path / "both", jobs=2)
+    assert numbers(alone) == numbers(both)
+    assert sum(bool(row.error) for row in both.rows) == 4
+    again = swept(NETWORK, grid, seeds=2, out=tmp_path / "both", jobs=2)
+    assert again.kept == 12
+    assert again.long_rows() == both.long_rows()
+
+
+@pytest.mark.long
+def test_a_killed_process_costs_no_cell_but_the_one_that_kills_it(tmp_path: Path) -> None:
+    """Of cells that are sent at once, those that it left undone are run by another process, each by itself."""
+    slow, killed = NETWORK.with_overrides("learner.epochs=200"), list[int]()
+
+    def kill(_stage: str, done: int, _total: int) -> None:
+        children = multiprocessing.active_children()
+        if done and children and not killed:  # some cell is under way, or finished
+            killed.append(children[0].pid or 0)
+            os.kill(killed[0], signal.SIGKILL)
+
+    grid = {"privacy.epsilon": [5, 10, 20, 40, 80, 160]}
+    found = swept(slow, grid, seeds=2, out=tmp_path / "out", jobs=2, progress=kill)
+    assert len(killed) == 1
+    assert [row.error for row in found.rows] == [""] * 12
+    assert numbers(found) == numbers(swept(slow, grid, seeds=2, out=tmp_path / "whole"))
+    assert multiprocessing.active_children() == []
+
+
+# --- What is finished is kept -----------------------------------------------------------------------------------------
+
+
+def test_an_interrupted_sweep_loses_at_most_the_cell_in_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also within cells that are sent at once."""
+    whole = swept(seeds=2, out=tmp_path / "whole")
+    solved: list[float] = []
+    solve = training.solve_and_score
+
+    def third_time_never(*arguments: Any) -> Any:
+        solved.append(arguments[0].scenario.privacy.epsilon)
+        if len(solved) == 3:
+            raise KeyboardInterrupt
+        return solve(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "solve_and_score", third_time_never)
+        with pytest.raises(KeyboardInterrupt):
+            swept(seeds=2, out=tmp_path / "out")
+    assert len(list((tmp_path / "out" / "cells").glob("*.json"))) == 2
+    resumed = swept(seeds=2, out=tmp_path / "out")
+    assert resumed.kept == 2
+    assert numbers(resumed) == numbers(whole)
+
+
+def test_more_values_and_seeds_add_to_a_sweep(tmp_path: Path) -> None:
+    swept(out=tmp_path)
+    more = swept(grid={"privacy.epsilon": [1, 5, 7]}, seeds=2, out=tmp_path)
+    assert more.kept == 2
+    other_key = swept(grid={"privacy.epsilon": [1, 5], "learner.shrinkage": [1, 2]}, out=tmp_path)
+    assert other_key.kept == 2
+    with pytest.raises(RunFolderError, match="holds a sweep with other settings"):
+        swept(IRIS.with_overrides("privacy.delta=0.001"), out=tmp_path)
+    with pytest.raises(RunFolderError, match="holds a sweep with other settings"):
+        swept(command="audit", out=tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    replaced = swept(IRIS.with_overrides("privacy.delta=0.001"), out=tmp_path, force=True)
+    assert replaced.kept == 0
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_other_data_in_the_same_file_are_other_cells(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+
+    def write() -> None:
+        rows = "".join(f"{x:.3f},{y:.3f},{'ab'[int(x > y)]}\n" for x, y in rng.random((40, 2)))
+        (tmp_path / "own.csv").write_text("x,y,label\n" + rows)
+
+    own = IRIS.with_overrides(
+        f"workers.dataset={tmp_path}/own.csv",
+        "workers.train_samples=20",
+        "workers.input_lower=0",
+        "workers.input_upper=1",
+        "workers.count=20",
+        "radio.scheduled=20",
+    )
+    write()
+    first = swept(own, out=tmp_path / "one")
+    assert swept(own, out=tmp_path / "one").kept == 3
+    write()
+    with pytest.raises(RunFolderError, match="other settings"):
+        swept(own, out=tmp_path / "one")
+    other = swept(own, out=tmp_path / "one", force=True)
+    assert other.kept == 0
+    assert numbers(other) != numbers(first)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff\x00", b'{"values": {"outcomes": []}}'])
+def test_a_broken_file_counts_as_not_there(content: bytes, tmp_path: Path) -> None:
+    whole = swept(out=tmp_path)
+    first, *_ = sorted((tmp_path / "cells").glob("*.json"))
+    first.write_bytes(content)
+    again = swept(out=tmp_path)
+    assert again.kept == 2
+    assert numbers(again) == numbers(whole)
+
+
+@pytest.mark.parametrize("metrics", [[], {"accuracy": [1.0]}, {"accuracy": math.nan}, None])
+def test_odd_content_is_told_in_one_line(metrics: Any, tmp_path: Path) -> None:
+    from airmixml.storage.results import ResultStore
+
+    swept(out=tmp_path)
+    first, *_ = sorted((tmp_path / "cells").glob("*.json"))
+    ResultStore(first.parent).save(first.name, {"outcomes": [{"metrics": metrics}]})
+    with pytest.raises(RunFolderError, match="does not hold what airmix wrote"):
+        swept(out=tmp_path)
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_full_disk_costs_one_line_and_nothing_that_is_kept(
+    writes: int, tmp_path: Path, disk_full_after: Callable[[int], AbstractContextManager[None]]
+) -> None:
+    with disk_full_after(writes), pytest.raises(RunFolderError, match="No space left on device") as problem:
+        swept(out=tmp_path / "out")
+    assert "\n" not in str(problem.value)
+    assert swept(out=tmp_path / "out").kept == max(0, writes - 1)  # the first is what the folder belongs to
+
+
+# --- One that fails costs no other ------------------------------------------------------------------------------------
+
+
+def test_a_cell_that_is_refused_says_why_and_costs_no_other(tmp_path: Path) -> None:
+    grid = {"privacy.epsilon": [1, 5], "radio.scheduled": [2000, 3000], "privacy.accountant": ["gdp", "paper-loose"]}
+    found = swept(grid=grid, out=tmp_path)
+    whys = [row.error for row in found.rows]
+    assert [bool(why) for why in whys] == [False, True, True, True, False, False, True, True]
+    assert whys[1].startswith("privacy.epsilon = 1: paper-loose certifies only epsilon above")
+    assert whys[2].startswith("radio.scheduled = 3000: must be at most workers.count = 2000")
+    assert not any("\n" in why for why in whys)
+    again = swept(grid=grid, out=tmp_path)
+    assert numbers(again) == numbers(found)
+
+
+def test_a_cell_that_breaks_costs_no_other_and_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = swept(out=tmp_path / "whole")
+    solve = training.solve_and_score
+
+    def sometimes(sent: Any, collector: Any) -> Any:
+        if sent.scenario.privacy.epsilon == 0.5:
+            raise MemoryError("no\nroom")
+        return solve(sent, collector)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "solve_and_score", sometimes)
+        found = swept(out=tmp_path / "out")
+    assert [row.error for row in found.rows] == ["MemoryError: no room", "", ""]
+    assert numbers(found)[1:] == numbers(whole)[1:]
+    again = swept(out=tmp_path / "out")
+    assert again.kept == 2
+    assert numbers(again) == numbers(whole)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"seeds": 0}, "seeds = 0: must be at least 1"),
+        ({"command": "plan"}, "--command = 'plan': must be one of run, attack, audit"),
+        ({"engine": "spark"}, "--engine = 'spark': must be one of processes, ray"),
+        ({"jobs": -1}, "--jobs = -1"),
+        ({"metrics": ["acuracy.final"]}, "--metric acuracy.final: airmix run has none of that name; did you mean accu"),
+        ({"attacks": ["prior"]}, "--attacks: belongs to --command attack"),
+        ({"command": "attack", "attacks": ["prio"]}, "--attacks 'prio'"),
+        ({"audit": AuditSettings()}, "belong to --command audit"),
+        ({"grid": {"radio.scheduled": [3000, 4000]}}, "radio.scheduled = 4000: must be at most workers.count"),
+        ({"out": "here.partial"}, "choose an --out that does not end in .partial"),
+    ],
+)
+def test_mistakes_cost_one_line_and_write_nothing(
+    options: dict[str, Any], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AirMixError) as refusal:
+        swept(**options)
+    assert line in str(refusal.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_data_that_are_not_there_are_refused_before_anything_is_run(tmp_path: Path) -> None:
+    gone = IRIS.with_overrides("workers.dataset=gone.csv", "workers.input_lower=0", "workers.input_upper=1")
+    with pytest.raises(AirMixError, match=r"gone\.csv"):
+        swept(gone, out=tmp_path / "out")
+    found = swept(gone, {"workers.dataset": ["gone.csv", "iris"]}, out=tmp_path / "two")
+    assert "gone.csv" in found.rows[0].error
+
+
+def test_an_epsilon_that_decides_nothing_is_told(tmp_path: Path) -> None:
+    found = swept(IRIS.with_overrides("mixing.power=max"), out=tmp_path)
+    assert any("privacy.epsilon decides no power here" in note for note in found.notes)
+    assert not any("decides no power" in note for note in swept(out=tmp_path / "dp").notes)
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_frame_has_one_row_per_cell_and_seed(tmp_path: Path) -> None:
+    frame = airmixml.sweep(
+        IRIS, {"privacy.epsilon": [0.5, 5], "learner.shrinkage": [0, 1]}, seeds=3, jobs=1, out=tmp_path
+    )
+    assert isinstance(frame, pandas.DataFrame)
+    assert len(frame) == 12
+    assert list(frame["seed"]) == [0, 1, 2] * 4
+    assert list(frame["privacy.epsilon"]) == [0.5] * 6 + [5.0] * 6
+    assert (frame["mode"] == "simulation").all()
+    assert (frame["error"] == "").all()
+    np.testing.assert_allclose(frame["epsilon"], frame["privacy.epsilon"])
+    by_cell = frame.groupby(["privacy.epsilon", "learner.shrinkage"])["accuracy.final"].mean()
+    assert by_cell.shape == (4,)
+    stored = json.loads((tmp_path / "sweep.json").read_text())
+    means = [cell["metrics"]["accuracy.final"]["mean"] for cell in stored["cells"]]
+    np.testing.assert_allclose(by_cell.to_numpy(), means, rtol=1e-12)
+
+
+def test_outcomes_of_a_batch_in_parts_are_reported_one_by_one(tmp_path: Path) -> None:
+    """And the share that is done grows from nothing to all."""
+    told: list[int] = []
+    swept(seeds=2, out=tmp_path, progress=lambda _stage, done, _total: told.append(done))
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (0, 1000)
+    assert {166, 333, 500, 666, 833} <= set(told)
+
+
+def test_failed_outcomes_and_others_are_told_apart() -> None:
+    """A batch of one cell gives what ``run_cells`` gives for it in a family with one that is refused."""
+    scenarios = tuple(
+        IRIS.with_overrides(*each)
+        for each in (("privacy.epsilon=1",), ("privacy.accountant=paper-loose", "privacy.epsilon=2"))
+    )
+    finished: dict[int, SweepOutcome] = {}
+    outcomes = run_cells(Batch(kind="run", scenarios=scenarios), finished=finished.__setitem__)
+    assert [type(each) for each in outcomes] == [Measured, Failed]
+    assert [finished[number] for number in range(2)] == outcomes
+
+
+def test_a_grid_of_one_cell_is_a_sweep_too(tmp_path: Path) -> None:
+    assert len(swept(grid={"privacy.epsilon": [1]}, out=tmp_path).rows) == 1
+    with pytest.raises(ScenarioError, match="at least one key"):
+        Grid.of({})

@@ -1,0 +1,294 @@
+"""A sweep as tables, files and pictures, from rows that were made up."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from airmixml import Scenario
+from airmixml.output.tables import TextTable
+from airmixml.scenario.grid import Grid
+from airmixml.sweeps.pictures import drawn_metric, picture_note, sweep_figure
+from airmixml.sweeps.study import SIMULATION_NOTE
+from airmixml.sweeps.summary import summarise, summary_text
+from airmixml.sweeps.swept import Swept, SweptRow
+from airmixml.sweeps.tables import summary_table, terminal_summary, write_sweep
+
+METRICS = ("accuracy.final", "energy_joules", "snr_db", "grade")
+
+
+def made_up(
+    out: Path, grid: dict[str, Any], *, seeds: int = 3, metrics: tuple[str, ...] = METRICS, **options: Any
+) -> Swept:
+    """Rows with numbers that follow from their place; every seventh cell fails."""
+    rng, axes = np.random.default_rng(7), Grid.of(grid)
+    rows = []
+    for place, point in enumerate(axes.points):
+        for seed in range(seeds):
+            found = {
+                "accuracy.final": float(rng.random()),
+                "energy_joules": float(10.0 ** rng.uniform(-12, 3)),
+                "snr_db": float(rng.normal()),
+                "epsilon": math.inf if place == 1 else 5.0,
+                "grade": ("hidden", "leaks")[seed % 2],
+                "caught": seed == 0,
+                "nothing": None,
+            }
+            failed = place % 7 == 6
+            rows.append(
+                SweptRow(
+                    point=point, seed=seed, metrics={} if failed else found, error="x & y | z failed" if failed else ""
+                )
+            )
+    made: dict[str, Any] = {
+        "scenario": Scenario.preset("private-iris").with_overrides("name=a_b & $5 {x}"),
+        "grid": axes,
+        "command": "run",
+        "seeds": list(range(seeds)),
+        "rows": tuple(rows),
+        "metrics": metrics,
+        "notes": (SIMULATION_NOTE,),
+        "kept": 0,
+        "out": out,
+        "seconds": 1.0,
+        **options,
+    }
+    return Swept(**made)
+
+
+TWO_KEYS = {"privacy.epsilon": [0.5, 1, 5], "learner.hidden_units": [(32, 16), (8,), ()]}
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=10))
+def test_means_and_deviations_are_those_of_numpy(values: list[float]) -> None:
+    rows = [SweptRow(point={}, seed=seed, metrics={"m": value}) for seed, value in enumerate(values)]
+    found = summarise([*rows, SweptRow(point={}, seed=99, metrics={}, error="lost")], "m")
+    assert found.mean == pytest.approx(np.mean(values), rel=1e-9, abs=1e-9)
+    if len(values) == 1:
+        assert found.deviation is None
+    else:
+        assert found.deviation == pytest.approx(np.std(values, ddof=1), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "text"),
+    [
+        ("accuracy.final", [0.5, 0.7], "60.00 ± 14.14 %"),
+        ("accuracy.final", [1.0, 1.0], "100.00 ± 0.00 %"),
+        ("accuracy.best_epoch", [3, 3], "3"),
+        ("energy_joules", [9.46e-12], "9.46 pJ"),
+        ("energy_joules", [1e-3, 3e-3], "2 ± 1.4 mJ"),
+        ("worker_energy_joules.mean", [0.0], "0 pJ"),
+        ("air_seconds", [7200.0], "2 h"),
+        ("seconds_by_stage.training", [0.25], "250 ms"),
+        ("snr_db", [-3.0, -1.0], "-2.00 ± 1.41 dB"),
+        ("power_dbm.median", [-40.0], "-40.00 dBm"),
+        ("epsilon", [5.0, 5.0], "5"),
+        ("epsilon", [5.0, math.inf], "unbounded"),
+        ("epsilon_server", [123456.0], "1.235e+05"),
+        ("caught", [True, False], "50.00 ± 70.71 %"),
+        ("server.recognised_share", [0.347], "34.70 %"),
+        ("copied_p_value", [0.04], "0.04"),
+        ("grade", ["hidden", "hidden"], "hidden"),
+        ("grade", ["hidden", "leaks", "hidden"], "hidden 2, leaks 1"),
+        ("grade", [], "–"),
+    ],
+)
+def test_numbers_have_units_and_few_digits(metric: str, values: list[Any], text: str) -> None:
+    rows = [SweptRow(point={}, seed=seed, metrics={metric: value}) for seed, value in enumerate(values)]
+    assert summary_text(summarise(rows, metric), metric) == text
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+def test_files_hold_every_row_and_every_metric(tmp_path: Path) -> None:
+    swept = made_up(tmp_path, TWO_KEYS)
+    files = write_sweep(swept)
+    assert {path.name for path in files} == {
+        f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")
+    }
+    assert all(path.stat().st_size > 0 for path in files)
+    lines = list(csv.DictReader(io.StringIO((tmp_path / "sweep.csv").read_text())))
+    assert len(lines) == 27
+    assert {"privacy.epsilon", "learner.hidden_units", "seed", "mode", "error", *METRICS, "caught"} <= set(lines[0])
+    assert {line["mode"] for line in lines} == {"simulation"}
+    assert lines[0]["learner.hidden_units"] == "[32, 16]"
+    assert [float(line["snr_db"]) for line in lines[:18]] == [row.metrics["snr_db"] for row in swept.rows[:18]]
+    assert [line["error"] for line in lines[18:21]] == ["x & y | z failed"] * 3
+    pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "sweep.parquet"), swept.to_frame())
+    stored = json.loads((tmp_path / "sweep.json").read_text())
+    assert stored["mode"] == "simulation"
+    assert stored["grid"]["learner.hidden_units"] == ["[32, 16]", "[8]", "[]"]
+    assert len(stored["cells"]) == 9
+    assert stored["cells"][1]["metrics"]["epsilon"]["mean"] is None  # unbounded
+    assert stored["cells"][6]["errors"] == dict.fromkeys("012", "x & y | z failed")
+    markdown = (tmp_path / "sweep.md").read_text()
+    assert "protects nobody" in markdown
+    table = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 9
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {2 + 4 + 1 + 1}
+
+
+def test_latex_is_a_plain_tabular_in_which_everything_is_escaped(tmp_path: Path) -> None:
+    swept = made_up(tmp_path, TWO_KEYS)
+    text = summary_table(swept).to_latex(booktabs=False)
+    assert "toprule" not in text
+    body = [line for line in text.splitlines() if not line.startswith("%")]
+    assert body[0] == r"\begin{tabular}{lllllll}"
+    assert body[-1] == r"\end{tabular}"
+    rows = [line for line in body if line.endswith(r"\\")]
+    assert len(rows) == 1 + 9
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {6}
+    for row in rows:
+        assert not re.search(r"(?<!\\)[%_#]", row)
+        assert not row.startswith("[")  # which would be an option of the line above
+    assert "SIMULATION" in text.upper()
+    odd = TextTable(title="t", note="", columns=("a",), rows=((r"[1] \x {y} $5 ~ 50% <&>",),))
+    assert odd.to_latex(booktabs=False).splitlines()[5] == (r"{[}1] \textbackslash{}x \{y\} \$5 \~{} 50\% $<$\&$>$ \\")
+
+
+def test_without_pyarrow_the_rest_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr("airmixml.sweeps.tables.find_spec", lambda _name: None)
+    names = {path.name for path in write_sweep(made_up(tmp_path, TWO_KEYS))}
+    assert "sweep.parquet" not in names
+    assert {"sweep.csv", "sweep.png"} <= names
+
+
+def test_a_sweep_that_failed_everywhere_still_says_why(tmp_path: Path) -> None:
+    rows = (SweptRow(point={"privacy.epsilon": 1.0}, seed=0, metrics={}, error="no room"),)
+    swept = replace(made_up(tmp_path, {"privacy.epsilon": [1]}, seeds=1), rows=rows, metrics=())
+    names = {path.name for path in write_sweep(swept)}
+    assert names == {f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet")}
+    assert "no room" in (tmp_path / "sweep.md").read_text()
+
+
+# --- The terminal -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 130, 200])
+def test_nothing_is_cut_on_a_terminal(width: int, tmp_path: Path) -> None:
+    swept = made_up(tmp_path, TWO_KEYS)
+    table, without_room = terminal_summary(swept, width)
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(table, soft_wrap=True)
+    printed = stream.getvalue()
+    assert "…" not in printed
+    shown = [name for name in METRICS if name not in without_room]
+    assert shown == list(METRICS[: len(shown)])
+    assert shown
+    whole = summary_table(swept)
+    for row in whole.rows:
+        for name, cell in zip(whole.columns, row, strict=True):
+            assert name not in (*swept.grid.keys, *shown) or cell in printed
+    if len(shown) > 1:
+        assert max(map(len, printed.splitlines()[1:])) <= width
+    assert (not without_room) == (width >= 130)
+
+
+# --- The picture ------------------------------------------------------------------------------------------------------
+
+
+def axes_of(tmp_path: Path, grid: dict[str, Any], **options: Any) -> list[Any]:
+    figure = sweep_figure(made_up(tmp_path, grid, **options))
+    assert figure is not None
+    return [axis for axis in figure.axes if axis.get_visible()]
+
+
+def test_one_key_is_a_line_with_error_bars(tmp_path: Path) -> None:
+    swept = made_up(tmp_path, {"privacy.epsilon": [0.5, 1, 5]})
+    figure = sweep_figure(swept)
+    assert figure is not None
+    (axis,) = figure.axes
+    (container,) = axis.containers
+    line, _, (bars,) = container.lines
+    accuracies = np.array([row.metrics["accuracy.final"] for row in swept.rows], dtype=float).reshape(3, 3) * 100
+    np.testing.assert_allclose(np.asarray(line.get_xdata(), dtype=float), [0.5, 1, 5])
+    np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), accuracies.mean(axis=1))
+    heights = [abs(np.diff(segment[:, 1])[0]) for segment in bars.get_segments()]
+    np.testing.assert_allclose(heights, 2 * accuracies.std(axis=1, ddof=1))
+    assert axis.get_xscale() == "log"  # a decade
+    assert axis.get_ylabel() == "accuracy.final [%]"
+    assert "simulation" in figure.get_suptitle()
+    low, high = axis.get_xlim()
+    assert low < 0.5
+    assert high > 5
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"), [([1, 2, 5], "linear"), ([1, 10], "log"), ([1e-3, 1e5], "log"), ([0, 1, 1000], "linear")]
+)
+def test_an_axis_is_logarithmic_where_values_span_decades(values: list[float], scale: str, tmp_path: Path) -> None:
+    (axis,) = axes_of(tmp_path, {"workers.bits_range": values} if 0 in values else {"privacy.epsilon": values})
+    assert axis.get_xscale() == scale
+
+
+def test_words_and_lists_stand_side_by_side(tmp_path: Path) -> None:
+    (axis,) = axes_of(tmp_path, {"learner.hidden_units": [(32, 16), (8,)]})
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["[32, 16]", "[8]"]
+    (axis,) = axes_of(tmp_path, {"mixing.policy": ["nonmix", "dirmix"]}, seeds=1)
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["nonmix", "dirmix"]
+
+
+def test_two_keys_are_a_line_for_each_value_of_the_second(tmp_path: Path) -> None:
+    (axis,) = axes_of(tmp_path, {"privacy.epsilon": [1, 2, 3, 4], "mixing.alpha": [1, 10]})
+    legend = axis.get_legend()
+    assert legend.get_title().get_text() == "mixing.alpha"
+    assert [text.get_text() for text in legend.get_texts()] == ["1", "10"]
+    assert axis.get_xlabel() == "privacy.epsilon"
+    # Of many values of the second key the first gives the lines.
+    (axis,) = axes_of(tmp_path, {"privacy.epsilon": [1, 2], "mixing.alpha": list(range(1, 10))})
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["1", "2"]
+    assert axis.get_xlabel() == "mixing.alpha"
+
+
+def test_two_keys_of_many_values_are_a_heat_map_with_a_colour_bar(tmp_path: Path) -> None:
+    grid = {"privacy.epsilon": list(range(1, 8)), "mixing.alpha": list(range(1, 9))}
+    axis, bar = axes_of(tmp_path, grid)
+    (mesh,) = axis.collections
+    assert mesh.get_array().shape == (8, 7)
+    swept = made_up(tmp_path, grid)
+    expected = [row.metrics.get("accuracy.final", math.nan) for row in swept.rows]
+    means = 100 * np.array(expected, dtype=float).reshape(7, 8, 3).mean(axis=2).T
+    np.testing.assert_allclose(np.ma.filled(mesh.get_array(), math.nan), means)
+    assert bar.get_ylabel() == "accuracy.final [%]"
+    assert len(axis.texts) == np.isfinite(means).sum()
+
+
+def test_three_keys_are_panels_and_more_are_told(tmp_path: Path) -> None:
+    grid = {"privacy.epsilon": [1, 2], "mixing.alpha": [1, 10], "radio.scheduled": [2, 4, 8]}
+    panels = axes_of(tmp_path, grid)
+    assert [axis.get_title() for axis in panels] == [f"radio.scheduled = {value}" for value in (2, 4, 8)]
+    assert picture_note(made_up(tmp_path, grid)) == ""
+    more = {**grid, "radio.slots": [100, 200]}
+    assert len(axes_of(tmp_path, more)) == 3
+    assert picture_note(made_up(tmp_path, more)) == "the picture shows the first three keys at radio.slots = 100"
+    many = {"privacy.epsilon": [1], "mixing.alpha": [1], "radio.scheduled": list(range(1, 21))}
+    assert len(axes_of(tmp_path, many, seeds=1)) == 12
+    assert "first 12 of 20 values of radio.scheduled" in picture_note(made_up(tmp_path, many, seeds=1))
+
+
+def test_the_first_metric_that_is_a_number_is_drawn(tmp_path: Path) -> None:
+    swept = made_up(tmp_path, TWO_KEYS, metrics=("grade", "nothing", "energy_joules", "snr_db"))
+    assert drawn_metric(swept) == "energy_joules"
+    (axis,) = axes_of(tmp_path, TWO_KEYS, metrics=("grade", "energy_joules"), seeds=1)
+    assert axis.get_yscale() == "log"
+    assert sweep_figure(made_up(tmp_path, TWO_KEYS, metrics=("grade",))) is None
