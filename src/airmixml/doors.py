@@ -204,8 +204,11 @@ METHODS: Final = Registry(
         "federated": "airmixml.compare.baselines.federated:FEDERATED",
         "federated-network": "airmixml.compare.baselines.federated:FEDERATED_NETWORK",
         "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
+        "dp-logistic": "airmixml.compare.baselines.dp_logistic:DP_LOGISTIC",
+        "adassp": "airmixml.compare.baselines.adassp:ADASSP",
         "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
         "raw": "airmixml.compare.baselines.separate:RAW",
+        "logistic": "airmixml.compare.baselines.logistic:LOGISTIC",
     },
     objects=True,
 )

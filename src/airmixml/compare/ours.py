@@ -84,7 +84,7 @@ def samples_scenario(scenario: Scenario) -> Scenario:
     """
     workers = replace(scenario.workers, sends="samples", label_code="one-hot", bits=0)
     if workers.centre_on_air:
-        workers = replace(workers, centre="own")
+        workers = replace(workers, centre="own" if workers.centre == "private" else "public")
     return replace(scenario, workers=workers, learner=_closed_form(scenario.learner))
 
 
