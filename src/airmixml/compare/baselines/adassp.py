@@ -20,9 +20,7 @@ _FAILURE: Final = 0.05  # rho of the paper
 class AdaSsp(Method):
     """Central least squares by sufficient statistics with adaptive ridge."""
 
-    about = (
-        "central AdaSSP (Wang 2018): noisy sufficient statistics, adaptive ridge; a trusted curator holds all samples"
-    )
+    about = "central AdaSSP (Wang 2018): noisy sufficient statistics, adaptive ridge; a trusted curator"
 
     def run(self, work: Work) -> Outcome:
         """Solve the noisy normal equations."""
@@ -54,7 +52,8 @@ def adaptive_ridge(
     noisy = second + deviation * (upper + upper.triu(1).T)
     noisy_cross = cross + deviation * torch.from_numpy(rng.standard_normal(tuple(cross.shape)))
     ridge = max(needed - smallest, 0.0) * torch.eye(size, dtype=second.dtype)
-    return torch.linalg.lstsq(noisy + ridge, noisy_cross).solution
+    solution: torch.Tensor = torch.linalg.lstsq(noisy + ridge, noisy_cross).solution
+    return solution
 
 
 ADASSP: Final = AdaSsp()

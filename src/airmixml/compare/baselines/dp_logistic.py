@@ -1,7 +1,7 @@
 """Central logistic regression by gradient descent with noise: DP-SGD whose batch is all rows, without Opacus.
 
 For a few hundred or thousand rows whole batches cost nothing and need no luck with sampling: every step is a Gaussian
-mechanism, and all steps together are one, accounted for exactly.
+mechanism, and all steps together are one, accounted for exactly. Steps and rate are those of federated learning.
 """
 
 import math
@@ -10,13 +10,8 @@ from typing import Final
 import torch
 
 from airmixml.compare.baselines.central import Curator
-from airmixml.compare.baselines.federated import CLIP_NORM
+from airmixml.compare.baselines.federated import CLIP_NORM, LEARNING_RATE, ROUNDS, RoundAdam
 from airmixml.compare.methods import Method, Outcome, Work
-
-# Chosen on tables of KEEL (wisconsin, vehicle, segment, pima, ionosphere) at epsilon 1 and 10, fixed for all others.
-_STEPS: Final = 50
-_STEP_SIZE: Final = 4.0
-_MOMENTUM: Final = 0.9
 
 
 class DpLogistic(Method):
@@ -28,19 +23,18 @@ class DpLogistic(Method):
         """Descend, and average the second half of the way."""
         curator = Curator.of(work)
         rows, labels = curator.inputs, curator.labels
-        deviation = CLIP_NORM * math.sqrt(_STEPS) / curator.mu / len(rows)
+        deviation = CLIP_NORM * math.sqrt(ROUNDS) / curator.mu / len(rows)
         weights = torch.zeros((rows.shape[1], labels.shape[1]), dtype=torch.float64)
-        velocity, average = torch.zeros_like(weights), torch.zeros_like(weights)
+        adam, average = RoundAdam(LEARNING_RATE), torch.zeros_like(weights)
         lengths = rows.norm(dim=1)
-        for step in range(_STEPS):
+        for step in range(ROUNDS):
             errors = torch.softmax(rows @ weights, dim=1) - labels
             norms = errors.norm(dim=1) * lengths
             errors = errors * (CLIP_NORM / norms.clamp(min=CLIP_NORM))[:, None]
             noise = curator.streams.generator("noise", step).standard_normal(tuple(weights.shape))
             gradient = rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise)
-            velocity = _MOMENTUM * velocity + gradient
-            weights = weights - _STEP_SIZE * velocity
-            if step >= _STEPS // 2:
+            weights = weights + adam.change(gradient)
+            if step >= ROUNDS // 2:
                 average += weights
         return curator.outcome(average)
 
