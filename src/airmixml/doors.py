@@ -207,8 +207,8 @@ METHODS: Final = Registry(
         "dp-logistic": "airmixml.compare.baselines.dp_logistic:DP_LOGISTIC",
         "adassp": "airmixml.compare.baselines.adassp:ADASSP",
         "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
-        "raw": "airmixml.compare.baselines.separate:RAW",
         "logistic": "airmixml.compare.baselines.logistic:LOGISTIC",
+        "raw": "airmixml.compare.baselines.separate:RAW",
     },
     objects=True,
 )

@@ -99,15 +99,16 @@ def plan_command(
         return
     _print(plan, scenario, dimensions)
     if plan.feasible and scenario.learner.closed_form:
-        _print_recommendation(plan.recommended, scenario, _run_of(file, preset, assignments or []))
+        _print_recommendation(plan.recommended, scenario, _run_of(file, preset, assignments or [], bounds))
     if drawn is not None:
         print_line(f"picture: {drawn}")
 
 
-def _run_of(file: Path | None, preset: str | None, assignments: list[str]) -> list[str]:
+def _run_of(file: Path | None, preset: str | None, assignments: list[str], bounds: Path | None) -> list[str]:
     """Return the ``airmix run`` of what was planned, before anything is changed."""
     chosen = [str(file)] if file is not None else ["--preset", preset or ""]
-    return ["airmix", "run", *chosen, *(word for assignment in assignments for word in ("--set", assignment))]
+    declared = [] if bounds is None else ["--bounds", str(bounds)]
+    return ["airmix", "run", *chosen, *declared, *(word for each in assignments for word in ("--set", each))]
 
 
 def _with_rows(scenario: Scenario, rows: int) -> Scenario:

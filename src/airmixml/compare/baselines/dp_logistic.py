@@ -11,7 +11,8 @@ import torch
 
 from airmixml.compare.baselines.central import Curator
 from airmixml.compare.baselines.federated import CLIP_NORM, LEARNING_RATE, ROUNDS, RoundAdam
-from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
+from airmixml.scenario import Scenario, Speed
 
 
 class DpLogistic(Method):
@@ -37,6 +38,10 @@ class DpLogistic(Method):
             if step >= ROUNDS // 2:
                 average += weights
         return curator.outcome(average)
+
+    def skipped(self, scenario: Scenario, speed: Speed) -> str:
+        """Return why it is not fitted unless asked for."""
+        return slow_on_a_cpu(scenario, speed)
 
 
 DP_LOGISTIC: Final = DpLogistic()
