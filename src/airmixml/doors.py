@@ -134,6 +134,7 @@ DATASETS: Final = Registry(
         "fashion-mnist": "airmixml.data.mnist:FASHION_MNIST",
         "breast-cancer": "airmixml.data.tables:BREAST_CANCER",
         "wine": "airmixml.data.tables:WINE",
+        "diabetes": "airmixml.data.tables:DIABETES",
     },
     objects=True,
 )
