@@ -1,4 +1,4 @@
-"""Write the tables of docs/beyond.md from benchmarks/results/beyond.json, between their marks.
+"""Write the tables of docs/beyond.md from benchmarks/results/beyond.json and images.json, between their marks.
 
 python benchmarks/beyond_tables.py
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "beyond.json"
+RESULTS = [ROOT / "benchmarks" / "results" / name for name in ("beyond.json", "images.json")]
 DOCUMENT = ROOT / "docs" / "beyond.md"
 
 Row = dict[str, Any]
@@ -107,6 +107,22 @@ def networks(rows: list[Row]) -> str:
     return table(["mixtures, loss, target", "accuracy"], [[row["name"], percent(row)] for row in rows])
 
 
+def image_targets(rows: list[Row]) -> str:
+    """One line per epsilon, the encoders side by side."""
+    found = {row["name"]: row for row in rows}
+    epsilons = [name.removeprefix("cells, ") for name in found if name.startswith("cells, ")]
+    lines = [
+        [
+            epsilon.removeprefix("epsilon "),
+            f"{found[f'cells, {epsilon}']['privacy'][2]['epsilon']:.4g}",
+            f"**{percent(found[f'cells, {epsilon}'])}**",
+            percent(found[f"gradients, {epsilon}"]),
+        ]
+        for epsilon in epsilons
+    ]
+    return table(["epsilon", "epsilon, replace-one", "`cells`", "`gradients`"], lines)
+
+
 def tables(rows: list[Row]) -> dict[str, str]:
     """Return each table by the name of its mark."""
 
@@ -122,6 +138,9 @@ def tables(rows: list[Row]) -> dict[str, str]:
         "learners": by_epsilon("learner", part("learners")),
         "slots": by_epsilon("slots", part("slots")),
         "networks": networks(part("networks")),
+        "image targets": image_targets(part("image targets")),
+        "images": by_epsilon("encoder, features", part("images")),
+        "strokes": by_epsilon("encoder, features", part("strokes")),
         "bits": bits(part("bits"), part("bits of samples")),
     }
 
@@ -136,7 +155,7 @@ def with_tables(text: str, rows: list[Row]) -> str:
 
 
 def main() -> None:
-    rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
+    rows = [row for file in RESULTS for row in json.loads(file.read_text(encoding="utf-8"))["rows"]]
     DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8"), rows), encoding="utf-8")
 
 

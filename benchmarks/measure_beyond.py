@@ -2,8 +2,11 @@
 
     python benchmarks/measure_beyond.py --jobs 14 --device cuda --out benchmarks/results/beyond.json
 
-Rows of the part "targets" are runs of the presets, scored on the test set. All other parts compare choices; they train
-on the first 50,000 training images and are scored on the last 10,000, so that no choice has seen the test set.
+    python benchmarks/measure_beyond.py --jobs 14 --parts "image targets,images,strokes" \\
+        --out benchmarks/results/images.json
+
+Rows of the parts "targets" and "image targets" are runs scored on the test set. All other parts compare choices; they
+train on the first 50,000 training images and are scored on the last 10,000, so that no choice has seen the test set.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from results_file import show_and_write
 
 HELD_OUT = 10_000
 PAPER = ("privacy.accountant=paper-loose", "privacy.delta=0.01", "radio.scheduled=64", "radio.schedule=fixed")
+CELLS = ("workers.encoder=cells", "workers.centre=none")
+CLOTHES = "workers.dataset=fashion-mnist"
 RELEASE_1 = ("privacy.epsilon=1", "radio.scheduled=32")
 
 
@@ -99,7 +104,36 @@ def entries(seeds: int, parts: set[str]) -> list[Entry]:
     for loss in ("cross-entropy", "squared", "brier"):
         name = f"mixtures of edges, {loss}, epsilon 10"
         add("networks", name, "private-mnist-release", f"learner.loss={loss}", *small, gpu=True, runs=2)
+    found += image_entries(seeds)
     return [entry for entry in found if not parts or entry.part in parts]
+
+
+def image_entries(seeds: int) -> list[Entry]:
+    """Other images than strokes: Fashion-MNIST, and MNIST beside it; the design of ``private-mnist`` throughout."""
+    choices = [(f"cells, {each}", CLOTHES, *CELLS, f"workers.features={each}") for each in (512, 1024, 1536, 2048)]
+    choices += [("cells, 1024, private centre", CLOTHES, CELLS[0], "workers.centre=private")]
+    choices += [("gradients, 1024", CLOTHES)]
+    choices += [("pixels, clipped", CLOTHES, "workers.encoder=clip", "workers.features=0")]
+    every = [("images", choice) for choice in choices]
+    every += [("strokes", ("cells, 1024", *CELLS)), ("strokes", ("gradients, 1024",))]
+    targets = [("cells", CLOTHES, *CELLS), ("gradients", CLOTHES)]
+    return [
+        Entry(part, name, "private-mnist", (f"privacy.epsilon={epsilon}", *changes), seed)
+        for epsilon in (10, 1)
+        for part, (name, *changes) in every
+        for seed in range(seeds)
+    ] + [
+        Entry(
+            "image targets",
+            f"{name}, epsilon {epsilon}",
+            "private-mnist",
+            (*changes, f"privacy.epsilon={epsilon}"),
+            seed,
+        )
+        for epsilon in (10, 3, 1, 0.5)
+        for name, *changes in targets
+        for seed in range(max(seeds, 5))
+    ]
 
 
 def held_out(dataset: DataSet) -> DataSet:
@@ -117,7 +151,7 @@ def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
     scenario = Scenario.preset(entry.preset).with_overrides(*entry.changes).with_seed(entry.seed)
     started = time.perf_counter()
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
-    if entry.part != "targets":
+    if not entry.part.endswith("targets"):
         dataset = held_out(dataset)
         share = dataset.train_samples / scenario.workers.count
         everybody = scenario.radio.scheduled == scenario.workers.count

@@ -115,7 +115,8 @@ def measure(name: str, epsilon: float, seeds: int, folder: Path) -> dict[str, An
 def draw(results: list[dict[str, Any]], path: Path) -> None:
     """Draw one panel for each data set, with all methods at both epsilons."""
     names = list(dict.fromkeys(each["dataset"] for each in results))
-    figure = new_figure(4.2 * len(names), 4.6, "Accuracy at epsilon 1 and 10, delta a tenth of 1 / rows, remove-one")
+    title = "Accuracy at epsilon 1 (pale) and 10 (full), delta a tenth of 1 / rows, remove-one; dotted: guessing"
+    figure = new_figure(4.2 * len(names), 4.6, title)
     colours = {"airmix": GREEN, "federated": ORANGE, "logistic": GREY}
     for axis, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
         for result in (each for each in results if each["dataset"] == name):
@@ -132,10 +133,10 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
                     ecolor="black",
                 )
         axis.axhline(100 / result["classes"], color="grey", linestyle=":")
-        axis.set(xticks=range(len(METHODS)), ylim=(0, 100))
+        axis.set(xticks=range(len(METHODS)), ylim=(0, 103))
         axis.set_xticklabels(METHODS, rotation=60, ha="right")
         finish_axis(axis, f"{name}: {result['rows']:,} rows, {result['inputs']} inputs", size=11)
-    figure.axes[0].set_ylabel("accuracy (%); pale: epsilon 1, full: epsilon 10, dotted: guessing")
+    figure.axes[0].set_ylabel("accuracy (%)")
     save_figure(figure, path)
 
 

@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell has Ctrl-C ignored in what it starts in the background, and so in the processes that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("AIRMIX_PROGRESS_SECONDS", "0")  # on a busy machine anything may take half a minute
     if config.getoption("--write-slow") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowTests())
 

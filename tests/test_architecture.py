@@ -21,6 +21,7 @@ FOUNDATION = (
     "streams",
     "devices",
     "doors",
+    "notebook",
 )
 # As drawn in docs/architecture.md, left to right.
 ROOMS = (

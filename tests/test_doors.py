@@ -97,7 +97,7 @@ def test_an_encoder_of_another_package_is_used_like_ours(install: Install) -> No
     assert ENCODERS.names == (*ENCODERS.own, "half")
     scenario = Scenario().with_overrides("workers.encoder=half", "privacy.sensitivity=encoder")
     assert Scenario.from_toml(scenario.to_toml()) == scenario
-    assert "| gradients | half)" in scenario.to_toml(comments=True)
+    assert "| half | onnx:FILE | torchscript:FILE)" in scenario.to_toml(comments=True)
     sent, shortened = encode(scenario.workers, np.ones((3, 4), dtype=np.float32))
     assert (sent.tolist(), shortened) == ([[0.5]] * 3, 0)
     assert encoded_dim(scenario.workers, 4) == 1
@@ -170,9 +170,10 @@ def test_an_unknown_name_is_told_with_all_names_and_the_nearest(install: Install
     install("one", "spiral = one:Faulty", FAULTY)
     with pytest.raises(ScenarioError) as caught:
         Scenario().with_overrides("workers.encoder=Spirl")
+    own = ", ".join(f'"{name}"' for name in ENCODERS.own)
     assert str(caught.value) == (
-        'workers.encoder = \'Spirl\': must be one of "scale", "clip", "dct", "projection", "convolution", '
-        '"gradients", "spiral"; did you mean "spiral"?'
+        f"workers.encoder = 'Spirl': must be one of {own}, "
+        '"spiral", "onnx:FILE", "torchscript:FILE"; did you mean "spiral"?'
     )
     with pytest.raises(PluginError, match=r"^workers.encoder = 'spirl': must be one of .*; did you mean spiral\?"):
         ENCODERS.load("spirl")

@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 
-from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, load_model, run, simulate
+from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, load_network, run, simulate
 from airmixml.data import DataSet
 from airmixml.privacy import gaussian_epsilon
 from airmixml.privacy.gaussian import RowLedger
@@ -109,7 +109,7 @@ def test_rounding_and_the_private_mean_are_secret_too() -> None:
 
 def rows_read(model: AirMixClassifier) -> np.ndarray:
     """Read the rows from a fitted model: draw schedule, shares and noise again, take the noise off, solve for them."""
-    scenario = model._scenario(len(ROWS), model._seed)
+    scenario = model._scenario(len(ROWS), model._rows.seed)
     setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
     clean, shares, first = [], np.zeros((len(model.mixtures_.inputs), len(ROWS))), 0
     for draws in draw_ahead(setting):
@@ -171,7 +171,7 @@ def test_a_protected_folder(preset: str, changes: tuple[str, ...], public_test: 
         header = (tmp_path / "here" / "learning_curve.csv").read_text().splitlines()[0].split(",")
         assert ("test_accuracy" in header) == public_test
         assert ("training_loss" in header) == bool(changes)
-    model = load_model(tmp_path / "here")
+    model = load_network(tmp_path / "here")
     assert model(torch.zeros(1, result.dataset.input_dim)).shape == (1, 3)
     assert all(each.given != "the schedule that was drawn" for each in result.privacy)
     assert result.privacy[0].epsilon <= scenario.privacy.epsilon
@@ -230,7 +230,7 @@ def test_releases_add_up(tmp_path: Path) -> None:
     loose = next(each for each in both.privacy if each.accountant == "paper-loose" and each.adversary == "server")
     same = [each for each in single["privacy"] if (each["adversary"], each["accountant"]) == ("server", "paper-loose")]
     assert (loose.epsilon, loose.delta) == pytest.approx((2 * same[0]["epsilon"], 0.02))
-    parameters = [load_model(tmp_path / "both" / f"seed-{seed}").state_dict() for seed in (0, 1)]
+    parameters = [load_network(tmp_path / "both" / f"seed-{seed}").state_dict() for seed in (0, 1)]
     assert not torch.equal(*(each[next(iter(each))] for each in parameters))
 
 

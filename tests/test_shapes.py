@@ -11,7 +11,7 @@ from airmixml import ScenarioError
 from airmixml.edge.fitting import build_model
 from airmixml.output.figures import as_picture
 from airmixml.scenario import Learner, Workers
-from airmixml.shapes import declared_shape, in_words, is_series, planes
+from airmixml.shapes import declared_shape, in_words, is_series, per_input, planes
 from airmixml.streams import Streams
 from airmixml.workers import encode, load_dataset
 
@@ -31,6 +31,12 @@ def test_a_shape_that_cannot_be_is_refused(shape: tuple[int, ...]) -> None:
         declared_shape((3, 2, 4), (2, 3, 4), 24)
 
 
+def test_bounds_of_a_channel_serve_all_its_numbers() -> None:
+    assert tuple(per_input((-8.0, 35.0), (2, 1, 3))) == (-8.0, -8.0, -8.0, 35.0, 35.0, 35.0)
+    assert tuple(per_input((1.0, 2.0), (2, 3))) == (1.0, 2.0)  # height and width, no channels
+    assert tuple(per_input((1.0,), (2, 1, 3))) == (1.0,)
+
+
 def test_columns_of_a_table_become_an_image_or_a_series(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     header = ",".join([f"c{place}" for place in range(192)]) + ",label"
@@ -43,6 +49,18 @@ def test_columns_of_a_table_become_an_image_or_a_series(tmp_path: Path) -> None:
     assert cells.train_inputs.shape == (8, 40)
     windows = load_dataset(Workers(**common, encoder="windows", features=40, shape=(6, 1, 32)), Streams(0))
     assert windows.train_inputs.shape == (8, 40)
+
+
+def test_each_channel_of_a_file_is_scaled_by_its_own_bounds(tmp_path: Path) -> None:
+    inputs = np.array([[[-8.0, 0.0], [0.0, 70.0]], [[8.0, 4.0], [35.0, -35.0]]])  # two windows of two channels
+    np.savez(tmp_path / "mine.npz", inputs=inputs, labels=[0, 1], layout="channels x time")
+    workers = Workers(
+        dataset=str(tmp_path / "mine.npz"), input_lower=(-8.0, -35.0), input_upper=(8.0, 35.0), train_samples=1
+    )
+    found = load_dataset(workers, Streams(0))
+    scaled = np.vstack([found.train_inputs, found.test_inputs])
+    assert sorted(scaled.tolist()) == [[0.0, 0.5, 0.5, 1.0], [1.0, 0.75, 1.0, 0.0]]
+    assert (found.image_shape, found.clipped_values) == ((2, 1, 2), 1)
 
 
 @pytest.mark.parametrize(

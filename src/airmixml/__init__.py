@@ -17,22 +17,14 @@ if TYPE_CHECKING:
     from airmixml.errors import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
     from airmixml.estimator import AirMixClassifier, AirMixRegressor
     from airmixml.radio import simulate, simulate_blocks
-    from airmixml.runs import load_metrics, load_model, run
+    from airmixml.runs import export_onnx, load_metrics, load_model, load_network, run
     from airmixml.scenario import Scenario, Speed
     from airmixml.sweeps.study import sweep
     from airmixml.workers import settle
 
-__all__ = [
-    "AirMixClassifier",
-    "AirMixError",
-    "AirMixRegressor",
-    "DataError",
-    "PrivacyError",
-    "RunFolderError",
-    "Scenario",
-]
-__all__ += ["ScenarioError", "Speed", "__version__", "load_metrics", "load_model", "run", "settle"]
-__all__ += ["simulate", "simulate_blocks", "sweep", "train"]
+__all__ = ["AirMixClassifier", "AirMixError", "AirMixRegressor", "DataError", "PrivacyError", "RunFolderError"]
+__all__ += ["Scenario", "ScenarioError", "Speed", "__version__", "export_onnx", "load_metrics", "load_model"]
+__all__ += ["load_network", "run", "settle", "simulate", "simulate_blocks", "sweep", "train"]
 
 __getattr__ = import_late(
     __name__,
@@ -41,7 +33,7 @@ __getattr__ = import_late(
         "airmixml.errors": ("AirMixError", "DataError", "PrivacyError", "RunFolderError", "ScenarioError"),
         "airmixml.estimator": ("AirMixClassifier", "AirMixRegressor"),
         "airmixml.radio": ("simulate", "simulate_blocks"),
-        "airmixml.runs": ("load_metrics", "load_model", "run"),
+        "airmixml.runs": ("export_onnx", "load_metrics", "load_model", "load_network", "run"),
         "airmixml.scenario": ("Scenario", "Speed"),
         "airmixml.sweeps.study": ("sweep",),
         "airmixml.workers": ("settle",),

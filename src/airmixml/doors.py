@@ -4,6 +4,8 @@ To add one, write its file and name it here. Another package needs no change her
 group of the kind. Names are known without importing anything; a thing is imported when it is first asked for.
 """
 
+import hashlib
+import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -12,7 +14,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from airmixml.errors import PluginError
-from airmixml.wording import nearest, reason, shown
+from airmixml.wording import did_you_mean, reason, shown
+
+_GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 
 
 @dataclass(eq=False)
@@ -26,6 +30,7 @@ class Registry:
     needs: tuple[str, ...]  # attributes that every one of them must have
     places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
     objects: bool = False  # whether they are objects; another package's class then stands for an object of it
+    files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
     loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
 
     @property
@@ -44,8 +49,41 @@ class Registry:
         """All names, ours first."""
         return (*self.places, *self.plugins)
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """How a file is named instead: a word, a colon and the path."""
+        return tuple(f"{word}:FILE" for word in self.files)
+
+    def file_of(self, name: str) -> str | None:
+        """Return the path of the file that a name stands for, or None."""
+        word, _, path = name.partition(":")
+        return path if word in self.files and path else None
+
+    def add(self, thing: Any) -> str:
+        """Take an object that is given in Python, and return the name by which it goes in this process.
+
+        The name holds a digest of its pickle: a copy of it, here or in another process, has the same name.
+        """
+        thing = thing() if isinstance(thing, type) else thing
+        missing = [attribute for attribute in self.needs if not hasattr(thing, attribute)]
+        if missing:
+            raise PluginError(
+                f"{self.key} = {shown(thing)}: has no {', '.join(missing)}: must have {', '.join(self.needs)}; see "
+                "docs/extending.md"
+            )
+        try:
+            mark = hashlib.sha256(pickle.dumps(thing)).hexdigest()[:12]
+        except Exception:  # whatever somebody else's object does; it can then be used in this process alone
+            mark = f"{id(thing):x}"
+        name = f"{_GIVEN}:{type(thing).__name__}-{mark}"
+        self.loaded[name] = thing
+        return name
+
     def __contains__(self, name: object) -> bool:
-        return name in self.places or name in self.plugins
+        if name in self.places or name in self.plugins:
+            return True
+        given = isinstance(name, str) and name.startswith(f"{_GIVEN}:") and name in self.loaded
+        return given or (isinstance(name, str) and self.file_of(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -58,17 +96,19 @@ class Registry:
         if name not in self.loaded:
             if name not in self:
                 raise PluginError(
-                    f"{self.key} = {shown(name)}: must be one of {', '.join(self.names)}; did you mean "
-                    f"{nearest(name.lower(), self.names)}?"
+                    f"{self.key} = {shown(name)}: must be one of {', '.join((*self.names, *self.forms))}"
+                    f"{did_you_mean(name, self.names)}"
                 )
             self.loaded[name] = self._import(name)
         return self.loaded[name]
 
     def _import(self, name: str) -> Any:
-        place = self.places.get(name)
+        path = self.file_of(name)
+        place = self.places.get(name) if path is None else self.files[name.partition(":")[0]]
         if place is not None:
             module, _, attribute = place.partition(":")
-            return getattr(import_module(module), attribute)
+            thing = getattr(import_module(module), attribute)
+            return thing if path is None else thing(path)
         point = self.plugins[name]
         package = _package(point)
         for other in entry_points(group=self.group, name=name):
@@ -114,9 +154,14 @@ ENCODERS: Final = Registry(
         "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
         "cells": "airmixml.workers.encoders.cells:CELLS",
         "windows": "airmixml.workers.encoders.windows:WINDOWS",
+        "embeddings": "airmixml.workers.encoders.inputs:EMBEDDINGS",
         "mixed": "airmixml.workers.encoders.mixed:MIXED",
     },
     objects=True,
+    files={
+        "onnx": "airmixml.workers.encoders.onnx_file:OnnxFile",
+        "torchscript": "airmixml.workers.encoders.torch_network:TorchScriptFile",
+    },
 )
 
 DATASETS: Final = Registry(

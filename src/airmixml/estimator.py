@@ -18,23 +18,32 @@ from airmixml.data import (
     DataSet,
     LabelCode,
     OneHot,
+    RowFormat,
     Signs,
     declare_bounds,
     declare_target_bounds,
-    scale_to_unit,
     warn_of_clipping,
 )
 from airmixml.data.labels import look_measured, number_holders
-from airmixml.edge import class_scores, train
+from airmixml.edge import class_scores, predicted, train
 from airmixml.errors import ScenarioError
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
 from airmixml.privacy.gaussian import RowLedger
 from airmixml.radio import AirReport, simulate
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
+from airmixml.shapes import per_input
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
-from airmixml.workers import Population, encode, encode_centred, keeps_pixels, sends_inputs_unchanged
+from airmixml.workers import (
+    Encoder,
+    Population,
+    RowEncoder,
+    encode,
+    keeps_pixels,
+    scales_inputs,
+    sends_inputs_unchanged,
+)
 from airmixml.workers.holdings import gather_rows
 from airmixml.workers.loading import class_code
 
@@ -44,7 +53,6 @@ _RECIPES: Final[dict[str, Callable[[object], str]]] = {
     "paper": lambda _: "paper-iris",
 }
 _ROWS: Final = RowLedger()
-_NEVER: Final = 1e-6  # no label is certain
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
 
@@ -76,7 +84,7 @@ class AirMixEstimator(BaseEstimator):
     accountant: str | None = None
     adjacency: str | None = None
     sensitivity: str | None = None
-    encoder: str | None = None
+    encoder: str | Encoder | None = None
     features: int | None = None
     centre: str | None = None
     centre_share: float | None = None
@@ -167,17 +175,15 @@ class AirMixEstimator(BaseEstimator):
             self.clipped_values_ = dataset.clipped_values
             self.clipped_samples_ = mixtures.dataset.clipped_samples
         self.encoder_ = workers
-        self._seed, self._private_mean = seed, mixtures.dataset.private_mean
+        self._rows = replace(
+            self._row_encoder(workers, inputs.shape[1], seed), private_mean=mixtures.dataset.private_mean
+        )
 
     def _scores(self, X: ArrayLike) -> torch.Tensor:
         """Return the model's scores of clean rows; samples x outputs."""
         check_is_fitted(self)
         inputs = validate_data(self, X, reset=False)
-        scaled, _ = scale_to_unit(inputs, *self._bounds(inputs.shape[1]))
-        unit, _ = encode(self.encoder_, scaled, image_shape=self.image_shape, streams=Streams(self._seed))
-        if self._private_mean is not None:
-            unit, _ = encode_centred(self.encoder_, unit - self._private_mean, Streams(self._seed))
-        return class_scores(self.model_, torch.from_numpy(unit).double())
+        return class_scores(self.model_, torch.from_numpy(self._rows.encode(inputs)).double())
 
     def _scenario(self, samples: int, seed: int, task: str = OneHot.task, *, several: bool = False) -> Scenario:
         """Return the recipe's preset for so many workers (of several rows each), with the parameters that are given."""
@@ -188,6 +194,8 @@ class AirMixEstimator(BaseEstimator):
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
         if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
             given["encoder"] = "clip"
+        if self.centre is None and self.encoder == "embeddings":  # which has no bounds, and so no middle of them
+            given["centre"] = "none"
         workers = self._table(preset.workers, **given)
         power = {"power": "max"} if self.epsilon is None else {}
         epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
@@ -223,7 +231,7 @@ class AirMixEstimator(BaseEstimator):
         features = inputs.shape[1]
         if self.image_shape is not None and math.prod(self.image_shape) != features:
             raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
-        scaled, clipped = scale_to_unit(inputs, *self._bounds(features))
+        scaled, clipped = self._row_encoder(workers, features, seed).scale(inputs)
         unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
         return DataSet(
             name="X",
@@ -236,6 +244,13 @@ class AirMixEstimator(BaseEstimator):
             clipped_values=clipped,
             clipped_samples=shortened,
         )
+
+    def _row_encoder(self, workers: Workers, features: int, seed: int) -> RowEncoder:
+        """Return what turns rows into what is sent, but for a mean that is estimated over the air."""
+        lower, upper = self._bounds(features) if scales_inputs(workers) else (None, None)
+        row_format = RowFormat(width=features, lower=lower, upper=upper, image_shape=self.image_shape)
+        given = None if isinstance(self.encoder, str) else self.encoder
+        return RowEncoder(workers=workers, seed=seed, row_format=row_format, given=given)
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lower and upper bound of each feature."""
@@ -250,7 +265,8 @@ class AirMixEstimator(BaseEstimator):
             given = shown(self.input_bounds)
             raise ScenarioError(f"input_bounds = {given}: must be a pair (lower, upper) of numbers") from None
         names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
-        return declare_bounds(lower.tolist(), upper.tolist(), features=features, **names)
+        below, above = (per_input(bounds.tolist(), self.image_shape) for bounds in (lower, upper))
+        return declare_bounds(below, above, features=features, **names)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -278,7 +294,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         adjacency: "replace-one" or "remove-one".
         sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
             "encoder" where the encoder bounds a norm.
-        encoder: what a worker computes of its row; `airmix plugins` lists the names.
+        encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
+            "torchscript:FILE", or an object of one's own (``airmixml.workers.Encoder``, ``TorchEncoder``).
         features: numbers that a feature encoder makes of a row (0: its own choice).
         centre: what is subtracted from the features: "none", "own", "public", "private" or "refined".
         centre_share: of the last two, the share of the privacy target that is spent on it.
@@ -346,7 +363,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         inputs, classes = validate_data(self, X, y, multi_output=several)
         check_classification_targets(classes)
         if several:
-            if type_of_target(classes) != "multilabel-indicator":
+            if type_of_target(classes) != "multilabel-indicator" or not np.isin(classes, (0, 1)).all():
                 raise ValueError("y has several columns: must hold 0 and 1 alone, one column for each label")
             self.classes_ = np.arange(classes.shape[1])
             self._signs: Signs | None = Signs(classes.shape[1])
@@ -376,11 +393,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
 
         For several labels at once: the probability that each holds; samples x labels.
         """
-        scores = self._scores(X)
-        if self._signs is None:
-            return np.asarray(torch.softmax(scores, dim=1).numpy())
-        # What least squares learns of a sign is its mean, (2 p - 1) / sqrt(labels).
-        return np.clip((1.0 + scores.numpy() * math.sqrt(self._signs.count)) / 2.0, _NEVER, 1.0 - _NEVER)
+        return np.asarray(predicted(self._scores(X), self._signs).numpy())
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most likely class of each clean row (samples), or 0 and 1 for each label (samples x labels)."""
@@ -425,8 +438,8 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the targets of clean rows, within their bounds; samples, or samples x targets."""
         scores = self._scores(X).numpy()
-        predicted = np.asarray(self._code.decoded(scores), dtype=np.float64)
-        return predicted[:, 0] if self._flat else predicted
+        found = np.asarray(self._code.decoded(scores), dtype=np.float64)
+        return found[:, 0] if self._flat else found
 
     def _target_bounds(self, targets: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return the declared lower and upper bound of each target."""

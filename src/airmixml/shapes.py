@@ -47,3 +47,10 @@ def declared_shape(declared: Sequence[int], own: ImageShape, inputs: int, name: 
             f"{name} = {shown(list(shape))}: the data set says {in_words(own)} itself; leave {name} out"
         )
     return shape
+
+
+def per_input(bounds: Sequence[float], shape: ImageShape) -> Sequence[float]:
+    """Return a bound for each number of an input where one is given for each channel; else the bounds as they are."""
+    if shape is None or len(shape) != 3 or len(bounds) != shape[0]:
+        return bounds
+    return tuple(bound for bound in bounds for _ in range(math.prod(shape[1:])))

@@ -1,10 +1,12 @@
-"""Bits of messages: values cut to a readable length, the nearest valid word, why the system refused."""
+"""Bits of messages: values cut to a readable length, the nearest valid word, why the system refused, simulation."""
 
 import difflib
+import json
 from collections.abc import Sequence
 
 _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000
+_LEAST_ALIKE = 0.5  # of the letters of two words
 
 
 def shown(value: object) -> str:
@@ -32,10 +34,41 @@ def nearest(word: str, options: Sequence[str]) -> str:
     return by_beginning[best[0]]
 
 
+def simulated(seed: int) -> str:
+    """Return what to say beside an epsilon whose noise and schedule follow from a seed."""
+    undone = f"noise and schedule follow from seed {seed}, so anyone can remove them"
+    return f"simulation: {undone}; for real data use airmix run --private"
+
+
+def did_you_mean(word: str, options: Sequence[str], before: str = "; ", after: str = "") -> str:
+    """Return "; did you mean X?" for the option most like ``word``; nothing where none is like it.
+
+    Letters in capitals count as the small ones; ``before`` and ``after`` stand around the question where there is one.
+    """
+    if not options:
+        return ""
+    near = nearest(word.lower(), options)
+    like = difflib.SequenceMatcher(None, word.lower()[:_LONGEST_SHOWN], near.lower()[:_LONGEST_SHOWN]).ratio()
+    return f"{before}did you mean {near}?{after}" if like >= _LEAST_ALIKE else ""
+
+
 def reason(problem: BaseException) -> str:
     """Return why the system or a library refused, on one line."""
     strerror = getattr(problem, "strerror", None)
     return one_line(strerror if isinstance(strerror, str) else str(problem)) or type(problem).__name__
+
+
+def in_plain_words(problem: BaseException) -> str:
+    """Return what is odd about some content, on one line; what Python says of its own types helps nobody."""
+    if isinstance(problem, json.JSONDecodeError):
+        return f"not JSON: {one_line(str(problem))}"
+    if isinstance(problem, KeyError):
+        return f"{one_line(shown_name(str(problem.args[0] if problem.args else '')))} is missing"
+    if isinstance(problem, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(problem, TypeError | AttributeError | IndexError | OverflowError):
+        return "its parts are not of the kinds that they should be"
+    return one_line(str(problem)) or "it is empty"
 
 
 def one_line(text: str) -> str:

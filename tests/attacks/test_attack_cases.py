@@ -9,6 +9,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, read_cases
 from airmixml.attacks.attack_cases import PartStore
-from airmixml.attacks.findings import GRADES, Findings, grade_of
+from airmixml.attacks.findings import GRADES, Findings, can_tell, grade_of
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference
 from airmixml.attacks.linkage import Linkage
@@ -255,7 +256,9 @@ def test_only_a_small_claimed_epsilon_hides_people() -> None:
     ]  # fmt: skip
     for level in ("leaks", "exposed"):  # what was found counts, whatever is claimed
         assert {grade_of(level, epsilon) for epsilon in (0.1, 1e4, None)} == {level}
-    assert GRADES == ("hidden", "not found", "leaks", "exposed")
+        assert grade_of(level, 0.1, too_few=True) == level
+    assert {grade_of("", epsilon, too_few=True) for epsilon in (0.1, 1e4, None)} == {"too few to tell"}
+    assert GRADES == ("hidden", "not found", "too few to tell", "leaks", "exposed")
 
 
 @pytest.mark.parametrize(
@@ -284,6 +287,37 @@ def result(epsilon: float | None = 1.0, **findings: Findings) -> CaseResult:
     )
 
 
+def of_many(findings: ServerFindings) -> ServerFindings:
+    return replace(findings, labels=replace(findings.labels, inferred=1000))
+
+
+def test_few_trials_prove_nothing() -> None:
+    # 10 workers, guessing 40 %: all ten right by chance once in 0.4^-10 = 9537 runs, where 1 in 10,000 is asked for.
+    few = result(0.1, server=server(0.0, 0.0))
+    assert few.grade == "too few to tell"
+    assert (
+        few.verdict
+        == "TOO FEW TO TELL: the server has too few workers to tell: 70 % of 10 samples read, guessing gets 40 %."
+    )
+    # One of two named among 100: 1 - 0.99^2 = 0.0199 by guessing, so it is neither hidden nor found.
+    alone = replace(listener(), unmixing=Recovery(gain_db=10.0))
+    two = replace(alone, clearest_slots=ClearestSlots(identified=1, looked_at=2, p_value=0.0199, psnr_db=9.0))
+    verdict = result(0.1, release=two).verdict
+    assert verdict.startswith(
+        "TOO FEW TO TELL: an adversary who sees only the mixtures has too few mixtures to tell: 1 of 2"
+    )
+    # Two of three: 3 * 0.01^2 = 0.0003 would have been beyond chance; one of three is luck, and is said to be.
+    three = replace(alone, clearest_slots=ClearestSlots(identified=1, looked_at=3, p_value=0.0297, psnr_db=9.0))
+    assert result(0.1, release=three).verdict == (
+        "HIDDEN: an adversary who sees only the mixtures names 1 of 3 samples, which guessing does too (p-value 0.03)."
+    )
+
+
+@pytest.mark.parametrize(("trials", "told"), [(0, False), (1, False), (2, False), (3, True), (10, True)])
+def test_half_of_the_trials_must_be_beyond_chance(trials: int, told: bool) -> None:
+    assert can_tell(trials, 0.5, 0.01, 1e-3) is told
+
+
 def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     both = result(server=server(0.5, 0.0), release=listener())
     assert both.grade == "exposed"
@@ -295,7 +329,8 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     assert "copies 3 of them" in result(server=server(0.1, 0.0, copied=0.3)).verdict
     assert "identifies its sample in 3 of 6 slots" in result(eavesdropper=listener(beside=(3, 6))).verdict
     assert "sees 55 % of what sets samples apart" in result(server=server(0.0, 0.0, 0.55)).verdict
-    assert result(server=server(0.0, 0.0)).verdict.startswith("HIDDEN: the server reads samples no better than by")
+    many = result(server=of_many(server(0.0, 0.0)))
+    assert many.verdict.startswith("HIDDEN: the server reads samples no better than by")
     # A lucky hit among the clearest slots is not mentioned where something else gives the grade.
     lucky = result(release=listener(clear=1, p_clear=0.3, groups=1))
     assert lucky.verdict == "LEAKS: an adversary who sees only the mixtures unmixes 1 sample."
@@ -307,15 +342,15 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
 
 
 def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
-    quiet = {"server": server(0.0, 0.0), "release": listener(), "eavesdropper": listener()}
+    quiet = {"server": of_many(server(0.0, 0.0)), "release": listener(), "eavesdropper": listener()}
     assert result(10.0, **quiet).grade == "hidden"
     large = result(1.1e4, **quiet)
     assert large.grade == "not found"
     assert large.verdict == (
-        "NOT FOUND: as the server, our attacks found nobody (at epsilon 1.1e+04 a stronger attack may); "
-        "as an adversary who sees only the mixtures, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
-        "may); as an eavesdropper 2.5 m from a worker, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
-        "may)."
+        "NOT FOUND: as the server, our attacks found nobody beyond chance (at epsilon 1.1e+04 a stronger "
+        "attack may); as an adversary who sees only the mixtures, our attacks found nobody beyond chance (at epsilon "
+        "1.1e+04 a stronger attack may); as an eavesdropper 2.5 m from a worker, our attacks found nobody beyond "
+        "chance (at epsilon 1.1e+04 a stronger attack may)."
     )
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == "not found"

@@ -100,3 +100,22 @@ def test_pairs_of_one_run(name: str) -> None:
     assert not (pairs.train_labels[:40] == pairs.train_labels[40:]).any()
     cosines = np.abs(moves @ moves.T / np.sqrt(np.outer(squares, squares)))[~np.eye(40, dtype=bool)]
     assert np.median(cosines) < 3 / math.sqrt(features)
+
+
+@pytest.mark.parametrize("task", ["regression", "multi-label"])
+@pytest.mark.parametrize("sends", ["samples", "moments"])
+@pytest.mark.parametrize("constant", [0.0, 0.5])
+def test_canaries_with_opposite_labels_reach_both_bounds(task: str, sends: str, constant: float) -> None:
+    scenario = Scenario.preset("private-table").with_overrides(
+        f"workers.task={task}", f"workers.sends={sends}", f"workers.constant={constant}", "workers.count=9"
+    )
+    features = 5
+    sensitivity = sensitivity_of(scenario.settled(9), features, 2)
+    vectors = sent_of(scenario, worst_samples(scenario, features, 2))
+    assert np.square(vectors[0]).sum() == pytest.approx(sensitivity.removal, rel=1e-4)
+    reached = np.square(vectors[0] - vectors[1]).sum()
+    assert reached <= sensitivity.replacement
+    # The constant is the same for all, so inputs of samples cannot be quite opposite.
+    assert reached > (0.999 if sends == "moments" or not constant else 0.8) * sensitivity.replacement
+    pairs = sent_of(scenario, draw_pairs(scenario, features, 2, 20))
+    assert np.square(pairs[:20] - pairs[20:]).sum(axis=1).max() <= sensitivity.replacement

@@ -10,24 +10,28 @@ from pathlib import Path
 
 import pytest
 
-# The entry point of the console script, which prints a line at its very first import. Whatever a shell starts in the
-# background ignores SIGINT, and so would its children: this one does not.
+# The entry point of the console script, which prints a line when it begins to import a module. Whatever a shell starts
+# in the background ignores SIGINT, and so would its children: this one does not.
 ENTRY = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-class FirstImport:
+awaited = sys.argv.pop(1)
+class Imports:
     def find_spec(self, name, path=None, target=None):
-        if name == "airmixml.cli.app":
+        if name == awaited:
+            sys.meta_path.remove(self)
             print("started", flush=True)
 from airmixml.cli.main import main
-sys.meta_path.insert(0, FirstImport())
+sys.meta_path.insert(0, Imports())
 main()
 """
+FIRST = "airmixml.cli.app"
 
 
-def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+def start(*arguments: str, cwd: Path, awaited: str = FIRST) -> subprocess.Popen[str]:
+    """Start ``airmix`` and return when it begins to import the awaited module."""
     child = subprocess.Popen(
-        [sys.executable, "-c", ENTRY, *arguments],
+        [sys.executable, "-c", ENTRY, awaited, *arguments],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -38,13 +42,27 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     return child
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 2.0])
-def test_control_c_while_starting(seconds: float, tmp_path: Path) -> None:
-    child = start("run", "--preset", "paper-iris", "--set", "learner.epochs=100000", cwd=tmp_path)
-    time.sleep(seconds)
+LONG_RUN = ("run", "--preset", "paper-iris", "--set", "learner.epochs=100000")
+INTERRUPTED = (130, "", "airmix: interrupted; repeat the command to resume\n")
+STAGES = (FIRST, "typer", "rich.progress", "airmixml.scenario.toml", "airmixml.runs", "numpy", "torch", "torch.nn")
+
+
+@pytest.mark.parametrize("awaited", [*STAGES, "airmixml.radio.transmission", "airmixml.edge.fitting"])
+def test_control_c_while_starting(awaited: str, tmp_path: Path) -> None:
+    child = start(*LONG_RUN, cwd=tmp_path, awaited=awaited)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate()
-    assert (child.returncode, out, err) == (130, "", "airmix: interrupted; repeat the command to resume\n")
+    assert (child.returncode, out, err) == INTERRUPTED
+
+
+def test_control_c_while_working(tmp_path: Path) -> None:
+    child = start(*LONG_RUN, cwd=tmp_path)
+    while not (tmp_path / "runs" / "paper-iris-seed0.partial").exists():
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate()
+    assert (child.returncode, out, err) == INTERRUPTED
 
 
 def test_what_cannot_be_resumed_does_not_say_so(tmp_path: Path) -> None:

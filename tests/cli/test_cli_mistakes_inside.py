@@ -151,3 +151,27 @@ def test_the_last_of_several_seeds_is_checked_before_the_first_is_run(refused_in
 
 def test_several_seeds_of_an_impossible_scenario_leave_nothing(refused_inside: Refused) -> None:
     assert "privacy.epsilon" in refused_inside(*IRIS, "--set", "privacy.epsilon=1", "--seeds", "3", "--out", "a/b")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        (("workers.encoder=projection", "workers.features=100000"), "workers.features = 100000"),
+        (("workers.encoder=projection", "workers.features=1000", "workers.sends=moments"), "workers.features = 1000"),
+        (("workers.encoder=clip", "workers.sends=moments"), 'workers.sends = "moments"'),
+    ],
+    ids=["features", "products of features", "products of inputs"],
+)
+def test_features_and_products_that_fit_no_memory(
+    refused_inside: Refused, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...], key: str
+) -> None:
+    """Digits on a machine of 1 MB; 1,797 samples of 1,000 features alone take 7. Nothing is computed before."""
+    monkeypatch.setattr("airmixml.workers.memory.physical_memory_bytes", lambda: 10**6)
+    monkeypatch.setattr("airmixml.workers.loading.encode", lambda *_arguments, **_options: pytest.fail("encoded"))
+    digits = ("workers.dataset=digits", "workers.train_samples=0", "learner.model=ridge", "radio.slot_seconds=0")
+    digits += ("workers.centre=own", "privacy.sensitivity=encoder")
+    if "workers.sends=moments" in overrides:
+        digits += ("workers.constant=0.5",)
+    problem = refused_inside(*IRIS, *(f"--set={assignment}" for assignment in (*digits, *overrides)))
+    assert key in problem
+    assert "GB of memory" in problem

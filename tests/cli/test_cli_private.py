@@ -83,14 +83,14 @@ def test_a_saved_model_is_the_one_that_was_scored(iris_run: tuple[dict[str, Any]
     import torch
 
     from airmixml import Scenario
-    from airmixml.runs import load_model
+    from airmixml.runs import load_network
     from airmixml.streams import Streams
     from airmixml.workers import load_dataset
 
     metrics, folder = iris_run
     run = folder / metrics["run_dir"]
     dataset = load_dataset(Scenario.load(run / "scenario.toml").workers, Streams(0))
-    right = load_model(run)(torch.from_numpy(dataset.test_inputs)).argmax(dim=1).numpy() == dataset.test_labels
+    right = load_network(run)(torch.from_numpy(dataset.test_inputs)).argmax(dim=1).numpy() == dataset.test_labels
     assert np.mean(right) == pytest.approx(metrics["accuracy"]["final"])
 
 

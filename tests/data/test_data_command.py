@@ -39,7 +39,9 @@ def test_the_list_tells_the_public_facts_as_json(cache: Path) -> None:
     assert fashion["folder"] == str(cache.parent / "fashion-mnist")
 
 
-@pytest.mark.parametrize(("name", "facts"), [("breast-cancer", (569, 30, 2)), ("wine", (178, 13, 3)), ("diabetes", (442, 10, 1))])
+@pytest.mark.parametrize(
+    ("name", "facts"), [("breast-cancer", (569, 30, 2)), ("wine", (178, 13, 3)), ("diabetes", (442, 10, 1))]
+)
 def test_tables_have_round_bounds_that_hold_every_row_and_touch_none(name: str, facts: tuple[int, int, int]) -> None:
     entry = next(each for each in json.loads(run("list", "--json"))["data_sets"] if each["name"] == name)
     assert (entry["train_samples"], entry["input_dim"], entry["label_dim"]) == facts

@@ -1,7 +1,9 @@
 """Plans: what they predict is what runs measure, and their guidance is the best of what they tried."""
 
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from airmixml import Scenario, simulate
@@ -158,3 +160,39 @@ def test_verdicts(changes: tuple[str, ...], words: str) -> None:
     assert plan.feasible
     assert words in plan.verdict
     assert all(math.isfinite(each.energy_joules) for each in plan.options)
+
+
+def test_so_they_are_for_moments() -> None:
+    """Iris is correlated, so that its moments are a little stronger than those of inputs that are not."""
+    scenario, dims = Scenario.preset("private-iris"), (5, 3)
+    moments = InputMoments(mean=0.551, deviation=0.25)  # about Iris within 0 to 8, 5, 8 and 3 cm
+    plan, report = make_plan(scenario, *dims, moments), simulate(scenario).report.to_dict()
+    assert plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=2.0)
+    assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=2.0)
+    assert "contrast_db" not in plan.to_dict()
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+@pytest.mark.parametrize("sends", ["moments", "samples"])
+def test_independent_inputs_are_planned_exactly(sends: str, weight: float, tmp_path: Path) -> None:
+    """Eight independent inputs, uniform on [0.2, 0.9]: of mean 0.55 and variance 0.7^2 / 12."""
+    rng = np.random.default_rng(3)
+    np.savez(tmp_path / "own.npz", inputs=rng.uniform(0.2, 0.9, (3000, 8)), labels=rng.integers(0, 4, 3000))
+    scenario = Scenario.preset("private-iris").with_overrides(
+        f"workers.dataset={tmp_path}/own.npz", "workers.input_lower=0", "workers.input_upper=1",
+        "workers.train_samples=2500", "workers.count=2500", "workers.holding=dealt", "radio.scheduled=2500",
+        f"workers.label_weight={weight}", f"workers.sends={sends}",
+    )  # fmt: skip
+    moments = InputMoments(mean=0.55, deviation=0.7 / math.sqrt(12.0))
+    plan, report = make_plan(scenario, 9, 4, moments), simulate(scenario).report.to_dict()
+    assert plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=0.2)
+    assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.2)
+
+
+@pytest.mark.parametrize("limit_dbm", [23, -60])
+def test_the_noise_multiplier_is_that_of_the_strongest_slot(limit_dbm: int) -> None:
+    scenario = Scenario.preset("private-iris").with_overrides(f"radio.max_power_dbm={limit_dbm}")
+    moments = InputMoments(mean=0.5, deviation=0.29)
+    plan, design = make_plan(scenario, 5, 3, moments), simulate(scenario).report.design
+    assert plan.limited_share == (limit_dbm < 0)
+    assert plan.noise_multiplier == pytest.approx(design.noise_multiplier("remove-one"), rel=1e-9)

@@ -174,6 +174,11 @@ OTHER_DRAWS = (
     "workers.input_upper=10",
     "workers.feature_columns=a,b",
     "workers.label_column=class",
+    "workers.shape=2,2",
+    "workers.max_rows=3",
+    "workers.rows_bound=2",
+    "workers.skew=0.5",
+    "workers.rows_per_worker=2",
     "radio.slots=501",
     "radio.scheduled=4",
     "radio.slot_seconds=0.002",
@@ -191,6 +196,8 @@ OTHER_DRAWS = (
 )
 
 
+# Refused for a scenario of classes and samples.
+OF_OTHER_TASKS = ("workers.worker_column=person", "workers.label_columns=a,b")
 # These are nothing without an encoder that bounds a norm, or need another policy.
 CLIPPING = ("workers.encoder=clip", "workers.clip_norm=0.5", "privacy.sensitivity=encoder", "learner.model=ridge")
 OTHER_DRAWS_OF_AN_ENCODER = (
@@ -200,12 +207,16 @@ OTHER_DRAWS_OF_AN_ENCODER = (
     "workers.constant=0.5",
     "workers.sends=moments",
     "workers.bits=4",
+    "workers.task=regression",
+    "workers.target_lower=0",
+    "workers.target_upper=9",
     "radio.schedule=poisson",
 )
 
 
 def test_every_key_is_on_one_of_the_three_lists() -> None:
-    named = [change.partition("=")[0] for change in (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER)]
+    lists = (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER, *OF_OTHER_TASKS)
+    named = [change.partition("=")[0] for change in lists]
     assert sorted(named) == sorted(all_keys())
 
 
@@ -216,6 +227,13 @@ def test_power_privacy_learner_and_name_leave_the_draws_alone(change: str) -> No
     assert changed != base
     assert draws_key(changed) == draws_key(base)
     check_family([base, changed])
+
+
+@pytest.mark.parametrize("change", OF_OTHER_TASKS)
+def test_what_other_tasks_need_is_refused_for_classes(change: str) -> None:
+    (base,) = family_of(powers=[()])
+    with pytest.raises(ScenarioError, match=r"^workers\.(label_columns|sends) = "):
+        base.with_overrides(change)
 
 
 @pytest.mark.parametrize("change", OTHER_DRAWS_OF_AN_ENCODER)

@@ -33,6 +33,7 @@ ENCODERS = {
     "gradients": (),
     "mixed": ("workers.features=9",),
     "mixed-gradients": ("workers.features=12",),
+    "cells": ("workers.features=12",),
 }
 
 

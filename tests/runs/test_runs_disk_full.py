@@ -58,7 +58,7 @@ def test_a_checkpoint_that_does_not_fit_is_an_error_of_the_system_and_the_last_o
     files_up_to: Limited, tmp_path: Path
 ) -> None:
     checkpoint = FileCheckpoint(tmp_path, every_seconds=0)
-    state = {"epoch": 1, "epochs": 2, "model": {"w": torch.zeros(10)}, "moments": [], "loss": [[1.0]]}
+    state = {"epoch": 1, "epochs": 2, "epoch_steps": 1, "model": {"w": torch.zeros(10)}, "moments": [], "loss": [[1.0]]}
     state["test_accuracy"] = [[0.5]]
     checkpoint.save(state)
     with files_up_to(3_000), pytest.raises(OSError, match="File too large"):

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import airmixml
-from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_model
+from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_network
 from airmixml.runs import SeedsResult
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -27,7 +27,7 @@ run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small r
 def test_the_stored_model_scores_what_the_metrics_say(preset: str, tmp_path: Path) -> None:
     scenario = Scenario.preset(preset).with_overrides("radio.slots=300", "learner.epochs=4", "mixing.power=max")
     metrics = run(scenario, out=tmp_path / "here").to_dict()
-    model = load_model(tmp_path / "here")
+    model = load_network(tmp_path / "here")
     data = load_dataset(scenario.workers, Streams(scenario.seed))
     with torch.no_grad():
         classes = model(torch.from_numpy(data.test_inputs)).argmax(dim=1).numpy()
@@ -44,7 +44,7 @@ def test_partial_folders_are_refused_even_with_metrics_in_them(
     with pytest.raises(RunFolderError, match="an interrupted run"):
         load_metrics(tmp_path / "here.partial")
     with pytest.raises(RunFolderError, match="an interrupted run"):
-        load_model(tmp_path / "here.partial")
+        load_network(tmp_path / "here.partial")
     monkeypatch.chdir(tmp_path / "here.partial")
     with pytest.raises(RunFolderError, match="an interrupted run"):
         load_metrics(Path("."))
@@ -143,15 +143,15 @@ def test_damaged_models_are_refused(small: Scenario, tmp_path: Path, damage: str
     else:
         torch.save({"parameters": {}}, path)
     with pytest.raises(RunFolderError, match=r"model\.pt"):
-        load_model(tmp_path / "here")
+        load_network(tmp_path / "here")
 
 
 def test_a_folder_of_several_seeds_has_a_model_per_seed(small: Scenario, tmp_path: Path) -> None:
     metrics = run(small, seeds=2, out=tmp_path / "both")
     with pytest.raises(RunFolderError, match="seed"):
-        load_model(tmp_path / "both")
+        load_network(tmp_path / "both")
     for each in metrics.runs:
-        assert isinstance(load_model(Path(each.run_dir)), torch.nn.Sequential)
+        assert isinstance(load_network(Path(each.run_dir)), torch.nn.Sequential)
         assert load_metrics(Path(each.run_dir)) == each.to_dict()
 
 

@@ -170,3 +170,9 @@ def test_messages_name_the_file(refused: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("a = = 1")
     assert refused(Scenario.load, path).startswith(f"{path}: not valid TOML")
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(ScenarioError, match=r"pipe.toml: is a pipe; give a scenario file or --preset NAME"):
+        Scenario.load(tmp_path / "pipe.toml")

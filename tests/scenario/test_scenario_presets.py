@@ -132,11 +132,13 @@ def test_every_preset_says_in_a_line_what_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "near"),
-    [("paper-irs", "paper-iris"), ("mnist", "paper-mnist"), ("PAPER-IRIS", ""), ("", ""), ("../digits", "")],
+    [("paper-irs", "paper-iris"), ("mnist", "paper-mnist"), ("PAPER-IRIS", "paper-iris"), ("../digits", "digits")],
 )
 def test_an_unknown_preset_is_answered_with_the_nearest(refused: Any, asked: str, near: str) -> None:
     message = refused(Scenario.preset, asked)
-    assert message.startswith(f"preset {asked!r}: there is none of that name; did you mean {near}")
+    assert message.startswith(f"preset {asked!r}: there is none of that name; did you mean {near}? (`airmix presets`")
+    far = "preset 'bananas': there is none of that name (`airmix presets` lists them)"
+    assert refused(Scenario.preset, "bananas") == far  # nothing is like it
 
 
 def test_a_very_long_preset_name_does_not_flood_the_line(refused: Any) -> None:

@@ -91,6 +91,7 @@ LISTS = {
     "workers.input_lower": ([math.nan], [math.inf], ["a"], [True], [10**400]),
     "workers.input_upper": ([math.nan], [-math.inf], [None], [[1.0]]),
     "workers.feature_columns": ([""], ["a\nb"], [1]),
+    "workers.shape": ([0], [1.5], [-1], [10**9 + 1], [True]),
     "workers.label_columns": ([""], ["a\nb"], [1]),
     "workers.target_lower": ([math.nan], [math.inf], ["a"], [True]),
     "workers.target_upper": ([math.nan], [-math.inf], [None], [[1.0]]),

@@ -141,7 +141,8 @@ def test_networks_of_an_unknown_size_are_not_sent_at_once() -> None:
     scenarios = [NETWORK.with_overrides("workers.dataset=own.csv", f"privacy.epsilon={each}") for each in (5, 6, 7, 8)]
     assert [len(batch.scenarios) for batch in cut_into_cells(scenarios, "run", jobs=1)] == [1] * 4
     named = [each.with_overrides("workers.dataset=iris") for each in scenarios]
-    assert [len(batch.scenarios) for batch in cut_into_cells(named, "run", jobs=1)] == [2, 2]
+    assert [len(batch.scenarios) for batch in cut_into_cells(named, "run", jobs=1)] == [4]
+    assert [len(batch.scenarios) for batch in cut_into_cells(named, "run", jobs=2)] == [1] * 4
 
 
 @pytest.mark.long
@@ -159,7 +160,7 @@ def test_processes_give_what_this_process_gives(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_killed_process_costs_no_cell_but_the_one_that_kills_it(tmp_path: Path) -> None:
     """Of cells that are sent at once, those that it left undone are run by another process, each by itself."""
-    slow, killed = NETWORK.with_overrides("learner.epochs=200"), list[int]()
+    slow, killed = NETWORK.with_overrides("learner.epochs=60"), list[int]()
 
     def kill(_stage: str, done: int, _total: int) -> None:
         children = multiprocessing.active_children()
@@ -340,6 +341,57 @@ def test_data_that_are_not_there_are_refused_before_anything_is_run(tmp_path: Pa
         swept(gone, out=tmp_path / "out")
     found = swept(gone, {"workers.dataset": ["gone.csv", "iris"]}, out=tmp_path / "two")
     assert "gone.csv" in found.rows[0].error
+
+
+def test_data_that_come_later_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not of the cell's making is not kept as its outcome."""
+    from airmixml import workers
+    from airmixml.errors import DataError
+
+    def gone(*_arguments: Any, **_options: Any) -> Any:
+        raise DataError("the files are out of reach")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "load_dataset", gone)
+        broken = swept(IRIS.with_seed(77), out=tmp_path)
+    assert [row.error for row in broken.rows] == ["the files are out of reach"] * 3
+    assert [row.error for row in swept(IRIS.with_seed(77), out=tmp_path).rows] == [""] * 3
+
+
+def test_how_much_it_is_is_told_once_before_it_begins(tmp_path: Path) -> None:
+    told: list[str] = []
+    swept(
+        seeds=2, out=tmp_path, announce=told.append, progress=lambda stage, done, _total: told.append(f"{stage} {done}")
+    )
+    assert told[:2] == ["3 cells x 2 seeds = 6 runs", "sweep 0"]
+    assert sum("cells" in line for line in told) == 1
+    refused: list[str] = []
+    with pytest.raises(RunFolderError):
+        swept(IRIS.with_overrides("privacy.delta=0.001"), out=tmp_path, announce=refused.append)
+    assert refused == []
+
+
+def test_a_regression_shows_its_own_scores(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.random((60, 2))
+    rows = "".join(f"{a:.3f},{b:.3f},{a + b / 2:.3f}\n" for a, b in x)
+    (tmp_path / "own.csv").write_text("a,b,label\n" + rows)
+    own = Scenario.preset("private-table").with_overrides(
+        f"workers.dataset={tmp_path}/own.csv",
+        "workers.task=regression",
+        "workers.input_lower=0",
+        "workers.input_upper=1",
+        "workers.target_lower=0",
+        "workers.target_upper=2",
+        "learner.model=ridge",
+    )
+    found = swept(own, {"privacy.epsilon": [5, 1e6]}, metrics=("scores.r2",), out=tmp_path / "out")
+    assert [row.error for row in found.rows] == ["", ""]
+    alone = airmixml.run(scenario_at(own, found.rows[1].point), out=tmp_path / "alone", pictures=False).to_dict()
+    assert found.rows[1].metrics["scores.r2"] == alone["scores"]["r2"] > 0.9
+    default = swept(own, {"privacy.epsilon": [5, 1e6]}, out=tmp_path / "out")
+    assert default.metrics[:2] == ("scores.r2", "scores.rmse")
+    assert default.kept == 2
 
 
 def test_an_epsilon_that_decides_nothing_is_told(tmp_path: Path) -> None:

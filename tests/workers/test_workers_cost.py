@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airmixml.scenario import Scenario, Workers
@@ -42,6 +44,21 @@ def test_moments_of_gradients_by_hand() -> None:
         multiply_accumulates=1568 + 784 * 21 + 1280 + 16 * 128 * 8 + 512 + 2048 + 2068 + 524_800 + 1024,
         constant_bytes=8 * 2 * 128 // 8,
         working_bytes=4 * (784 + 1024 + 128),
+        symbols=535_040,
+    )
+
+
+def test_moments_of_cells_by_hand() -> None:
+    """784 pixels, at most 8 x 49 edges, 49 for the brightness and 64 for colours, 1024 waves of them, all products.
+
+    17 a pixel, two hard operations for each power, 4 x 505 for norms and means; one block of two transforms of 512 with
+    1 + 9 additions a number, a cosine or sine each; then as above, without a centre.
+    """
+    workers = replace(Scenario.preset("private-mnist").workers, encoder="cells", centre="none")
+    assert cost_of(workers, 784, 10) == WorkerCost(
+        multiply_accumulates=1568 + 784 * 17 + 392 * 20 + 4 * 505 + 2 * 512 * 10 + 10_240 + 2068 + 524_800 + 1024,
+        constant_bytes=2 * 512 // 8,
+        working_bytes=4 * (784 + 1024 + 512),
         symbols=535_040,
     )
 

@@ -26,7 +26,7 @@ from airmixml.workers.encoders.image_features import (
     straighten,
 )
 
-FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients")
+FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients", "cells")
 
 
 def images(count: int, side: int, seed: int = 0) -> np.ndarray:
@@ -224,6 +224,8 @@ def test_pool_and_test_set_get_the_same_features(encoder: str) -> None:
         ("convolution", 30, 0.2, 31),
         ("gradients", 0, 0.0, 128),
         ("gradients", 17, 0.0, 17),
+        ("cells", 0, 0.0, 1024),
+        ("cells", 17, 0.5, 18),
     ],
 )
 def test_the_declared_number_of_features_is_the_real_one(
@@ -234,7 +236,7 @@ def test_the_declared_number_of_features_is_the_real_one(
     assert encode(workers, images(2, 8), image_shape=(8, 8))[0].shape == (2, count)
 
 
-@pytest.mark.parametrize("encoder", ["convolution", "gradients"])
+@pytest.mark.parametrize("encoder", ["convolution", "gradients", "cells"])
 def test_encoders_of_images_refuse_what_is_no_image(encoder: str) -> None:
     with pytest.raises(ScenarioError, match=rf'workers.encoder = "{encoder}": needs images'):
         encode(Workers(encoder=encoder), images(2, 4))

@@ -41,11 +41,15 @@ def test_cells_hold_the_edge_and_the_brightness_where_they_are() -> None:
 
 def test_cells_see_colour_but_no_light() -> None:
     rng = np.random.default_rng(3)
-    grey = torch.from_numpy(rng.random((1, 1, 12, 12)).astype(np.float32)).expand(1, 3, 12, 12) * 0.5
+    grey = torch.from_numpy(rng.random((1, 1, 14, 15)).astype(np.float32)).expand(1, 3, 14, 15) * 0.5
     reddish = grey * torch.tensor([1.5, 0.75, 0.75])[None, :, None, None]
     assert cell_numbers(grey).shape == (1, 441 + 48)
     assert torch.dist(cell_numbers(grey), cell_numbers(0.5 * grey)) < 1e-4
     assert torch.dist(cell_numbers(grey), cell_numbers(reddish)) > 0.1
+
+
+def test_cells_are_no_smaller_than_two_pixels() -> None:
+    assert cell_numbers(torch.rand(1, 1, 8, 8)).shape == (1, 9 * 4 * 4)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (5, 9), (3, 32, 32), (12, 10, 10), (100, 61)])
@@ -80,12 +84,13 @@ def test_windows_take_any_length(times: int) -> None:
     assert np.isfinite(found).all()
 
 
-def test_what_cells_and_windows_cost_fits_a_microcontroller() -> None:
-    signal = Signal(features=1024, classes=10)
-    cells = worker_cost(Workers(encoder="cells"), 784, signal)
-    # Two transforms of 512 with their signs, 1024 cosines and sines, 17 a pixel, roots and norms.
-    assert cells.multiply_accumulates < 60_000
-    assert cells.constant_bytes == 2 * 512 // 8
+@pytest.mark.parametrize(("encoder", "shape"), [("cells", (8, 8)), ("windows", (2, 1, 32))])
+def test_no_samples_have_no_features(encoder: str, shape: tuple[int, ...]) -> None:
+    found, _ = encode(Workers(encoder=encoder, features=9), np.zeros((0, 64), dtype=np.float32), image_shape=shape)
+    assert found.shape == (0, 9)
+
+
+def test_what_windows_cost_fits_a_microcontroller() -> None:
     windows = worker_cost(Workers(encoder="windows"), 600, Signal(features=256, classes=7))
     assert windows.multiply_accumulates < 60_000
     assert windows.working_bytes < 8_000

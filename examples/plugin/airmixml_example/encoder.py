@@ -24,7 +24,7 @@ class Thermometer(Encoder):
         self,
         workers: Workers,
         unit_inputs: NDArray[np.float32],
-        image_shape: tuple[int, int] | None,
+        image_shape: tuple[int, ...] | None,
         rng: np.random.Generator,
     ) -> NDArray[np.float32]:
         """Return the levels of inputs in [0, 1]; samples x features."""

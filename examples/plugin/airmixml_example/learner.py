@@ -12,7 +12,7 @@ class Linear(LearnerModel):
     about = "one layer, trained on the mixtures"
 
     def build(
-        self, learner: Learner, input_dim: int, label_dim: int, image_shape: tuple[int, int] | None
+        self, learner: Learner, input_dim: int, label_dim: int, image_shape: tuple[int, ...] | None
     ) -> nn.Sequential:
         """Return the layer: batch x input_dim to batch x label_dim."""
         return nn.Sequential(nn.Linear(input_dim, label_dim))

@@ -32,7 +32,7 @@ from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import Arrays, ResultStore
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
 from airmixml.streams import Streams
-from airmixml.wording import nearest, shown, shown_name
+from airmixml.wording import did_you_mean, shown, shown_name
 from airmixml.workers import deploy, load_dataset, settle
 
 _EXAMPLES: Final = 10
@@ -55,8 +55,8 @@ def choose_parts(asked: str | None) -> tuple[str, ...]:
     for name in names:
         if name not in ATTACKS:
             raise ScenarioError(
-                f"--attacks {shown(name)}: must be some of {', '.join(ATTACKS.names)}; did you mean "
-                f"{nearest(name.lower(), ATTACKS.names)}?"
+                f"--attacks {shown(name)}: must be some of {', '.join(ATTACKS.names)}"
+                f"{did_you_mean(name, ATTACKS.names)}"
             )
     return tuple(name for name in ATTACKS.names if name in names)
 

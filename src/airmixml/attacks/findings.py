@@ -1,15 +1,19 @@
-"""What an attack found, and how bad that is: four grades, from what was found and from what is claimed.
+"""What an attack found, and how bad that is: five grades, from what was found and from what is claimed.
 
 Every kind of findings has its own figures; tables, verdicts and pictures ask all of them the same questions.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, Final, Self
 
+from scipy.stats import binom
+
 from airmixml.storage.results import from_plain
 
-GRADES: Final = ("hidden", "not found", "leaks", "exposed")
+TOO_FEW: Final = "too few to tell"
+GRADES: Final = ("hidden", "not found", TOO_FEW, "leaks", "exposed")
 LARGEST_EPSILON_THAT_HIDES: Final = 10.0
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
@@ -45,6 +49,13 @@ class Findings(ABC):
     def nothing(self) -> str:
         """Return what to say of the adversary where a small epsilon hides everybody."""
         return "cannot identify any sample"
+
+    def too_few(self) -> str:
+        """Return what there was too little of to tell a finding from a guess, in words; empty where there was enough.
+
+        Asked only where nothing was found beyond chance.
+        """
+        return ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values for JSON."""
@@ -102,7 +113,15 @@ def level_of(share: float, *, anybody: bool = False) -> str:
     return "exposed" if share >= EXPOSED else "leaks" if share >= LEAK or anybody else ""
 
 
-def grade_of(level: str, epsilon: float | None) -> str:
-    """Return the grade: where nothing was found, only a small claimed epsilon hides people; None is no claim."""
+def grade_of(level: str, epsilon: float | None, *, too_few: bool = False) -> str:
+    """Return the grade: where nothing was found, only a small claimed epsilon hides people; None is no claim.
+
+    Where there was too little to tell a finding from a guess, nothing found says nothing.
+    """
     promised = epsilon is not None and epsilon <= LARGEST_EPSILON_THAT_HIDES
-    return level or ("hidden" if promised else "not found")
+    return level or (TOO_FEW if too_few else "hidden" if promised else "not found")
+
+
+def can_tell(trials: int, share: float, chance: float, significance: float) -> bool:
+    """Whether that share of right answers would be told from chance in so many trials."""
+    return bool(trials) and float(binom.sf(math.ceil(share * trials) - 1, trials, chance)) < significance

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airmixml.attacks.findings import EXPOSED, LEAK, Findings
+from airmixml.attacks.findings import EXPOSED, LEAK, Findings, can_tell
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference, PopulationTest
 from airmixml.attacks.linkage import Linkage
-from airmixml.output.numbers import NONE
+from airmixml.output.numbers import NONE, plural
 from airmixml.shapes import ImageShape
 
 # A single sample among all that are held may be named by chance once in as many.
@@ -121,20 +121,41 @@ class ListenerFindings(Findings):
         """Return how many workers are named."""
         clearest, beside = self.clearest_slots, self.beside
         nearby = f", neighbour {beside.identified} of {beside.looked_at}" if beside and beside.looked_at else ""
-        return f"names {clearest.identified} of {clearest.looked_at} workers{nearby}"
+        return f"names {clearest.identified} of {plural(clearest.looked_at, 'worker')}{nearby}"
 
     def learned(self) -> list[str]:
         """Return what the listener knows, names, unmixes or detects."""
         clearest, told = self.clearest_slots, []
         if self.beside and (nearby := _beyond_chance(self.beside)):
-            told.append(f"identifies its sample in {nearby} of {self.beside.looked_at} slots")
+            told.append(f"identifies its sample in {nearby} of {plural(self.beside.looked_at, 'slot')}")
         if _beyond_chance(clearest):
-            told.append(f"names the sample of {clearest.identified} of the {clearest.looked_at} clearest workers")
+            told.append(
+                f"names the sample of {clearest.identified} of the {plural(clearest.looked_at, 'clearest worker')}"
+            )
         if unmixed := _beyond_chance(self.unmixing):
-            told.append(f"unmixes {unmixed:,} sample{'s' if unmixed > 1 else ''}")
+            told.append(f"unmixes {plural(unmixed, 'sample')}")
         if self._hits >= LEAK:
             told.append(f"detects that {100 * self.linkage.hit_rate:.0f} % of the samples took part")
         return told or [f"names the sample in {100 * self.linkage.reidentified:.0f} % of the slots"]
+
+    def nothing(self) -> str:
+        """Return that nobody is identified; some are named by luck."""
+        clearest = self.clearest_slots
+        if not clearest.identified:
+            return super().nothing()
+        lucky = f"names {clearest.identified} of {plural(clearest.looked_at, 'sample')}"
+        return f"{lucky}, which guessing does too (p-value {clearest.p_value:.2g})"
+
+    def too_few(self) -> str:
+        """Return how few slots there were to name a sample in, where even half of them would prove nothing."""
+        chance, clearest, nearby = 1.0 / self.linkage.private_candidates, self.clearest_slots, self.beside
+        trials = (clearest.looked_at, self.unmixing.estimates, nearby.looked_at if nearby else 0)
+        if any(can_tell(each, EXPOSED, chance, _NAMED_BY_CHANCE) for each in trials):
+            return ""
+        return (
+            f"too few mixtures to tell: {clearest.identified} of {plural(clearest.looked_at, 'sample')} named, and "
+            f"guessing among {self.linkage.private_candidates:,} may do so too (p-value {clearest.p_value:.2g})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values for JSON."""

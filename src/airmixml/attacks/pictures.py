@@ -11,18 +11,28 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.attacks.findings import TOO_FEW
 from airmixml.attacks.listener_findings import ListenerFindings
 from airmixml.attacks.results import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
 from airmixml.attacks.server_attacks import ServerFindings
-from airmixml.output.figures import as_picture, new_figure, save_figure
+from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
+from airmixml.output.numbers import plural
 from airmixml.shapes import ImageShape, Shape, is_series, planes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS: Final = {"hidden": "#3f8a57", "not found": "#a08c00", "leaks": "#d9771a", "exposed": "#c8452c", "": "#444444"}
+_COLOURS: Final = {
+    "hidden": "#3f8a57",
+    "not found": "#a08c00",
+    TOO_FEW: "#6f6f6f",
+    "leaks": "#d9771a",
+    "exposed": "#c8452c",
+    "": "#444444",
+}
 _GAP: Final = 2
+_SHOWN: Final = (-0.04, 1.04)
 _HEADS: Final = ("the server, who knows the schedule", "an adversary who sees only the mixtures", "an eavesdropper")
 _WIDTHS: Final = (10, 5, 5)  # samples of each of them
 _HELD: Final = "what the workers hold"
@@ -45,15 +55,16 @@ class _Cell:
 _Row = tuple[str, list[_Cell | None]]
 
 
-def draw_attack(result: AttackResult, folder: Path) -> None:
-    """Draw ``attack.png`` and ``attack.svg``."""
+def draw_attack(result: AttackResult, folder: Path | None = None) -> Figure:
+    """Draw the picture of an attack, into ``folder`` as ``attack.png`` and ``attack.svg``."""
     every = [each.findings for case in result.cases for each in case.found.values()]
     shape = next((each.image_shape for each in every if isinstance(each, ServerFindings | ListenerFindings)), None)
     shape = None if is_series(shape) else shape
     rows = _rows_of_methods(result.cases[0]) if len(result.cases) == 1 else _rows_of_cases(result.cases)
     figure = _draw(rows, shape, _title(result.cases))
-    for suffix in (".png", ".svg"):
-        save_figure(figure, folder / f"attack{suffix}")
+    if folder is not None:
+        save_png_and_svg(figure, folder / "attack")
+    return figure
 
 
 def _title(cases: list[CaseResult]) -> str:
@@ -61,8 +72,8 @@ def _title(cases: list[CaseResult]) -> str:
     workers, radio = scenario.workers, scenario.radio
     if len(cases) > 1:
         return f"What an adversary learns about {workers.count:,} workers"
-    slots = "1 slot" if radio.slots == 1 else f"{radio.slots:,} slots"
-    return f"{scenario.name}: {workers.count:,} workers, {radio.scheduled:,} at a time in {slots}"
+    workers_in_words, slots = plural(workers.count, "worker"), plural(radio.slots, "slot")
+    return f"{scenario.name}: {workers_in_words}, {radio.scheduled:,} at a time in {slots}"
 
 
 def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:
@@ -111,7 +122,10 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     server = isinstance(found.findings, ServerFindings)
     sums = "" if server or case.scenario.workers.sends != "moments" else "class sums · "
     told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
-    text = f"{sums}ε {claimed} · {'our attacks found nobody' if grade == 'not found' else told}"
+    nobody = {"not found": "nobody found beyond chance", TOO_FEW: f"{told}: too few to tell"}
+    if grade == "hidden" and isinstance(found.findings, ListenerFindings) and found.findings.clearest_slots.identified:
+        told += " by luck"
+    text = f"{sums}ε {claimed} · {nobody.get(grade, told)}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 
 
@@ -148,8 +162,10 @@ def _draw_cell(axis: Axes, cell: _Cell | None, places: int, image_shape: ImageSh
         axis.imshow(strip, cmap="gray_r", vmin=0.0, vmax=1.0, interpolation="nearest")
     elif cell:  # every number against what it is in truth: on the line is found, a cloud is hidden
         axis.plot([0.0, 1.0], [0.0, 1.0], color="#bbbbbb", linewidth=0.8, zorder=1)
-        axis.scatter(cell.truth[:places].ravel(), cell.samples[:places].ravel(), s=9, color=colour, alpha=0.7, zorder=2)
-        axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+        # A number beyond the picture is drawn at its edge, and no dot is cut in two.
+        true, found = (np.clip(each[:places].ravel(), *_SHOWN) for each in (cell.truth, cell.samples))
+        axis.scatter(true, found, s=9, color=colour, alpha=0.7, zorder=2, clip_on=False)
+        axis.set(xlim=_SHOWN, ylim=_SHOWN)
         axis.spines[:].set_visible(True)
         axis.spines[:].set_color("#dddddd")
 

@@ -5,9 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.findings import GRADES, grade_of
+from airmixml.attacks.findings import GRADES, TOO_FEW, Findings, grade_of
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.attacks.target import Outcome
+from airmixml.notebook import html_lines
 from airmixml.output import numbers
 from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario
@@ -46,7 +47,10 @@ class Group:
     @property
     def grade(self) -> str:
         """The worst grade of all."""
-        return max((grade_of(each.findings.level, self.epsilon) for each in self.found), key=GRADES.index)
+        return max((self._grade(each.findings) for each in self.found), key=GRADES.index)
+
+    def _grade(self, findings: Findings) -> str:
+        return grade_of(findings.level, self.epsilon, too_few=bool(findings.too_few()))
 
     def in_words(self, who: str) -> str:
         """Return what that adversary learns, or that our attacks found nobody."""
@@ -54,7 +58,9 @@ class Group:
             return f"{who} {self.best.findings.nothing()}"
         if self.grade == "not found":
             claim = "without any claim" if self.epsilon is None else f"at epsilon {epsilon_text(self.epsilon)}"
-            return f"as {who}, our attacks found nobody ({claim} a stronger attack may)"
+            return f"as {who}, our attacks found nobody beyond chance ({claim} a stronger attack may)"
+        if self.grade == TOO_FEW:
+            return f"{who} has {self.best.findings.too_few()}"
         *others, last = self.best.findings.learned()
         return f"{who} {', '.join(others)} and {last}" if others else f"{who} {last}"
 
@@ -149,12 +155,17 @@ class AttackResult:
     device: str
     run_dir: Path
 
+    def _repr_html_(self) -> str:
+        verdicts = (f"{case.label}: {case.verdict}" for case in self.cases)
+        return html_lines([*verdicts, f"Tables and picture: {self.run_dir}/attack.md"])
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; name, seed, verdict and grade are those of the first setting."""
         first = self.cases[0]
         return {
             "name": first.scenario.name,
             "seed": first.scenario.seed,
+            "mode": "simulation",
             "cases": [case.to_dict() for case in self.cases],
             "verdict": first.verdict,
             "grade": first.grade,

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from airmixml.attacks.findings import LEAK, Findings, level_of
+from airmixml.attacks.findings import EXPOSED, LEAK, Findings, can_tell, level_of
 from airmixml.attacks.image_quality import peak_signal_to_noise_db, structural_similarity
 from airmixml.attacks.label_inference import LabelInference, infer_labels
 from airmixml.attacks.public_knowledge import Decoder, Reader
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.target import Outcome, Target
 from airmixml.data import DataSet
-from airmixml.output.numbers import NONE
+from airmixml.output.numbers import NONE, plural
 from airmixml.scenario import Scenario
 from airmixml.shapes import ImageShape, is_series
 
@@ -145,6 +145,14 @@ class ServerFindings(Findings):
         """Return that the server reads what guessing gives."""
         reads, guessing = self._rates
         return f"reads samples no better than by guessing ({reads} right; {guessing})"
+
+    def too_few(self) -> str:
+        """Return how few workers there are, where even half of what guessing leaves open would prove nothing."""
+        workers, share = self.labels.inferred, self.guessing + EXPOSED * (1.0 - self.guessing)
+        if can_tell(workers, share, self.guessing, _CHANCE_ALONE):
+            return ""
+        reads, guessing = self._rates
+        return f"too few workers to tell: {reads} of {plural(workers, 'sample')} read, {guessing}"
 
 
 def recognise(

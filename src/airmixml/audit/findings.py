@@ -13,6 +13,7 @@ from airmixml.audit.one_run import OneRun
 from airmixml.audit.settings import Fault
 from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
+from airmixml.notebook import html_lines, html_table
 from airmixml.privacy import gaussian_epsilon
 from airmixml.scenario import Scenario
 
@@ -199,6 +200,10 @@ def why_far_below(evidence: Evidence, bounds: list[LowerBound], near: float = 0.
     return f"{2 * trials:,} trials leave much uncertain at delta {evidence.delta:g}, {otherwise}"
 
 
+def _beside(claim: Claim | None) -> tuple[str, str]:
+    return ("none", "") if claim is None else (f"{claim.epsilon or 0.0:.4g}", claim.accountant)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditResult:
     """Everything that one command found, one audit for each adversary; ``to_dict`` is its ``metrics.json``.
@@ -226,6 +231,14 @@ class AuditResult:
         adversary = self.scenario.privacy.adversary
         return next((each for each in self.audits if each.adversary == adversary), self.audits[0])
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.adversary, *_beside(each.sharpest), f">= {each.best.epsilon:.4g} ({each.best.method})")
+            for each in self.audits
+        ]
+        columns = ("adversary", "claimed", "accountant", f"found, {100 * self.own.confidence:g} % confidence")
+        return html_lines([self.verdict]) + html_table(f"Audit of {self.scenario.name}", columns, rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; bounds and claims at the top are those of the scenario's own adversary."""
         found = self.own.to_dict()
@@ -233,6 +246,7 @@ class AuditResult:
         return {
             "name": self.scenario.name,
             "seed": self.scenario.seed,
+            "mode": "simulation",
             "verdict": self.verdict,
             **{key: found[key] for key in repeated},
             "confidence_of": "all lower bounds on all audited adversaries together",

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from airmixml.audit.bounds import binomial_upper
 from airmixml.audit.findings import Audit, AuditResult, why_far_below
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import Fault
@@ -16,10 +18,11 @@ from airmixml.output.numbers import epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _CLAIM, _FOUND, _BROKEN = BLUE, GREEN, RED
 _COUNTED: Final = 10
-_WORDS: Final = {"release": "an adversary who sees only the mixtures (release)", "server": "the server"}
+_WORDS: Final = {"release": "Release: sees only the mixtures", "server": "Server: knows the schedule"}
 
 
 def verdict_of(audits: list[Audit], fault: Fault) -> str:
@@ -98,17 +101,19 @@ def audit_markdown(result: AuditResult) -> str:
     return "\n".join(lines)
 
 
-def draw_audit(result: AuditResult, path: Path) -> None:
+def draw_audit(result: AuditResult, path: Path | None = None) -> Figure:
     """Draw one row for each adversary: epsilons claimed and found, and the attack's error rates."""
     audits = result.audits
-    title = "\n".join(textwrap.wrap(f"{result.scenario.name}: {result.verdict}", 118))
+    title = "\n".join(textwrap.wrap(f"{result.scenario.name}: {result.verdict}", 130))
     style: dict[str, Any] = {"weight": "bold", "color": _BROKEN if result.caught else "0.15", "x": 0.01, "ha": "left"}
-    figure = new_figure(11, 0.9 + 3.9 * len(audits), title, size=10.5, **style)
+    figure = new_figure(11.5, 0.9 + 0.2 * title.count("\n") + 3.9 * len(audits), title, size=10, **style)
     axes = figure.subplots(len(audits), 2, squeeze=False, width_ratios=(1.25, 1.0))
     for (left, right), audit in zip(axes, audits, strict=True):
         _epsilons(left, audit)
         _rates(right, audit)
-    save_figure(figure, path)
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def _epsilons(axis: Axes, audit: Audit) -> None:
@@ -125,11 +130,13 @@ def _epsilons(axis: Axes, audit: Audit) -> None:
             rows.append((f"found: {bound.method}{other}", bound.epsilon, colour, "o"))
     above_zero = [value for _, value, _, _ in rows if value > 0.0] or [1.0]
     left_edge, right_edge = min(above_zero) / 4.0, max(above_zero) * 4.0
+    text: dict[str, Any] = {"fontsize": 9, "zorder": 4}
+    text["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # so that no line runs through a number
     values = [value if value > 0.0 else left_edge * 1.15 for _, value, _, _ in rows]
     for place, ((_, value, colour, marker), at) in enumerate(zip(rows, values, strict=True)):
         axis.plot([left_edge, at], [place, place], color=colour, alpha=0.35, linewidth=5, solid_capstyle="butt")
         axis.plot(at, place, marker, color=colour, markersize=8, fillstyle="full" if value else "none")
-        axis.annotate(f"{value:.3g}", (at, place), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9)
+        axis.annotate(f"{value:.3g}", (at, place), xytext=(9, 0), textcoords="offset points", va="center", **text)
     sharpest = audit.sharpest
     if sharpest is not None and sharpest.epsilon is not None:
         axis.axvline(max(sharpest.epsilon, left_edge), color=_CLAIM, linestyle="--", linewidth=1)
@@ -139,7 +146,7 @@ def _epsilons(axis: Axes, audit: Audit) -> None:
     for tick, (_, _, colour, _) in zip(axis.get_yticklabels(), rows, strict=True):
         tick.set_color(colour)
     axis.set_xlabel(f"ε at δ = {audit.delta:g} (logarithmic)", fontsize=9)
-    axis.set_title(f"Against {_WORDS[audit.adversary]}, {audit.adjacency}", fontsize=10.5, loc="left")
+    axis.set_title(f"{_WORDS[audit.adversary]}; {audit.adjacency}", fontsize=10, loc="left")
     axis.grid(alpha=0.25, axis="x")
 
 
@@ -168,10 +175,21 @@ def _rates(axis: Axes, audit: Audit) -> None:
     few_alarms, few_hits = np.maximum(alarms[~counted], least), np.maximum(hits[~counted], least)
     few = f"fewer than {_COUNTED} false alarms"
     axis.plot(few_alarms, few_hits, color=colour, linewidth=1, linestyle=(0, (1, 2)), label=few)
+    low, high = _band(hits, len(scores_in), 1.0 - audit.confidence)
+    band = f"{100 * audit.confidence:g} % band of the hits"
+    axis.fill_between(
+        np.maximum(alarms, least), np.maximum(low, least), high, color=colour, alpha=0.2, label=band, lw=0
+    )
     axis.plot(grid, grid, color="0.6", linestyle=":", linewidth=1, label="guessing")
-    axis.set(xscale="log", yscale="log", xlim=(least, 1.0), ylim=(least, 1.6))
+    axis.set(xscale="log", yscale="log", xlim=(least, 1.3), ylim=(least, 1.6))
     axis.set_xlabel("false alarms (canary absent)", fontsize=9)
     axis.set_ylabel("hits (canary present)", fontsize=9)
     axis.set_title(f"{len(scores_in) + len(scores_out):,} trials", fontsize=10.5, loc="left")
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, loc="lower right")
+
+
+def _band(hits: NDArray[np.float64], trials: int, failure: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Clopper and Pearson's limits of each hit rate by itself; shape thresholds each."""
+    counts = np.rint(hits * trials).astype(np.int64)
+    return 1.0 - binomial_upper(trials - counts, trials, failure / 2.0), binomial_upper(counts, trials, failure / 2.0)

@@ -13,7 +13,7 @@ from airmixml.privacy import ADJACENCIES, Design, Sensitivity
 from airmixml.radio.privacy_target import check_privacy_target, planned_design
 from airmixml.scenario import Scenario
 from airmixml.scenario.scope import require_single_rows
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
     import torch
@@ -73,8 +73,8 @@ FAULTS: Final = {
 def fault_named(name: str) -> Fault:
     """Return the fault of that name; the sound mechanism for an empty one."""
     if name and name not in FAULTS:
-        meant = nearest(name.lower(), list(FAULTS))
-        raise ScenarioError(f"--fault = {shown(name)}: must be one of {', '.join(FAULTS)}; did you mean {meant}?")
+        near = did_you_mean(name, list(FAULTS))
+        raise ScenarioError(f"--fault = {shown(name)}: must be one of {', '.join(FAULTS)}{near}")
     return FAULTS[name] if name else SOUND
 
 

@@ -220,13 +220,18 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
     ]
     for each in account.adversaries:
         rows += [(each.name, f"knows {each.knows}"), ("", each.why(design))]
-    typical = f"with {account.typical_slots:.4g} slots (the mean)" if account.tally is None else "the median"
+    typical = (
+        f"with {account.typical_slots:.4g} slot{'' if account.typical_slots == 1.0 else 's'} (the mean)"
+        if account.tally is None
+        else "the median"
+    )
     rows.append(("typical worker", f"epsilon {account.typical_epsilon:.4g} against the server, {typical}"))
     if account.tally is not None:
         summary = account.tally.ledger.summary(account.tally.worker_epsilons())
         worst, median = summary["worst_epsilon"], summary["median_epsilon"]
-        slots = summary["worst_worker_slots"]
-        rows.append(("ledger", f"worst worker {worst:.4g} in {slots:,} slots, median {median:.4g}, against the server"))
+        slots = plural(summary["worst_worker_slots"], "slot")
+        rows.append(("schedule", f"drawn from seed {account.seed}: a simulation; a real run draws another one"))
+        rows.append(("ledger", f"worst worker {worst:.4g} in {slots}, median {median:.4g}, against the server"))
     elif not design.max_participations and design.scheduled < design.workers:
         rare = "no worker sends more often, except with probability 1e-9 (--ledger draws the schedule)"
         rows.append(("before a run", rare))

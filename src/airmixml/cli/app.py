@@ -18,6 +18,7 @@ from airmixml.cli.demo import demo_command
 from airmixml.cli.init import init_command
 from airmixml.cli.listings import plugins_command, presets_command, show_command
 from airmixml.cli.plan import plan_command
+from airmixml.cli.predict import export_command, predict_command
 from airmixml.cli.reproduce import reproduce_command
 from airmixml.cli.run import run_command
 from airmixml.cli.sweep import sweep_command
@@ -40,6 +41,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo_command,
     "init": init_command,
     "run": run_command,
+    "predict": predict_command,
+    "export": export_command,
     "account": account_command,
     "plan": plan_command,
     "compare": compare_command,
@@ -90,7 +93,9 @@ def answer() -> int:
     except (MemoryError, RuntimeError) as problem:
         if not is_out_of_memory(problem):
             raise
-        return _fail("not enough memory; use fewer slots or workers, a smaller network, or a smaller --block-slots")
+        return _fail(
+            "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
+        )
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
         _close_stdout()
         return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.box import SIMPLE
 from rich.markup import escape
@@ -15,11 +15,18 @@ from airmixml.doors import ATTACKS
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Speed
 from airmixml.scenario.varied import only_varied
+from airmixml.wording import simulated
 
 if TYPE_CHECKING:
     from airmixml.attacks import AttackResult
 
-_STYLES = {"hidden": "green", "not found": "yellow", "leaks": "dark_orange", "exposed": "red"}
+_STYLES = {
+    "hidden": "green",
+    "not found": "yellow",
+    "too few to tell": "bright_black",
+    "leaks": "dark_orange",
+    "exposed": "red",
+}
 
 
 def attack_command(
@@ -51,9 +58,10 @@ def attack_command(
 ) -> None:
     """Attack a run and show what each adversary recovers.
 
-    The adversaries are the server, the release and an eavesdropper. The grade is EXPOSED, LEAKS, NOT FOUND (our attacks
-    found nobody, but the claimed epsilon is above 10 or missing) or HIDDEN. Finished attacks are kept: repeat the same
-    command to resume.
+    The adversaries are the server, the release and an eavesdropper. The grade is EXPOSED, LEAKS, TOO FEW TO TELL
+    (so few workers or mixtures that no finding could be told from a guess), NOT FOUND (our attacks found nobody, but
+    the claimed epsilon is above 10 or missing) or HIDDEN. Finished attacks are kept: repeat the same command to
+    resume.
     """
     scenario = options.choose_scenario(file, preset, assignments, seed, bounds=bounds, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
@@ -80,8 +88,11 @@ def _print(result: AttackResult) -> None:
         console.print(f"{label}[bold {_STYLES[case.grade]}]{grade}[/]:{escape(rest)}", soft_wrap=True)
     for found in tables_of(result):
         rows = [list(map(escape, row)) for row in found.rows]
-        table = terminal_table(found.columns, rows, title=found.title, words=3, box=SIMPLE, padding=(0, 1, 0, 0))
-        console.print(table, soft_wrap=True)
+        look: dict[str, Any] = {"box": SIMPLE, "padding": (0, 1, 0, 0)}
+        words = 1 + (found.columns.index("method") if "method" in found.columns else 1)
+        elsewhere = "a wider terminal or the files named below"
+        console.print(terminal_table(found.columns, rows, title=found.title, words=words, elsewhere=elsewhere, **look))
+    print_line(simulated(result.cases[0].scenario.seed))
     for case in result.cases:
         for name, why in case.left_out.items():
             print_line(f"left out: {case.label}, {name} ({why})")

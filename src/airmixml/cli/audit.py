@@ -13,7 +13,7 @@ from airmixml.cli.terminal import console, print_json, print_line, print_report_
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import epsilon_text
 from airmixml.scenario import Speed
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown, simulated
 
 if TYPE_CHECKING:
     from airmixml.audit import Audit, AuditResult
@@ -56,8 +56,8 @@ def audit_command(
     options.check_force(force, out)
     if adversary not in _CHOICES:
         raise ScenarioError(
-            f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}; did you mean "
-            f"{nearest(adversary, list(_CHOICES))}? An eavesdropper is not audited"
+            f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}"
+            f"{did_you_mean(adversary, list(_CHOICES)) or ';'} an eavesdropper is not audited"
         )
     from airmixml.audit import AuditSettings, fault_named
 
@@ -91,6 +91,7 @@ def _print(result: AuditResult) -> None:
         console.print(_table(found))
         for note in found.notes:
             print_line(f"  {note}")
+    print_line(simulated(result.scenario.seed))
     print_report_place(result.seconds, result.run_dir, "audit")
 
 

@@ -18,6 +18,7 @@ from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.varied import only_varied, read_values
+from airmixml.wording import simulated
 
 if TYPE_CHECKING:
     from airmixml.compare import Comparison
@@ -85,12 +86,10 @@ def compare_command(
 
 
 def _print(comparison: Comparison, seconds: float) -> None:
-    from airmixml.compare.tables import ONLY_IF_WIDE, WIDE_ENOUGH, brief_table
+    from airmixml.compare.tables import brief_table
 
-    wide = console.width >= WIDE_ENOUGH
-    console.print(brief_table(comparison, wide=wide), soft_wrap=True)
-    if not wide:
-        console.print(f"on a wider terminal, and in the files: {', '.join(ONLY_IF_WIDE)}")
+    console.print(brief_table(comparison))
+    print_line(simulated(comparison.scenario.seed))
     if comparison.left_out:
         print_line("left out: " + "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items()))
     kept = f" ({plural(comparison.kept, 'result')} already finished)" if comparison.kept else ""

@@ -11,7 +11,7 @@ from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.output.tables import terminal_table
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
     from airmixml.data.published_files import PublishedSet
@@ -122,7 +122,7 @@ def _fetchable(dataset: str) -> "PublishedSet":
     if dataset not in DATASETS:
         fetched = [name for name in DATASETS.own if _published(name)]
         raise ScenarioError(
-            f"{shown(dataset)}: no data set of that name; did you mean {nearest(dataset, DATASETS.names)}? Only "
+            f"{shown(dataset)}: no data set of that name{did_you_mean(dataset, DATASETS.names) or ';'} only "
             f"{' and '.join(fetched)} are fetched"
         )
     published = _published(dataset)

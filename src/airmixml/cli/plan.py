@@ -14,17 +14,18 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import data_dimensions, picture_path
-from airmixml.cli.terminal import console, print_json, print_line, progress_bars
+from airmixml.cli.terminal import console, inputs_in_words, print_json, print_line, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import terminal_table
 from airmixml.progress import silent
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.rules import Whole
 from airmixml.storage.files import writing_to
-from airmixml.workers import encoder_of
+from airmixml.workers import Signal, encoder_of
 
 if TYPE_CHECKING:
+    from airmixml.data import KnownDataSet
     from airmixml.planning.alternatives import InputMoments
     from airmixml.planning.plan import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
@@ -144,8 +145,19 @@ def _moments(scenario: Scenario, mean: float | None, deviation: float | None, *,
     known = known_dataset(scenario.workers.dataset) if named else None
     # Of a table with round bounds about those of the two public ones; of other inputs those of even spread.
     own = (0.37, 0.12) if scenario.workers.encoder in ("clip", "mixed") else (0.5, 0.29)
-    assumed_mean, assumed_deviation = own if known is None else (known.scaled_mean, known.scaled_deviation)
+    assumed_mean, assumed_deviation = own if known is None else _known_moments(known, scenario.workers)
     return InputMoments(mean=mean or assumed_mean, deviation=deviation or assumed_deviation)
+
+
+def _known_moments(known: KnownDataSet, workers: Workers) -> tuple[float, float]:
+    """Return mean and deviation of a data set's inputs, scaled by the bounds that the scenario declares."""
+    import numpy as np
+
+    lower, upper = np.broadcast_arrays(known.lower, known.upper)
+    low, high = np.asarray(workers.input_lower or lower), np.asarray(workers.input_upper or upper)
+    means = (lower + known.scaled_mean * (upper - lower) - low) / (high - low)
+    deviations = known.scaled_deviation * (upper - lower) / (high - low)
+    return float(means.mean()), float(np.sqrt((deviations**2).mean() + means.var()))
 
 
 def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
@@ -161,18 +173,28 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         return
     radio, power = scenario.radio, plan.power_dbm
     rows = [
-        ("data", f"{dimensions[0]:,} inputs, {outputs_text(scenario.workers.task, dimensions[1])}"),
+        (
+            "data",
+            f"{inputs_in_words(scenario.workers, dimensions[0])}, {outputs_text(scenario.workers.task, dimensions[1])}",
+        ),
         ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {plural(radio.slots, 'slot')}"),
-        ("noise multiplier", f"{plan.noise_multiplier:.4g} in every slot"),
+        (
+            "noise multiplier",
+            f"{plan.noise_multiplier:.4g} in {'the strongest' if plan.limited_share else 'every'} slot",
+        ),
         ("power scale beta", f"{plan.power_scale_watts:.3g} W (median slot)"),
         ("power", f"{power.median:.1f} dBm median, {power.largest:.1f} largest, limit {power.limit:g}"),
         ("energy", f"{joules(plan.energy_joules)} in total, {joules(plan.worker_energy_joules)} per worker"),
     ]
-    if encoder.keeps_inputs and scenario.workers.sends == "samples":  # both are about mixed samples in [0, 1]
-        rows += [
-            ("SNR", f"{plan.snr_inputs_db:.1f} dB inputs, {plan.snr_labels_db:.1f} dB labels (median slot)"),
-            ("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"),
-        ]
+    as_assumed = encoder.keeps_inputs and scenario.workers.sends == "samples"
+    if math.isfinite(plan.snr_inputs_db):
+        labels = f", {plan.snr_labels_db:.1f} dB labels" if math.isfinite(plan.snr_labels_db) else ""
+        more = "" if as_assumed else ", more if the inputs are correlated"
+        rows.append(("SNR", f"{plan.snr_inputs_db:.1f} dB inputs{labels} (median slot){more}"))
+    if as_assumed:
+        rows.append(("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"))
+    if scenario.workers.several_rows:
+        rows.append(("rows_bound", _rows_bound(plan, scenario, dimensions)))
     console.print(terminal_table(("", ""), rows, words=2))
     if plan.best:
         columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
@@ -182,6 +204,24 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
             cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
             designs.append((goal, f"{best.alpha:g}", *cells, joules(best.energy_joules)))
         console.print(terminal_table(columns, designs, title="At the same privacy"))
+
+
+def _rows_bound(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> str:
+    """Return which bound on the rows of a worker suits the rows that the scenario lets one assume."""
+    from airmixml.planning.rows import assumed_rows, plan_rows_bound
+
+    workers = scenario.workers
+    if not workers.rows_per_worker:
+        return "set workers.rows_per_worker to what you assume of the workers, and it is planned"
+    best = plan_rows_bound(
+        assumed_rows(workers.count, workers.rows_per_worker),
+        noise_multiplier=plan.noise_multiplier,
+        symbols=Signal.of(workers, *dimensions).symbols,
+    )
+    gain = f"{100 * (1 - best.error / best.error_of_one):.0f} % less error than 1"
+    return f"{best.bound:g} for {workers.rows_per_worker:,} rows per worker on average" + (
+        f", {gain}" if best.bound > 1 else ""
+    )
 
 
 def _print_recommendation(found: Recommendation | None, scenario: Scenario, command: list[str]) -> None:

@@ -13,6 +13,7 @@ from typer import Argument, Exit, Option
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
+from airmixml.output.numbers import plural
 from airmixml.output.tables import terminal_table
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _print(reproduction: Reproduction) -> None:
     if rows := _claim_rows(reproduction):
         title = "What the text claims, and in how many cases it holds"
         console.print(terminal_table(("place", "the paper says", *_DECISIONS), rows, title=title, words=2))
-    kept = f" ({reproduction.kept_batches} of {reproduction.batches} batches already finished)"
+    kept = f" ({reproduction.kept_batches} of {plural(reproduction.batches, 'batch', 'es')} already finished)"
     note = kept if reproduction.kept_batches else ""
     print_report_place(reproduction.seconds, reproduction.out, "report", note=note, picture=False)
     print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")

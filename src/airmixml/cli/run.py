@@ -7,9 +7,10 @@ from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.terminal import console, inputs_in_words, print_json, progress_bars
 from airmixml.output.numbers import joules, outputs_text, plural
 from airmixml.scenario import Scenario, Speed
+from airmixml.wording import simulated
 from airmixml.workers import sends_inputs_unchanged
 
 Rows = list[tuple[str, str]]
@@ -90,8 +91,7 @@ def _run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
 def _mode(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if metrics["mode"] == "protection":
         return [("mode", "protection: noise and schedule from the system's entropy, forgotten at once")]
-    undone = f"noise and schedule follow from seed {scenario.seed}, so anyone can remove them"
-    return [("mode", f"simulation: {undone}; for real data use --private")]
+    return [("mode", simulated(scenario.seed))]
 
 
 def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
@@ -99,12 +99,15 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule == "poisson" else ""
     sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {plural(radio.slots, 'slot')}"
-    outputs = outputs_text(workers.task, dataset["label_dim"])
-    rows = [("data", f"{escape(dataset['name'])}: {dataset['input_dim']} inputs, {outputs}")]
+    inputs, outputs = inputs_in_words(workers, dataset["input_dim"]), outputs_text(workers.task, dataset["label_dim"])
+    rows = [("data", f"{escape(dataset['name'])}: {inputs}, {outputs}")]
     if not sends_inputs_unchanged(workers):
         centre = "" if workers.centre == "none" else f", centre {workers.centre}"
-        rounded = f", {workers.bits} bits per symbol" if workers.bits else ""
-        sent = f"{workers.sends} of {workers.encoder}{centre}, norm {workers.clip_norm:g}"
+        rounded = f", {plural(workers.bits, 'bit')} per symbol" if workers.bits else ""
+        if workers.bits and workers.centre == "private":
+            rounded += " (the mean before them unrounded)"
+        constant = f", constant {workers.constant:g}" if workers.constant else ""
+        sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
     rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
     if workers.several_rows:
@@ -112,11 +115,13 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         norm = f"the norm of {workers.rows_bound:g} row{'' if workers.rows_bound == 1 else 's'}"
         rows.append(("rows per worker", f"one sum of all{most}, shortened to {norm}"))
     if metrics.get("clipped_values"):
-        rows.append(("clipped", f"{metrics['clipped_values']:,} input values outside the declared bounds"))
+        rows.append(("clipped", f"{plural(metrics['clipped_values'], 'input value')} outside the declared bounds"))
     if metrics.get("clipped_samples"):
         counted = scenario.privacy.sensitivity == "encoder"
         hint = "" if counted else "; to gain from it set privacy.sensitivity = encoder"
-        rows.append(("clipped", f"{metrics['clipped_samples']:,} samples, to the norm {workers.clip_norm:g}{hint}"))
+        rows.append(
+            ("clipped", f"{plural(metrics['clipped_samples'], 'sample')}, to the norm {workers.clip_norm:g}{hint}")
+        )
     return rows
 
 
@@ -234,7 +239,7 @@ def _other_statements(statements: list[dict[str, Any]]) -> Rows:
 
 def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     power, worker, cost = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["worker_cost"]
-    limited = f"the limit lowered the power in {metrics['power_limited_slots']:,} of {metrics['slots']:,} slots"
+    limited = f"the limit lowered the power in {metrics['power_limited_slots']:,} of {plural(metrics['slots'], 'slot')}"
     if scenario.mixing.power == "max":
         limited = "the limit sets the power in every slot"
     computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
@@ -257,12 +262,11 @@ def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 
 def _folder(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
-    runs = metrics.get("runs", [])
-    several = runs or metrics.get("releases", 1) > 1
-    first = f"seed-{metrics['seed']}/" if several else ""
-    picture = "privacy" if metrics["mode"] == "protection" else "overview"
+    picture = "seeds" if metrics.get("runs") else "overview"
+    if metrics["mode"] == "protection":
+        picture = "privacy"
     return [
         ("time", f"{metrics['seconds']:.1f} s"),
         ("run folder", escape(metrics["run_dir"])),
-        ("picture", escape(f"{metrics['run_dir']}/{first}figures/{picture}.png")),
+        ("picture", escape(f"{metrics['run_dir']}/figures/{picture}.png")),
     ]

@@ -34,7 +34,7 @@ def sweep_command(
     command: Annotated[str, Option(help="What to do with each cell: run, attack or audit.")] = "run",
     metric: Annotated[
         list[str] | None,
-        Option(help="Metric to tabulate, such as accuracy.final; may be repeated; the first is drawn."),
+        Option(metavar="NAME", help="Metric to tabulate, such as accuracy.final; may be repeated; the first is drawn."),
     ] = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
@@ -59,8 +59,8 @@ def sweep_command(
     """Run, attack or audit a scenario at every combination of values.
 
     Each cell is run with every seed and gives what the command alone would give. Finished cells are kept: repeat the
-    same command to resume; more values or seeds add to it. A cell that fails costs no other. A sweep simulates: it
-    protects nobody's data.
+    same command to resume; more values or seeds add to it. If one cell fails, the others still run. A sweep is a
+    simulation: it protects nobody's data.
     """
     # What it leaves to its data each cell has its own of.
     scenario = options.read_scenario(file, preset, assignments, seed, bounds=bounds)
@@ -133,10 +133,7 @@ def _print(swept: Swept, *, drawn: bool) -> None:
     from airmixml.sweeps.pictures import picture_note
     from airmixml.sweeps.tables import terminal_summary
 
-    table, without_room = terminal_summary(swept, console.width)
-    console.print(table, soft_wrap=True)
-    if without_room:
-        print_line(f"on a wider terminal, and in the files: {', '.join(without_room)}")
+    console.print(terminal_summary(swept))
     for note in swept.notes:
         print_line(note)
     if left_out := picture_note(swept):

@@ -14,6 +14,8 @@ from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import run_scenario
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, PluginError, RunFolderError, ScenarioError
+from airmixml.notebook import html_table
+from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario
@@ -124,11 +126,25 @@ class Comparison:
     kept: int
     out: Path
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                row.label,
+                f"{100 * row.accuracy:.1f}" + ("" if row.deviation is None else f" ± {100 * row.deviation:.1f}") + " %",
+                f"{epsilon_text(row.privacy[0].epsilon)} ({row.privacy[0].adversary})",
+                NONE if row.energy_joules is None else joules(row.energy_joules),
+            )
+            for row in self.rows
+        ]
+        columns = (self.varied or "method", "accuracy", "epsilon", "energy")
+        return html_table(f"{self.scenario.name}, {plural(len(self.seeds), 'seed')}, simulation", columns, rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
         privacy = self.scenario.privacy
         return {
             "name": self.scenario.name,
+            "mode": "simulation",
             "target": {name: getattr(privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")},
             "varied": self.varied or None,
             "seeds": self.seeds,

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.compare.comparison import Comparison, Row
-from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, finish_axis, new_figure, save_png_and_svg
+from airmixml.data import known_dataset
+from airmixml.output.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    chance_line,
+    finish_axis,
+    new_figure,
+    save_png_and_svg,
+)
 from airmixml.output.numbers import epsilon_text, joules, plural
 
 if TYPE_CHECKING:
@@ -25,7 +37,12 @@ _WIDTH_POINTS, _HEIGHT_POINTS, _MARKER_POINTS, _LETTER_POINTS = 400.0, 300.0, 10
 
 def draw_comparison(comparison: Comparison, stem: Path) -> list[Path]:
     """Draw the picture of methods, or that of values, and return its files: PNG and SVG."""
-    return save_png_and_svg(_values(comparison) if comparison.varied else _methods(comparison), stem)
+    return save_png_and_svg(comparison_figure(comparison), stem)
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """Return the picture of methods, or that of values."""
+    return _values(comparison) if comparison.varied else _methods(comparison)
 
 
 def _methods(comparison: Comparison) -> Figure:
@@ -36,8 +53,21 @@ def _methods(comparison: Comparison) -> Figure:
     figure = new_figure(13, 1.9 + 0.52 * max(len(comparison.rows), 5), title)
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     _bars(left, comparison.rows)
+    guessing = _guessing_percent(comparison)
+    if guessing is not None:
+        left.axvline(
+            guessing, color=BLACK, linestyle=":", linewidth=1.2, zorder=0.5, label=f"guessing {guessing:.0f} %"
+        )
+        left.legend(fontsize=8, loc="lower center", bbox_to_anchor=(guessing / 102.0, 1.0), frameon=False)
+        left.set_title(left.get_title(), fontsize=11, pad=20)
     _costs(right, comparison.rows)
     return figure
+
+
+def _guessing_percent(comparison: Comparison) -> float | None:
+    """Return the accuracy of guessing one of equally many classes, where their number is known."""
+    known = known_dataset(comparison.scenario.workers.dataset)
+    return None if known is None else 100.0 / known.label_dim
 
 
 def _colour(row: Row) -> str:
@@ -59,7 +89,8 @@ def _percent(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
 def _bars(axis: Axes, rows: Sequence[Row]) -> None:
     places, (means, spread) = np.arange(len(rows))[::-1], _percent(rows)
     colours, ends = [_colour(row) for row in rows], {"ecolor": "0.15", "capsize": 3, "linewidth": 1.2}
-    axis.barh(places, means, xerr=spread, color=colours, height=0.66, error_kw=ends)
+    several = any(row.deviation is not None for row in rows)
+    axis.barh(places, means, xerr=spread if several else None, color=colours, height=0.66, error_kw=ends)
     for place, mean, above, row in zip(places, means, spread, rows, strict=True):
         privacy = row.privacy[0]
         text = f"{mean:.2f} %    ε = {epsilon_text(privacy.epsilon)} vs. {privacy.adversary}"
@@ -145,7 +176,11 @@ def _values(comparison: Comparison) -> Figure:
             f"{mean:.1f}", (place, mean + above), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=9
         )
     top.set_ylabel("accuracy [%]")
-    top.margins(y=0.18)
+    top.margins(x=0.06, y=0.18)
+    guessing = _guessing_percent(comparison)
+    if guessing is not None and min(means) < 2.0 * guessing:  # else the line would flatten the curve
+        chance_line(top, guessing)
+        top.legend(fontsize=8.5)
     for number, (note, style) in enumerate((("", "s-"), (" (not the target)", "d--"))):
         known = [
             (place, row.privacy[number]) for place, row in zip(places, rows, strict=True) if len(row.privacy) > number

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.pictures import draw_comparison
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
-from airmixml.output.tables import TextTable, rows_csv, terminal_table, write_all
+from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-# What a narrow terminal does without.
-WIDE_ENOUGH: Final = 110
-ONLY_IF_WIDE: Final = ("air time", "MACs", "wall time")
+# What a narrow terminal does without, first to last.
+_SPARE: Final = ("wall time", "MACs", "air time", "symbols", "replace-one", "remove-one")
 
 
 def write_comparison(comparison: Comparison) -> list[Path]:
@@ -42,19 +38,18 @@ def comparison_table(comparison: Comparison) -> TextTable:
     return TextTable(title=varied, note=_note(comparison), columns=(title, *cells[0]), rows=rows)
 
 
-def brief_table(comparison: Comparison, *, wide: bool) -> Table:
-    """Return one line per row for the terminal, with fewer digits; ``wide``: with all columns."""
+def brief_table(comparison: Comparison) -> FittedTable:
+    """Return one line per row for the terminal, with fewer digits."""
     from rich.box import SIMPLE
     from rich.markup import escape
 
-    rows = [
-        {name: text for name, text in _cells(row, brief=True).items() if wide or name not in ONLY_IF_WIDE}
-        for row in comparison.rows
-    ]
+    rows = [_cells(row, brief=True) for row in comparison.rows]
     return terminal_table(
         [comparison.varied or "method", *map(escape, rows[0])],
         [[escape(row.label), *texts.values()] for row, texts in zip(comparison.rows, rows, strict=True)],
         title=f"{escape(comparison.scenario.name)}: {_target(comparison)}; {plural(len(comparison.seeds), 'seed')}",
+        spare=_SPARE,
+        elsewhere="a wider terminal or the files named below",
         box=SIMPLE,  # ten columns: every bar saved helps
         padding=(0, 1, 0, 0),
     )
@@ -96,8 +91,10 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
 
 def _target(comparison: Comparison) -> str:
     privacy = comparison.scenario.privacy
-    target = f"target epsilon {privacy.epsilon:g}, delta {privacy.delta:g}"
-    return f"{target} against the {privacy.adversary}, {privacy.adjacency}"
+    shown = {"privacy.epsilon": f"target epsilon {privacy.epsilon:g}", "privacy.delta": f"delta {privacy.delta:g}"}
+    shown |= {"privacy.adversary": f"against the {privacy.adversary}", "privacy.adjacency": privacy.adjacency}
+    # What the rows vary stands in the rows.
+    return ", ".join(text for key, text in shown.items() if key != comparison.varied)
 
 
 def _note(comparison: Comparison) -> str:

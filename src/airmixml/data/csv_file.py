@@ -13,7 +13,7 @@ import numpy as np
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError
-from airmixml.wording import nearest, reason, shown
+from airmixml.wording import did_you_mean, reason, shown
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def choose_columns(
 def _find(name: str, key: str, places: dict[str, int], source: str) -> int:
     if name.strip() not in places:
         raise DataError(
-            f"{source}: row 1 names no column {shown(name)}; did you mean "
-            f"{shown(nearest(name, list(places)))}? {key} must name columns as the header row does"
+            f"{source}: row 1 names no column {shown(name)}"
+            f"{did_you_mean(name, list(map(shown, places))) or ';'} {key} must name columns as the header row does"
         )
     return places[name.strip()]
 
@@ -108,7 +108,7 @@ def load_csv(
     try:
         # utf-8-sig: spreadsheet programs put a byte-order mark before the first column name.
         with path.open(encoding="utf-8-sig", newline="") as lines:
-            rows = _numbered_rows(lines, source)
+            rows = numbered_rows(lines, source)
             first = next(rows, None)
             if first is None:
                 raise DataError(f"{source}: is empty; give a header row and one row per sample")
@@ -121,7 +121,7 @@ def load_csv(
         raise DataError(f"{source}: not UTF-8 text; save it as CSV in UTF-8") from None
 
 
-def _numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
+def numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows that are not blank with their numbers in the file."""
     # strict: a quotation mark in the wrong place is an error; else it would swallow the rows up to the next.
     reader = csv.reader(lines, skipinitialspace=True, strict=True)
@@ -148,7 +148,7 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
                 "columns; give one value per column"
             )
         picked = [row[place] for place in columns.features]
-        numbers = _numbers(picked)
+        numbers = finite_numbers(picked)
         if numbers is None:
             raise _bad_value(picked, row_number, columns, path)
         values.extend(numbers)
@@ -174,6 +174,7 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
         name=path.name,
         inputs=np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns.features)),
         holders=number_holders(holders, str(path)) if holders else None,
+        feature_names=tuple(columns.names[place] for place in columns.features),
         **numbered,
     )
 
@@ -188,7 +189,9 @@ def _check_there(text: str, what: str, row_number: int, place: int, columns: Col
 
 def _outputs(texts: Sequence[str], task: str, row_number: int, columns: Columns, path: Path) -> list[float]:
     """Return the targets of a row, or 0 and 1 for its labels."""
-    read, wanted = (_numbers, "a finite number") if task == "regression" else (read_yes_and_no, "0 or 1, or yes or no")
+    read, wanted = (
+        (finite_numbers, "a finite number") if task == "regression" else (read_yes_and_no, "0 or 1, or yes or no")
+    )
     numbers = read(texts)
     if numbers is None:
         text, place = next(pair for pair in zip(texts, columns.labels, strict=True) if read([pair[0]]) is None)
@@ -199,7 +202,7 @@ def _outputs(texts: Sequence[str], task: str, row_number: int, columns: Columns,
     return numbers
 
 
-def _numbers(texts: Sequence[str]) -> list[float] | None:
+def finite_numbers(texts: Sequence[str]) -> list[float] | None:
     """Return the texts as finite numbers, or None if one of them is not."""
     if "_" in "".join(texts):  # Python reads 1_000 as a number, nobody else does
         return None
@@ -215,7 +218,7 @@ def _numbers(texts: Sequence[str]) -> list[float] | None:
 
 def _bad_value(texts: Sequence[str], row_number: int, columns: Columns, path: Path) -> DataError:
     """Return the error for the first value of a row that is no finite number."""
-    text, place = next(pair for pair in zip(texts, columns.features, strict=True) if _numbers([pair[0]]) is None)
+    text, place = next(pair for pair in zip(texts, columns.features, strict=True) if finite_numbers([pair[0]]) is None)
     where = f"{path}: row {row_number}, column {shown(columns.names[place])}"
     if text.strip().lower() in _MISSING:
         return DataError(f"{where}: the value is missing ({shown(text)}); fill it in or remove the row")

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from airmixml.arrays import Integers, Singles
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data.label_codes import LabelCode, OneHot
 from airmixml.data.published_files import PublishedSet
 from airmixml.doors import DATASETS
@@ -32,6 +32,7 @@ class RawData:
         upper: public upper bounds, likewise.
         test_inputs: inputs of the source's own test set, where it has one.
         test_labels: labels of the source's own test set, where it has one.
+        feature_names: what the header calls the features, in their order; empty where there is no header.
         holders: number of the worker that holds each sample, 0 .. workers - 1, where the source says so; samples.
         target_lower: public lower bound of each target of a regression, or one for all; empty where none is known.
         target_upper: public upper bounds, likewise.
@@ -46,6 +47,7 @@ class RawData:
     upper: tuple[float, ...] = ()
     test_inputs: NDArray[Any] | None = None
     test_labels: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] = ()
     holders: Integers | None = None
     target_lower: tuple[float, ...] = ()
     target_upper: tuple[float, ...] = ()
@@ -110,6 +112,25 @@ def known_dataset(name: str) -> KnownDataSet | None:
     return known
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowFormat:
+    """A row as its source has it, before it is scaled and encoded; all of it is declared, nothing is measured.
+
+    Attributes:
+        width: numbers in a row.
+        lower: declared lower bound of each number; None where rows are taken as they are.
+        upper: declared upper bounds, likewise.
+        feature_names: what the header calls the numbers, in their order; empty where there is no header.
+        image_shape: the shape of a row where it is an image, else None.
+    """
+
+    width: int
+    lower: Doubles | None
+    upper: Doubles | None
+    feature_names: tuple[str, ...] = ()
+    image_shape: ImageShape = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
     """Training pool and clean test set, inputs in [0, 1], labels as class numbers or in the targets' own units.
@@ -125,6 +146,7 @@ class DataSet:
         clipped_samples: how many samples of the pool the encoder shortened to its norm.
         held_dim: numbers in an input before it was encoded; 0 where that is not known.
         private_mean: what was subtracted from the inputs, where that was estimated over the air.
+        row_format: what the rows were before; None where that is not known.
         code: how labels are sent; None: as one-hot vectors.
         holders: who holds each sample of the pool, 0 .. workers - 1, where that is given; pool samples.
         test_holders: number of workers whose samples the test set is, where holders are given.
@@ -141,6 +163,7 @@ class DataSet:
     clipped_samples: int = 0
     held_dim: int = 0
     private_mean: Singles | None = None
+    row_format: RowFormat | None = None
     code: LabelCode | None = None
     holders: Integers | None = None
     test_holders: int = 0

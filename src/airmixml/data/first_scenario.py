@@ -16,7 +16,7 @@ import numpy as np
 
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario.rules import Real
-from airmixml.wording import nearest, reason, shown
+from airmixml.wording import did_you_mean, reason, shown
 
 _USUAL_LABELS: Final = ("label", "target", "class", "y")
 _NUMBER: Final = Real()
@@ -75,7 +75,7 @@ def _of_table(path: Path, label: str, declared: dict[str, Declared], regression:
     for name in (label, *declared):
         if name not in names:
             raise ScenarioError(
-                f"{path}: row 1 names no column {shown(name)}; did you mean {shown(nearest(name, names))}?"
+                f"{path}: row 1 names no column {shown(name)}{did_you_mean(name, list(map(shown, names)))}"
             )
     inputs = [name for name, text in zip(names, first, strict=True) if name != label and _is_number(text)]
     left_out = [name for name in names if name != label and name not in inputs]

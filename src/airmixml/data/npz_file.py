@@ -31,7 +31,7 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
     of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``worker_array`` names the array that
     says who holds each sample.
     """
-    inputs, labels, layout, holders = _read_arrays(path, worker_array)
+    inputs, labels, layout, holders = read_arrays(path, worker_array)
     if inputs.dtype.kind not in "biuf":
         raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
     if inputs.ndim not in (2, 3, 4):
@@ -54,7 +54,7 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
     features = int(np.prod(inputs.shape[1:], dtype=np.int64))
     if features == 0:
         raise DataError(f"{path}: inputs have the shape {shown(inputs.shape)}: must have at least one feature")
-    inputs, image_shape = _laid_out(inputs, layout, path)
+    inputs, image_shape = laid_out(inputs, layout, path)
     if task == "classification":
         numbers: NDArray[Any]
         numbers, names = _number_labels(labels, path)
@@ -82,7 +82,7 @@ def _read_outputs(labels: NDArray[Any], task: str, path: Path) -> tuple[Doubles,
     return table, tuple(f"{word} {number + 1}" for number in range(table.shape[1]))
 
 
-def _laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[Any], ImageShape]:
+def laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[Any], ImageShape]:
     """Return the inputs with their channels first, and the shape of one."""
     axes = inputs.ndim - 1
     if layout and layout not in _LAYOUTS[axes]:
@@ -103,8 +103,13 @@ def _laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[An
     return inputs, sides
 
 
-def _read_arrays(path: Path, worker_array: str) -> tuple[NDArray[Any], NDArray[Any], str, NDArray[Any] | None]:
-    """Return inputs, labels, their layout ("" for none) and, where asked for, who holds each sample."""
+def read_arrays(
+    path: Path, worker_array: str = "", *, with_labels: bool = True, key: str = "workers.dataset"
+) -> tuple[NDArray[Any], NDArray[Any], str, NDArray[Any] | None]:
+    """Return inputs, labels (none without ``with_labels``), their layout ("" for none) and who holds each sample.
+
+    ``key`` is what the user set to the path.
+    """
     try:
         with path.open("rb") as stream:
             if not zipfile.is_zipfile(stream):
@@ -113,11 +118,13 @@ def _read_arrays(path: Path, worker_array: str) -> tuple[NDArray[Any], NDArray[A
             with np.load(stream, allow_pickle=False) as archive:
                 layout = str(_member(archive, "layout", path)) if "layout" in archive else ""
                 holders = _member(archive, worker_array, path) if worker_array else None
-                return _member(archive, "inputs", path), _member(archive, "labels", path), layout, holders
+                inputs = _member(archive, "inputs", path)
+                labels = _member(archive, "labels", path) if with_labels else np.empty(0)
+                return inputs, labels, layout, holders
     except DataError:
         raise
     except OSError as problem:
-        raise DataError(f"{path}: cannot be read ({reason(problem)}); workers.dataset must name an NPZ file") from None
+        raise DataError(f"{path}: cannot be read ({reason(problem)}); {key} must name an NPZ file") from None
     except Exception as problem:  # zipfile, zlib and NumPy raise a dozen unrelated types on broken bytes
         raise DataError(f"{path}: broken ({reason(problem)}); {_HOW_TO_SAVE}") from None
 

@@ -101,7 +101,7 @@ def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> t
     Inputs are samples x features, finite, of any real type. Each feature has its bounds, or one pair serves all; lower
     ones lie below upper ones (``declare_bounds`` checks that).
     """
-    lower_bounds, upper_bounds = _as_stored(inputs.dtype, lower, upper)
+    lower_bounds, upper_bounds = as_stored(inputs.dtype, lower, upper)
     width = upper_bounds - lower_bounds
     scaled = np.empty(inputs.shape, dtype=np.float32)
     clipped = 0
@@ -119,7 +119,7 @@ def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> t
     return scaled, clipped
 
 
-def _as_stored(dtype: np.dtype[Any], lower: ArrayLike, upper: ArrayLike) -> tuple[Doubles, Doubles]:
+def as_stored(dtype: np.dtype[Any], lower: ArrayLike, upper: ArrayLike) -> tuple[Doubles, Doubles]:
     """Return the bounds as the type of the inputs would store them.
 
     A float32 file stores 7.9 as 7.9000001; against the bound 7.9 that value would count as clipped though it

@@ -9,17 +9,19 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.edge.fitting import TrainingHistory, build_model, class_scores
     from airmixml.edge.learners import ClosedForm, LearnerModel
+    from airmixml.edge.predictions import predicted
     from airmixml.edge.steps import soft_cross_entropy
     from airmixml.edge.training import Learned, TrainedModel, learn, train, train_model, train_seeds, train_stack
 
 __all__ = ["ClosedForm", "Learned", "LearnerModel", "TrainedModel", "TrainingHistory", "build_model", "class_scores"]
-__all__ += ["learn", "soft_cross_entropy", "train", "train_model", "train_seeds", "train_stack"]
+__all__ += ["learn", "predicted", "soft_cross_entropy", "train", "train_model", "train_seeds", "train_stack"]
 
 __getattr__ = import_late(
     __name__,
     {
         ".fitting": ("TrainingHistory", "build_model", "class_scores"),
         ".learners": ("ClosedForm", "LearnerModel"),
+        ".predictions": ("predicted",),
         ".steps": ("soft_cross_entropy",),
         ".training": ("Learned", "TrainedModel", "learn", "train", "train_model", "train_seeds", "train_stack"),
     },

@@ -157,6 +157,7 @@ def fit(
             return {
                 "epoch": epoch,
                 "epochs": learner.epochs,
+                "epoch_steps": -(-slots // learner.batch_size),
                 "model": model.state_dict(),
                 "moments": optimiser.moments,
                 "loss": losses,

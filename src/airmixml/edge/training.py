@@ -25,6 +25,7 @@ from airmixml.edge.fitting import (
 from airmixml.edge.scoring import leading_score
 from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
+from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixtures import Mixtures, Transmission, simulate_family, transmit_family
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
@@ -43,6 +44,14 @@ class TrainedModel:
     model: nn.Sequential
     history: TrainingHistory
     probability_factor: float = 1.0
+
+    def _repr_html_(self) -> str:
+        history, numbers = self.history, sum(each.numel() for each in self.model.parameters())
+        facts = {"parameters": f"{numbers:,}"}
+        if history.test_accuracy:
+            facts["accuracy"] = f"{100 * history.final_accuracy:.1f} % on the clean test set after the last epoch"
+            facts["best epoch"] = f"{100 * history.best_accuracy:.1f} % in epoch {history.best_epoch}"
+        return html_facts("Trained model", facts)
 
 
 def train(
@@ -182,7 +191,7 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
         ]
     factor = 1.0
     if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
-        factor = probability_factor(weights, biases, moments)
+        factor = probability_factor(learner, weights, biases, moments)
         model = linear_model(factor * weights, factor * biases)
     return TrainedModel(model=model, history=history, probability_factor=factor)
 

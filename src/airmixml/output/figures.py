@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,11 +29,22 @@ def accountant_colour(name: str) -> str:
     return _ACCOUNTANT_COLOURS[ACCOUNTANTS.names.index(name) % len(_ACCOUNTANT_COLOURS)]
 
 
-def new_figure(width: float, height: float, title: str = "", size: float = 12.0, **title_style: Any) -> Figure:
-    """Return an empty figure, inches wide and high; ``title`` stands above all of its axes."""
+@cache
+def _figure_class() -> type[Figure]:
     from matplotlib.figure import Figure  # here: it takes a second to import
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    class ShownFigure(Figure):
+        """A figure that a notebook shows where it is the last value of a cell; pyplot is not needed."""
+
+        def _repr_png_(self) -> bytes:
+            return figure_bytes(self, "png")
+
+    return ShownFigure
+
+
+def new_figure(width: float, height: float, title: str = "", size: float = 12.0, **title_style: Any) -> Figure:
+    """Return an empty figure, inches wide and high; ``title`` stands above all of its axes."""
+    figure = _figure_class()(figsize=(width, height), layout="constrained")
     if title:
         # A dollar sign in a user's name is just that.
         figure.suptitle(title, fontsize=size, parse_math=False, **title_style)
@@ -71,16 +83,26 @@ def finish_axis(
         axis.legend(fontsize=legend, **legend_options)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write the figure whole or not at all."""
+def figure_bytes(figure: Figure, kind: str) -> bytes:
+    """Return the content of a file of that kind: png, svg or pdf."""
     from matplotlib import rc_context
 
     content = io.BytesIO()
-    kind = path.suffix.lstrip(".").lower() or "png"
     with rc_context({"svg.hashsalt": "airmixml"}):  # the same picture is the same file
         figure.savefig(content, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+    return content.getvalue()
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write the figure whole or not at all."""
+    content = figure_bytes(figure, path.suffix.lstrip(".").lower() or "png")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, content.getvalue())
+    write_bytes(path, content)
+
+
+def chance_line(axis: Axes, percent: float) -> None:
+    """Draw the accuracy of guessing across an axis of accuracies in per cent, and name it."""
+    axis.axhline(percent, color=GREY, linestyle="--", linewidth=1, zorder=1, label=f"guessing {percent:.0f} %")
 
 
 def save_png_and_svg(figure: Figure, stem: Path) -> list[Path]:

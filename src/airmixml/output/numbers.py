@@ -34,9 +34,9 @@ def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
     return f"{value / size:.3g} {unit}"
 
 
-def plural(count: int, thing: str) -> str:
-    """Return "1 seed", "2 seeds"."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+def plural(count: int, thing: str, ending: str = "s") -> str:
+    """Return "1 seed", "2 seeds"; with another ending "2 batches"."""
+    return f"{count:,} {thing}{'' if count == 1 else ending}"
 
 
 def outputs_text(task: str, count: int) -> str:

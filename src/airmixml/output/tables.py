@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.storage.files import write_text
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
     from rich.table import Table
 
+_LONGEST_UNBROKEN: Final = 24  # a longer word, such as a path, is broken
 _LATEX = str.maketrans(
     {"→": r"$\to$", "µ": r"\textmu{}", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "^": r"\^{}", "±": r"$\pm$"}
     | {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "~": r"\~{}", "[": "{[}", "<": "$<$", ">": "$>$"}
@@ -72,32 +74,125 @@ def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
     return paths
 
 
-def terminal_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", words: int = 1, **options: Any
-) -> Table:
-    """Return a table for the terminal: names in the first column, numbers on the right.
+@dataclass(frozen=True, kw_only=True)
+class FittedTable:
+    """A table for the terminal that is never cut: words wrap, and where numbers do not fit, whole columns go by name.
 
-    Args:
+    Attributes:
         columns: their heads; where all are empty no head is shown.
         rows: texts, in which Rich's markup counts.
         title: stands above the table.
-        words: how many columns hold words, which are aligned on the left.
-        options: others of ``rich.table.Table``; with a box of its own it may be wider than the terminal.
+        words: how many columns hold words; they are aligned on the left and wrap.
+        spare: columns that go first, in this order; then the last ones do. The first column always stays.
+        elsewhere: where columns that do not fit are shown.
+        options: others of ``rich.table.Table``.
     """
-    from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", title_style="bold", show_header=any(columns), **options)
-    for place, name in enumerate(columns):
-        table.add_column(
-            name,
-            style=None if place else "cyan",
-            justify="left" if place < words else "right",
-            overflow="fold",
-            no_wrap="box" in options,
-        )
-    for row in rows:
-        table.add_row(*row)
-    return table
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str
+    words: int
+    spare: tuple[str, ...]
+    elsewhere: str
+    options: dict[str, Any]
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        """Yield the table as it fits the terminal."""
+        yield self.fitted(options.max_width)
+
+    def fitted(self, width: int) -> Table:
+        """Return the table with the columns that fit so many characters; a line below names the others."""
+        from rich.table import Table
+
+        places, widths = self._fit(width)
+        gone = [name for place, name in enumerate(self.columns) if place not in places]
+        note = f"too wide for {width} characters, not shown: {', '.join(gone)}; see {self.elsewhere}" if gone else None
+        heads = [self.columns[place] for place in places]
+        styles: dict[str, Any] = {"title_style": "bold", "title_justify": "left", "caption_justify": "left"}
+        table = Table(title=self.title or None, caption=note, show_header=any(heads), **styles, **self.options)
+        for place, name in zip(places, heads, strict=True):
+            table.add_column(
+                name,
+                style=None if place else "cyan",
+                justify="left" if place < self.words else "right",
+                overflow="fold",
+                width=widths[place],
+            )
+        for row in self.rows:
+            table.add_row(*(row[place] for place in places))
+        return table
+
+    def _fit(self, width: int) -> tuple[list[int], list[int]]:
+        """Return the columns that are shown, and the width of each column, shown or not."""
+        cells = [[name, *(row[place] for row in self.rows)] for place, name in enumerate(self.columns)]
+        texts = [[_plain(cell) for cell in column] for column in cells]
+        widest = [max(map(cell_width, column)) for column in texts]
+        # A head may wrap between its words; so may words below it, but no number.
+        least = []
+        for place, (head, *body) in enumerate(texts):
+            wrapping = [head, *body] if place < self.words else [head]
+            longest_word = max((cell_width(word) for text in wrapping for word in text.split()), default=1)
+            whole = [] if place < self.words else body
+            least.append(max([min(longest_word, _LONGEST_UNBROKEN), *map(cell_width, whole)]))
+        shown = list(range(len(self.columns)))
+        for place in self._order_to_drop():
+            if sum(least[each] for each in shown) + self._edges(len(shown)) <= width:
+                break
+            shown.remove(place)
+        widths, room = list(widest), width - self._edges(len(shown))
+        while sum(widths[each] for each in shown) > room:
+            shrinking = [each for each in shown if widths[each] > least[each]]
+            if not shrinking:
+                break
+            widths[max(shrinking, key=lambda each: widths[each])] -= 1
+        return shown, widths
+
+    def _order_to_drop(self) -> list[int]:
+        spare = [self.columns.index(name) for name in self.spare if name in self.columns]
+        return spare + [place for place in range(len(self.columns) - 1, 0, -1) if place not in spare]
+
+    def _edges(self, shown: int) -> int:
+        """Return how many characters so many columns take beside their texts."""
+        from rich.padding import Padding
+
+        _, right, _, left = Padding.unpack(self.options.get("padding", (0, 1)))
+        return (left + right + 1) * shown + 1
+
+
+def terminal_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str = "",
+    words: int = 1,
+    spare: Sequence[str] = (),
+    elsewhere: str = "a wider terminal or --json",
+    **options: Any,
+) -> FittedTable:
+    """Return a table for the terminal: names in the first column, numbers on the right; arguments as its attributes."""
+    return FittedTable(
+        columns=tuple(columns),
+        rows=tuple(map(tuple, rows)),
+        title=title,
+        words=words,
+        spare=tuple(spare),
+        elsewhere=elsewhere,
+        options=options,
+    )
+
+
+def _plain(markup: str) -> str:
+    """Return a text as it is shown, without markup."""
+    from rich.text import Text
+
+    return Text.from_markup(markup).plain
+
+
+def cell_width(text: str) -> int:
+    """Return how many characters of the terminal the longest line of a text takes."""
+    from rich.cells import cell_len
+
+    return max(map(cell_len, text.split("\n")))
 
 
 def _latex(text: str) -> str:

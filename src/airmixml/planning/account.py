@@ -10,6 +10,7 @@ import numpy as np
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.notebook import html_table
 from airmixml.privacy import (
     Adversary,
     Design,
@@ -53,6 +54,7 @@ class Account:
         power: how the power was set, in words.
         slots_delta: what the slots may spend of delta; the rest is that of a mean estimated before them.
         tally: the rehearsed schedule, if there was one.
+        seed: of that schedule.
         in_watts: whether powers are watts; plain numbers have no unit.
         statements: what can be certified.
         refusals: (adversary, accountant) to why that accountant cannot treat it.
@@ -66,6 +68,7 @@ class Account:
     power: str
     slots_delta: float
     tally: Tally | None = None
+    seed: int = 0
     in_watts: bool = True
     statements: list[PrivacyStatement]
     refusals: dict[tuple[str, str], str]
@@ -87,6 +90,13 @@ class Account:
             return float(np.median(self.tally.worker_epsilons()))
         multiplier = self.design.noise_multiplier(self.adjacency)
         return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
+
+    def _repr_html_(self) -> str:
+        names = [adversary.name for adversary in self.adversaries]
+        said = {(each.accountant, each.adversary): f"{each.epsilon:.4g}" for each in self.statements}
+        rows = [[name, *(said.get((name, adversary), "-") for adversary in names)] for name in ACCOUNTANTS.names]
+        title = f"{self.name}: epsilon at delta = {self.delta:g}, {self.adjacency} neighbours"
+        return html_table(title, ["accountant", *names], rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values for JSON."""
@@ -144,6 +154,7 @@ def account_scenario(
         slots_delta=slots_delta,
         power=in_words[power],
         tally=tally,
+        seed=scenario.seed,
         statements=statements,
         refusals=refusals,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, save_figure
+from airmixml.output.numbers import plural
 from airmixml.planning.account import Account
 from airmixml.planning.alternatives import Option
 from airmixml.planning.plan import Plan
@@ -19,13 +20,17 @@ from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
 _BESIDE: Final[dict[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+_FEW_SLOTS: Final = 8
 _COLOURS: Final = {"samples": BLUE, "moments": GREEN}
 
 
-def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path) -> None:
+def draw_account(
+    account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path | None = None
+) -> Figure:
     """Draw epsilon against the number of slots for every accountant and adversary."""
     design, figure = account.design, new_figure(9, 5.4)
     axis = figure.subplots()
@@ -36,8 +41,13 @@ def draw_account(account: Account, slots: list[int], curves: dict[tuple[str, str
     axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
     title = f"{account.name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
     title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
+    if len(set(slots)) <= _FEW_SLOTS:
+        axis.set_xticks(slots, [f"{count:,}" for count in slots])
+        axis.set_xticks([], minor=True)
     finish_axis(axis, title, legend=8, **_BESIDE)
-    save_figure(figure, path)
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def frontier(options: tuple[Option, ...]) -> list[Option]:
@@ -49,7 +59,7 @@ def frontier(options: tuple[Option, ...]) -> list[Option]:
     return kept
 
 
-def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
+def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:
     """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
     rows = bool(plan.options) + (plan.recommended is not None) + (rehearsal is not None)
@@ -67,14 +77,16 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path) -> None:
     if rehearsal is not None:
         for axis, model in zip(axes[-1], ("ridge", "lda"), strict=True):
             _by_encoder(axis, rehearsal, model)
-    save_figure(figure, path)
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
     lengths = sorted({option.slots for option in plan.options})
     for slots, marker in zip(lengths, "v.^", strict=False):
         these = [option for option in plan.options if option.slots == slots]
-        alphas, label = np.log10([option.alpha for option in these]), f"{slots:,} slots"
+        alphas, label = np.log10([option.alpha for option in these]), plural(slots, "slot")
         dots = axis.scatter(*_places(these), c=alphas, s=22, marker=marker, cmap="viridis", alpha=0.8, label=label)
     axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
     axis.plot(*_places(frontier(plan.options)), color=ORANGE, label="frontier")
@@ -98,10 +110,10 @@ def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
         if not line:
             continue
         alphas, snr, contrast = zip(*line, strict=True)
-        (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{size:,} workers per slot")
+        (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{plural(size, 'worker')} per slot")
         axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
     axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot, inputs")
-    title = f"SNR (solid), contrast (dotted), {scenario.radio.slots:,} slots"
+    title = f"SNR (solid), contrast (dotted), {plural(scenario.radio.slots, 'slot')}"
     finish_axis(axis, title, size=12, legend=8, **_BESIDE)
 
 

@@ -14,20 +14,23 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.notebook import html_facts
+from airmixml.output.numbers import joules
 from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
 from airmixml.planning.design_scorer import DesignScorer
+from airmixml.planning.expected_signal import ExpectedSignal
 from airmixml.planning.recommend import Recommendation, changed_keys, recommend
 from airmixml.planning.rehearsed_designs import rehearse_designs, why_not_rehearsed
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
-from airmixml.radio.power import TransmitPower
+from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.scenario import Scenario
 from airmixml.units import watts_to_dbm
-from airmixml.workers import encoder_of
+from airmixml.workers import Signal, encoder_of
 
 _REHEARSED_CHAPTERS: Final = 16
 
@@ -39,15 +42,16 @@ class Plan:
     Attributes:
         feasible: whether some power meets the target.
         verdict: why or why not, in words, and what to do.
-        received_watts: beta max q^2 of every slot.
+        noise_multiplier: noise deviation over the sensitivity of one worker in the strongest slot.
+        received_watts: beta max q^2 of the strongest slot; of every slot that the power limit does not lower.
         power_scale_watts: median beta.
         power_dbm: median and largest transmit power, and the limit.
         energy_joules: expected, of all workers together; with fading rare deep fades spend most of it, so that a
             rehearsal says no more than its order of magnitude.
         worker_energy_joules: expected, of one worker.
         limited_share: share of the rehearsed slots in which the power limit lowered beta.
-        snr_inputs_db: expected SNR of the inputs of a mixture.
-        contrast_db: expected SNR of what differs between samples.
+        snr_inputs_db: expected SNR of the inputs of a mixture, or of their products (``ExpectedSignal``).
+        contrast_db: expected SNR of what differs between samples; of samples alone.
         snr_labels_db: expected SNR of the labels of a mixture, for balanced classes.
         options: designs at the same privacy.
         best: names of goals to the options that serve them best.
@@ -70,6 +74,17 @@ class Plan:
     options: tuple[Option, ...] = ()
     best: dict[str, Option] | None = None
     recommended: Recommendation | None = None
+
+    def _repr_html_(self) -> str:
+        facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
+        if self.power_dbm is not None:
+            facts |= {
+                "noise multiplier": f"{self.noise_multiplier:.4g}",
+                "power": f"{self.power_dbm.median:.1f} dBm median, {self.power_dbm.largest:.1f} largest",
+                "energy": f"{joules(self.energy_joules)} in total",
+                "SNR": f"{self.snr_inputs_db:.1f} dB inputs, {self.snr_labels_db:.1f} dB labels (median slot)",
+            }
+        return html_facts(f"Plan of {self.name}", facts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""
@@ -108,6 +123,7 @@ def make_plan(
         received_watts = private_received_watts(scenario, sensitivity)
     except PrivacyError as problem:
         return Plan(name=scenario.name, feasible=False, verdict=str(problem))
+    expected = ExpectedSignal.of(scenario.workers, Signal.of(scenario.workers, input_dim, label_dim), moments)
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
     setting = AirSetting.of(scenario, *dimensions, distance_metres)
@@ -128,16 +144,22 @@ def make_plan(
         recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
         if recommended is not None:
             recommended = _rehearsed(recommended, given, held_dim, label_dim, raw_moments, distance_metres, progress)
-    design = planned_design(scenario, sensitivity, received_watts=received_watts)
     limited_share, beta = float(draws.limited.mean()), draws.power_scale_watts
-    contrast, squares = moments.contrast(draws.ratios), (draws.ratios**2).sum(axis=1)
-    balanced_labels = (squares + (1.0 - squares) / label_dim) / label_dim
+    strongest_watts = received_watts
+    if draws.limited.all():  # then no slot is as loud as privacy would allow
+        strongest_watts = float((beta * largest_shares(scenario, draws.ratios) ** 2).max())
+    design = planned_design(scenario, sensitivity, received_watts=received_watts)
+    strongest = replace(design, received_watts=(strongest_watts,))
+    samples = scenario.workers.sends == "samples"
+    # How long the sum of several rows is, and how large a target, follows from the data alone.
+    single_rows = not scenario.workers.several_rows
+    one_hot = single_rows and scenario.workers.task == "classification"
     return Plan(
         name=scenario.name,
         feasible=True,
         verdict=_verdict(scenario, design, limited_share),
-        noise_multiplier=design.noise_multiplier(scenario.privacy.adjacency),
-        received_watts=received_watts,
+        noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
+        received_watts=strongest_watts,
         power_scale_watts=float(np.median(beta)),
         power_dbm=TransmitPower(
             median=float(watts_to_dbm(np.median(sending))),
@@ -147,9 +169,9 @@ def make_plan(
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=limited_share,
-        snr_inputs_db=snr_db(scenario, beta, moments.mean**2 + contrast),
-        contrast_db=snr_db(scenario, beta, contrast),
-        snr_labels_db=snr_db(scenario, beta, balanced_labels),
+        snr_inputs_db=snr_db(scenario, beta, expected.of_inputs(draws.ratios)) if single_rows else math.nan,
+        contrast_db=snr_db(scenario, beta, moments.contrast(draws.ratios)) if samples else math.nan,
+        snr_labels_db=snr_db(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
         options=options,
         best=best_options(options),
         recommended=recommended,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from scipy.optimize import brentq
 
 from airmixml.errors import PrivacyError
+from airmixml.notebook import html_facts
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -138,6 +139,19 @@ class PrivacyStatement:
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values for JSON."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        asked = "" if self.target_epsilon is None else f" (target {self.target_epsilon:g})"
+        return html_facts(
+            f"epsilon {self.epsilon:.4g}, delta {self.delta:g} for a {self.unit}{asked}",
+            {
+                "against": f"{self.adversary}: knows {self.knows}" if self.knows else self.adversary,
+                "accountant": f"{self.accountant}, sensitivity {self.sensitivity:g}, {self.adjacency} neighbours",
+                "holds for": self.given,
+                "because": self.why,
+                "noise": f"{self.noise_watts_per_symbol:.3g} W per symbol at that adversary's receiver",
+            },
+        )
 
     def __str__(self) -> str:
         return (

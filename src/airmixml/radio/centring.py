@@ -3,7 +3,9 @@
 The server broadcasts the noisy mean, and each worker subtracts it before it bounds the norm of what it sends from then
 on. The slot has a share of epsilon and of delta to itself; the rest is what the other slots may spend (basic
 composition, which holds for every accountant). A refined mean is what is left after a public one was subtracted, so
-fewer inputs are clipped; by the exact accountant its slot and the others are one Gaussian mechanism.
+fewer inputs are clipped; by the exact accountant its slot and the others are one Gaussian mechanism. The mean is sent
+unrounded, also where ``workers.bits`` rounds the others: its noise covers any input of the declared norm, and rounding
+would only add to what the mean is off by.
 """
 
 import math
@@ -42,6 +44,7 @@ class CentringSlot:
     exact: bool = False  # whether it composes with the other slots as one Gaussian mechanism
     seconds: float  # how long it lasts
     energy_joules: Doubles  # what each worker spends; shape workers
+    unrounded: bool  # whether it alone is sent without rounding, since the other slots have symbols of a few bits
 
     def epsilon(self, adversary: str, adjacency: str, copies: int = 1) -> float:
         """Return what it costs a row on so many workers; all send, so nobody's ignorance of the schedule helps."""
@@ -83,11 +86,12 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies
         return statement
     adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant
     composition = "one Gaussian mechanism" if slot.one_with(accountant) else "basic composition"
+    how = ", sent unrounded" if slot.unrounded else ""
     return replace(
         statement,
         epsilon=slot.joined(statement.epsilon, statement.delta, adversary, accountant, adjacency, copies),
         delta=statement.delta + slot.delta,
-        why=f"{statement.why}; with the slot that estimated the mean ({composition})",
+        why=f"{statement.why}; with the slot that estimated the mean{how} ({composition})",
     )
 
 
@@ -118,6 +122,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         exact=composes_exactly(scenario),
         seconds=radio.slot_seconds or features / SYMBOLS_PER_SECOND,
         energy_joules=power_watts * (radio.slot_seconds or squared_norm / SYMBOLS_PER_SECOND),
+        unrounded=bool(workers.bits),
     )
 
 

@@ -9,6 +9,8 @@ import torch
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
+from airmixml.notebook import html_facts
+from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
@@ -18,6 +20,7 @@ from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_family
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
+from airmixml.workers.memory import too_many_numbers
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
@@ -55,6 +58,14 @@ class Mixtures(Transmission):
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def _repr_html_(self) -> str:
+        slots, inputs, labels = len(self), self.inputs.shape[1], self.labels.shape[1]
+        size = f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols) on {self.inputs.device}"
+        about = {"data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}", "received": size}
+        return html_facts(
+            f"Mixtures of {self.scenario.name}, seed {self.scenario.seed}", {**about, **self.report.facts()}
+        )
 
 
 def simulate(
@@ -200,6 +211,8 @@ def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, memb
     # Twice: training shuffles a copy.
     needed = 2 * 4 * members * scenario.radio.slots * signal.symbols
     available = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else physical_memory_bytes()
+    if needed / scenario.radio.slots > available:  # not even one slot fits
+        raise too_many_numbers(scenario.workers, signal, needed, available)
     if needed > available:
         raise ScenarioError(
             f"radio.slots = {scenario.radio.slots}: the mixtures need {needed / 1e9:.0f} GB of memory and {device} has "

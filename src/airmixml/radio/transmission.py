@@ -13,13 +13,15 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
+from airmixml.notebook import html_facts
+from airmixml.output.numbers import duration, joules, plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotDraws, cut_into_blocks, draw_ahead
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import DecibelHistogram, Tally
 from airmixml.scenario import Scenario, Speed
-from airmixml.units import dbm_to_watts, ratio_to_db
+from airmixml.units import dbm_to_watts, ratio_to_db, watts_to_dbm
 from airmixml.workers import Population
 
 
@@ -130,6 +132,29 @@ class AirReport(Tally):
             self.scenario.workers.count,
             poisson=self.scenario.radio.schedule == "poisson",
         )
+
+    def _repr_html_(self) -> str:
+        return html_facts(f"Report of {self.scenario.name}", self.facts())
+
+    def facts(self) -> dict[str, str]:
+        """Return what a reader wants to know first, by name; of a protected transmission nothing that saw no noise."""
+        radio, server = self.scenario.radio, self.privacy_against_server
+        sent_in = f"{radio.scheduled:,} at a time in {plural(self.slots, 'slot')}"
+        told = {
+            "workers": f"{self.scenario.workers.count:,}, {sent_in}",
+            "on the air": f"{self.signal.symbols:,} symbols per slot, {duration(self.air_seconds)} in total",
+            "privacy": str(self.privacy),
+            "against the server": f"epsilon {server.epsilon:.4g} for the worst worker, exact (gdp)",
+        }
+        if self.before_the_draw:
+            return told
+        inputs_db, labels_db = (each.quantile_db(0.5) for each in (self.input_snr_db, self.label_snr_db))
+        return {
+            **told,
+            "energy": f"{joules(self.energy_joules)} in total",
+            "power": f"{watts_to_dbm(self.largest_power_watts):.1f} dBm largest, limit {radio.max_power_dbm:g}",
+            "SNR": f"{inputs_db:.1f} dB inputs, {labels_db:.1f} dB labels (median slot)",
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""

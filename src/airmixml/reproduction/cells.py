@@ -16,7 +16,7 @@ from airmixml.output.numbers import power_of_ten
 from airmixml.scenario import Scenario
 from airmixml.sweeps import Batch, cut_into_batches
 from airmixml.sweeps.batches import Kind
-from airmixml.wording import nearest
+from airmixml.wording import did_you_mean
 
 TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")
 DATASETS: Final = ("iris", "mnist")
@@ -197,7 +197,7 @@ class Request:
         for target in self.targets:
             if target not in names:
                 raise ScenarioError(
-                    f"target {target!r}: must be one of {', '.join(names)}; did you mean {nearest(target, names)}?"
+                    f"target {target!r}: must be one of {', '.join(names)}{did_you_mean(target, names)}"
                 )
         if self.dataset not in (None, *DATASETS):
             raise ScenarioError(f"--dataset = {self.dataset!r}: must be iris or mnist")

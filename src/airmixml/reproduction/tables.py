@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from airmixml.output.numbers import plural
 from airmixml.output.tables import TextTable, rows_csv
 from airmixml.reproduction.paper_claims import Claim
 from airmixml.reproduction.results import CellResult, MixingRatios, Summary
@@ -28,7 +29,9 @@ def results_table(title: str, results: Sequence[CellResult]) -> TextTable:
     seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
     spread = "mean ± standard deviation over" if seeds > 1 else "of"
     unit = "Test accuracy in percent" if accuracy else "Energy"
-    return TextTable(title=title, note=f"{unit}, {spread} {seeds} seed(s).", columns=tuple(columns), rows=tuple(rows))
+    return TextTable(
+        title=title, note=f"{unit}, {spread} {plural(seeds, 'seed')}.", columns=tuple(columns), rows=tuple(rows)
+    )
 
 
 def side_by_side(title: str, results: Sequence[CellResult]) -> TextTable:

@@ -7,17 +7,25 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
+    from airmixml.runs.classifier import RunClassifier, RunModel, RunRegressor, load_model
     from airmixml.runs.experiment import run
-    from airmixml.runs.model_files import load_model
+    from airmixml.runs.model_files import load_network
+    from airmixml.runs.onnx_export import ExportedModel, export_onnx
+    from airmixml.runs.pictures import draw_ledger, draw_statements, run_figure
     from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_metrics
 
-__all__ = ["ProtectedResult", "RunResult", "SeedsResult", "load_metrics", "load_model", "run"]
+__all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunModel", "RunRegressor", "RunResult"]
+__all__ += ["SeedsResult", "draw_ledger", "draw_statements", "export_onnx", "load_metrics", "load_model"]
+__all__ += ["load_network", "run", "run_figure"]
 
 __getattr__ = import_late(
     __name__,
     {
+        "airmixml.runs.classifier": ("RunClassifier", "RunModel", "RunRegressor", "load_model"),
         "airmixml.runs.experiment": ("run",),
-        "airmixml.runs.model_files": ("load_model",),
+        "airmixml.runs.model_files": ("load_network",),
+        "airmixml.runs.onnx_export": ("ExportedModel", "export_onnx"),
+        "airmixml.runs.pictures": ("draw_ledger", "draw_statements", "run_figure"),
         "airmixml.runs.results": ("ProtectedResult", "RunResult", "SeedsResult", "load_metrics"),
     },
 )

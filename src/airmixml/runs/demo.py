@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.errors import AirMixError
-from airmixml.output.figures import GREEN, ORANGE, new_figure, save_figure
+from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
 from airmixml.progress import Progress
 from airmixml.scenario import Scenario, Speed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from airmixml.radio import Mixtures
 
@@ -138,17 +139,33 @@ def percent(accuracies: list[float]) -> str:
     return f"{100 * statistics.fmean(accuracies):.1f} ± {100 * statistics.stdev(accuracies):.1f} %"
 
 
-def draw_demo(sides: tuple[Side, Side], path: Path) -> None:
-    """Draw what was sent and received, how well it was learned, and who learns how much."""
+def changes_of(side: Side) -> list[str]:
+    """Return what the demonstration changed in the preset, such as "learner.epochs = 50 (preset: 500)"."""
+    ours, preset = (each.to_dict() for each in (side.scenario, Scenario.preset(side.scenario.name)))
+    return [
+        f"{table}.{key} = {value} (preset: {preset[table][key]})"
+        for table, keys in ours.items()
+        if isinstance(keys, dict)
+        for key, value in keys.items()
+        if value != preset[table][key]
+    ]
+
+
+def draw_demo(sides: tuple[Side, Side], path: Path | None = None) -> Figure:
+    """Draw what was sent and received, how well it was learned, who learns how much, and what was changed."""
     privacy, workers = sides[0].scenario.privacy, sides[0].scenario.workers
     title = f"Iris, {workers.count:,} workers: the paper's way and the private way, both for ε = {privacy.epsilon:g}"
-    figure = new_figure(12, 7.2, f"{title}, δ = {privacy.delta:g}", size=13)
+    figure = new_figure(12, 7.6, f"{title}, δ = {privacy.delta:g} ({privacy.adjacency})", size=13)
     (*symbols, accuracy, epsilon) = figure.subplots(2, 2).flat
     for axis, side in zip(symbols, sides, strict=True):
         _draw_first_slots(axis, side)
     _draw_accuracy(accuracy, sides)
     _draw_epsilons(epsilon, sides)
-    save_figure(figure, path)
+    changed = (f"{side.scenario.name}: {', '.join(changes_of(side)) or 'as the preset'}" for side in sides)
+    figure.supxlabel("Changed here. " + ";  ".join(changed), fontsize=9, color="0.3")
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def _draw_first_slots(axis: Axes, side: Side) -> None:
@@ -164,7 +181,8 @@ def _draw_first_slots(axis: Axes, side: Side) -> None:
     shown = f"first {slots} of {radio.slots:,} slots" if radio.slots > 1 else "the only slot"
     axis.set(title=f"{side.scenario.name}: {radio.scheduled:,} workers in each slot", ylabel="value of the symbol")
     axis.set(xlabel=f"{symbols} symbols per slot, {shown}", xticks=[])
-    axis.legend(fontsize=8)
+    axis.margins(y=0.15)
+    axis.legend(fontsize=8, loc="upper left", ncols=2)
 
 
 def _draw_accuracy(axis: Axes, sides: tuple[Side, Side]) -> None:
@@ -175,8 +193,8 @@ def _draw_accuracy(axis: Axes, sides: tuple[Side, Side]) -> None:
         axis.errorbar(place, values.mean(), values.std(ddof=1), color="0.2", capsize=6)
         axis.plot(place + np.linspace(-0.12, 0.12, len(values)), values, ".", color="0.2")
         names.append(f"{side.scenario.name}\n{percent(side.final)}")
-    axis.axhline(100 / 3, color="0.5", linestyle="--", linewidth=1)
-    axis.annotate("guessing", (0.5, 100 / 3), ha="center", va="bottom", fontsize=8, color="0.4")
+    chance_line(axis, 100 / 3)
+    axis.legend(fontsize=8, loc="upper left")
     axis.set(title=f"Accuracy on clean flowers, {len(sides[0].final)} seeds", ylabel="%", ylim=(0, 102))
     axis.set_xticks(range(len(sides)), names)
 
@@ -190,6 +208,6 @@ def _draw_epsilons(axis: Axes, sides: tuple[Side, Side]) -> None:
     target = sides[0].scenario.privacy.epsilon
     axis.axhline(target, color="0.3", linestyle="--", linewidth=1, label=f"target {target:g}")
     axis.set(title="Who may learn how much: ε of the worst worker", ylabel="ε (log scale)", yscale="log")
-    axis.set_ylim(0.5, 10 * max(side.smallest_epsilons["eavesdropper"] for side in sides))
+    axis.set_ylim(0.5, 100 * max(side.smallest_epsilons["eavesdropper"] for side in sides))
     axis.set_xticks(range(len(_ADVERSARIES)), list(_ADVERSARIES.values()), fontsize=8)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="upper left", ncols=3)

@@ -17,7 +17,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
-from airmixml.runs.pictures import draw_ledger, draw_run
+from airmixml.runs.pictures import draw_ledger, draw_run, draw_statements
 from airmixml.runs.protected import ProtectedRunner, row_statement, stated_scores
 from airmixml.runs.results import (
     PROTECTION,
@@ -29,6 +29,7 @@ from airmixml.runs.results import (
     summarise_seeds,
     versions,
 )
+from airmixml.runs.seeds_picture import draw_seeds
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
@@ -98,6 +99,8 @@ def run(
             result = runner.run_one(scenario, folder, str(folder.final))
         else:
             result = runner.summarise(scenario, _run_each(runner, scenario, seeds, folder), str(folder.final))
+            if pictures:
+                _draw_all_seeds(result, folder.work)
         _finish(scenario, result, folder, replace=force)
     return result
 
@@ -179,6 +182,14 @@ def _run_each(
     return runs
 
 
+def _draw_all_seeds(result: AnyResult, folder: Path) -> None:
+    """Draw what all seeds together show; of a protected run, what all releases together reveal."""
+    if isinstance(result, SeedsResult):
+        draw_seeds(result, folder, folder / "figures" / "seeds.png")
+    else:
+        draw_statements(result.privacy, folder / "figures" / "privacy.png")
+
+
 def _kept(scenario: Scenario, folder: Path) -> RunResult | ProtectedResult:
     """Return what an earlier process found with this seed."""
     result = load_result(folder)
@@ -196,7 +207,7 @@ def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, 
     curve = enumerate(zip(losses, scored, strict=True), start=1)
     rows = [{"epoch": n, "training_loss": loss, f"test_{history.score_name}": score} for n, (loss, score) in curve]
     write_text(folder / "learning_curve.csv", rows_csv(rows))
-    save_model(trained.model, sent.dataset, folder)
+    save_model(trained.model, sent.dataset, folder, sent.scenario)
     ledger, epsilons = report.ledger, report.worker_epsilons()
     spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}
     write_arrays(folder / "ledger.npz", spent)

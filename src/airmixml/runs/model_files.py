@@ -2,6 +2,7 @@
 
 import io
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,18 +10,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.data import DataSet
+from airmixml.arrays import Singles
+from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
+from airmixml.doors import ENCODERS
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
+from airmixml.output.numbers import plural
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_bytes
 from airmixml.storage.results import ResultStore
-from airmixml.storage.run_folder import SCENARIO
+from airmixml.storage.run_folder import SCENARIO, encoder_digest
 
 CHECKPOINT: Final = "checkpoint.npz"
 _MODEL: Final = "model.pt"
 _TABLES: Final = ("loss", "test_accuracy")
+_MOST_COUNTED_STEPS: Final = 1 << 24  # where float32, in which Adam counts, stands still
 
 
 class FileCheckpoint:
@@ -82,6 +87,9 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
     finite = all(np.isfinite(arrays[name]).all() for name in wanted) or not straight.all()
     if not finite or not straight.any() or not ((accuracy >= like.get("lowest_score", 0.0)) & (accuracy <= 1.0)).all():
         raise ValueError("it holds values that no training leaves")
+    steps = min(epoch * like["epoch_steps"], _MOST_COUNTED_STEPS)
+    if any(float(arrays[name]) != steps for name in wanted if name.startswith("moments/") and name.endswith("/step")):
+        raise ValueError(f"the optimiser has not made the {steps:,} steps of {plural(epoch, 'epoch')}")
     model, *moments = (
         {name: torch.from_numpy(arrays[f"{group}/{name}"]) for name in each} for group, each in _groups(like).items()
     )
@@ -89,7 +97,7 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
     return {"epoch": epoch, "model": model, "moments": moments, **tables}
 
 
-def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path) -> None:
+def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario: Scenario) -> None:
     """Write the parameters, with the dimensions and class names that go with them."""
     buffer = io.BytesIO()
     content = {
@@ -99,32 +107,103 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path) -> None:
         "image_shape": list(dataset.image_shape) if dataset.image_shape else None,
         "class_names": list(dataset.class_names),
         "private_mean": None if dataset.private_mean is None else torch.from_numpy(dataset.private_mean),
+        "rows": _plain_format(dataset.row_format),
+        "targets": [list(code.lower), list(code.upper)] if isinstance(code := dataset.code, Bounded) else None,
+        "encoder_digest": encoder_digest(scenario),
     }
     torch.save(content, buffer)
     write_bytes(folder / _MODEL, buffer.getvalue())
 
 
-def load_model(folder: Path | str) -> torch.nn.Sequential:
-    """Return the trained model of a finished run folder of one seed, on the CPU.
+def _plain_format(rows: RowFormat | None) -> dict[str, Any] | None:
+    """Return what a raw row looks like as values that are safe to load: numbers, lists, text and tensors."""
+    if rows is None:
+        return None
+    bounds = {name: getattr(rows, name) for name in ("lower", "upper")}
+    return {
+        "width": rows.width,
+        "feature_names": list(rows.feature_names),
+        "image_shape": list(rows.image_shape) if rows.image_shape else None,
+        **{name: None if values is None else torch.from_numpy(values) for name, values in bounds.items()},
+    }
 
-    It takes inputs as they leave the workers' encoder (``airmixml.workers.encode`` with the run's seed), which by
-    default scales them to [0, 1]. Where a mean was estimated over the air it is in ``model.pt`` as ``private_mean``:
-    subtract it from what ``encode`` gives and call ``airmixml.workers.encode_centred``.
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredModel:
+    """What is in a run folder of one seed: the scenario, the network, and what goes with it."""
+
+    scenario: Scenario
+    network: torch.nn.Sequential
+    class_names: tuple[str, ...]
+    private_mean: Singles | None
+    row_format: RowFormat | None  # None: the folder was made before raw rows were described
+    code: LabelCode | None = None  # None: classes
+
+
+def load_network(folder: Path | str) -> torch.nn.Sequential:
+    """Return the bare network of a finished run folder of one seed, on the CPU.
+
+    It takes inputs as they leave the workers' encoder; ``load_model`` gives a classifier for raw rows.
     """
-    folder = Path(folder)
+    return read_stored(Path(folder)).network
+
+
+def read_stored(folder: Path, encoder: Any = None) -> StoredModel:
+    """Read a finished run folder of one seed; refuse one that is unfinished, damaged, or had another encoder.
+
+    ``encoder`` is the object that the run was given, where it was given one.
+    """
+    if encoder is not None:
+        ENCODERS.add(encoder)
     result = load_result(folder)
     if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
         raise RunFolderError(f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}")
-    learner = Scenario.load(folder / SCENARIO).learner
+    scenario = Scenario.load(folder / SCENARIO)
+    learner = scenario.learner
     try:
         saved = torch.load(folder / _MODEL, map_location="cpu", weights_only=True)
         shape = saved["image_shape"]
         model = build_model(learner, saved["input_dim"], saved["label_dim"], tuple(shape) if shape else None)
         model.load_state_dict(saved["parameters"])
+        mean, rows = saved.get("private_mean"), saved.get("rows")
+        _check_encoder(scenario, saved.get("encoder_digest", ""), folder)
+        return StoredModel(
+            scenario=scenario,
+            network=model,
+            class_names=tuple(saved["class_names"]),
+            private_mean=None if mean is None else mean.numpy(),
+            row_format=None if rows is None else _format_of(rows),
+            code=_code_of(scenario.workers.task, len(saved["class_names"]), saved.get("targets")),
+        )
     except AirMixError:
         raise
     except Exception as problem:  # torch, zip and pickle fail in many ways on a damaged file
+        raise RunFolderError(f"{folder / _MODEL}: not the model of that run; run the scenario again") from problem
+
+
+def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:
+    """Refuse another file than the one that the run's encoder was made of: it would give other features."""
+    found = encoder_digest(scenario)
+    if digest and found != digest:
+        is_there = "is another file than the one that the run used" if found else "is not there"
         raise RunFolderError(
-            f"{folder / _MODEL}: not the model of that run ({type(problem).__name__}); run the scenario again"
-        ) from problem
-    return model
+            f'{folder}: its workers.encoder = "{scenario.workers.encoder}" {is_there}; put the same file there again '
+            "(paths are relative to the current directory)"
+        )
+
+
+def _code_of(task: str, outputs: int, targets: Any) -> LabelCode | None:
+    if task == Signs.task:
+        return Signs(outputs)
+    return Bounded(*map(tuple, targets)) if task == Bounded.task else None
+
+
+def _format_of(rows: dict[str, Any]) -> RowFormat:
+    lower, upper = (None if rows[name] is None else rows[name].double().numpy() for name in ("lower", "upper"))
+    return RowFormat(
+        width=int(rows["width"]),
+        lower=lower,
+        upper=upper,
+        feature_names=tuple(rows["feature_names"]),
+        image_shape=tuple(rows["image_shape"]) if rows["image_shape"] else None,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,16 @@ from numpy.typing import NDArray
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.edge import TrainingHistory
-from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, as_picture, new_figure, save_figure
+from airmixml.output.figures import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    accountant_colour,
+    as_picture,
+    chance_line,
+    new_figure,
+    save_figure,
+)
 from airmixml.output.numbers import plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
@@ -30,6 +40,8 @@ _SENT, _RECEIVED = "sent: sum of all", "received"
 _COLUMNS = 8
 _SYMBOLS_SHOWN = 40
 _MATRIX_SIDE = 60
+_LABELLED_BARS = 12
+_CROWDED_LETTERS = 40
 
 
 def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> None:
@@ -37,24 +49,33 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
     report = mixtures.report
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in another script
-        overview = new_figure(13, 8, _title(mixtures, history), size=13)
-        top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
-        _mixtures(top, mixtures)
-        curve, power, snr = bottom.subplots(1, 3)
-        truth = mixtures.dataset.test_labels
-        _learning_curve(curve, history, truth)
-        _power_and_snr(power, snr, report)
-        save_figure(overview, folder / "overview.png")
+        save_figure(run_figure(mixtures, history), folder / "overview.png")
         grid = new_figure(12, 4.6)
         _mixtures(grid, mixtures)
         save_figure(grid, folder / "mixtures.png")
         alone = new_figure(6, 4)
-        _learning_curve(alone.subplots(), history, truth)
+        _learning_curve(alone.subplots(), history, mixtures.dataset.test_labels)
         save_figure(alone, folder / "learning_curve.png")
         histograms = new_figure(10, 3.8)
         power, snr = histograms.subplots(1, 2)
         _power_and_snr(power, snr, report)
         save_figure(histograms, folder / "power_and_snr.png")
+
+
+def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
+    """Return the overview of a simulation: what was sent and received, learning, power and SNR."""
+    overview = new_figure(13, 8, _title(mixtures, history), size=13)
+    top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
+    _mixtures(top, mixtures)
+    curve, power, snr = bottom.subplots(1, 3)
+    _learning_curve(curve, history, mixtures.dataset.test_labels)
+    _power_and_snr(power, snr, mixtures.report)
+    return overview
+
+
+def _guessing_percent(labels: NDArray[Any]) -> float:
+    """Return how often always naming the most frequent of these classes is right, in per cent; 0 without any."""
+    return 100.0 * float(np.bincount(labels).max()) / len(labels) if len(labels) else 0.0
 
 
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
@@ -106,21 +127,23 @@ def _moment_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     """The first slot as matrices: products of inputs, and of inputs with labels, as sent and as received."""
     examples, signal = mixtures.examples, mixtures.report.signal
     shown = min(signal.features, _MATRIX_SIDE)
-    axes = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1))
-    sent = (_SENT, examples.clean_inputs, examples.clean_labels)
-    received = (_RECEIVED, examples.inputs, examples.labels)
-    for place, (title, inputs, labels) in enumerate((sent, received)):
-        products = unpack_symmetric(inputs[:1].cpu(), signal.features)[0].numpy()
-        with_labels = labels[0].cpu().numpy().reshape(signal.features, signal.classes)
-        for axis, name, matrix, aspect in (
-            (axes[place], "inputs x inputs", products[:shown, :shown], "equal"),
-            (axes[2 + place], "inputs x labels", with_labels[:shown], "auto"),
-        ):
-            limit = float(np.quantile(np.abs(matrix), 0.98)) or 1.0
-            axis.imshow(matrix, cmap="coolwarm", vmin=-limit, vmax=limit, aspect=aspect)
+    axes = figure.subplots(1, 4, width_ratios=(1, 1, 0.7, 0.7))
+    sent, received = (examples.clean_inputs, examples.clean_labels), (examples.inputs, examples.labels)
+    products, with_labels = [], []
+    for inputs, labels in (sent, received):
+        products.append(unpack_symmetric(inputs[:1].cpu(), signal.features)[0].numpy()[:shown, :shown])
+        with_labels.append(labels[0].cpu().numpy().reshape(signal.features, signal.classes)[:shown])
+    for pair, name, matrices in ((axes[:2], "inputs x inputs", products), (axes[2:], "inputs x labels", with_labels)):
+        # One scale for both, so that their colours can be compared; single peaks do not set it.
+        limit = max(float(np.quantile(np.abs(matrix), 0.98)) for matrix in matrices) or 1.0
+        for axis, title, matrix in zip(pair, (_SENT, _RECEIVED), matrices, strict=True):
+            image = axis.imshow(matrix, cmap="coolwarm", vmin=-limit, vmax=limit, aspect="auto")
             axis.set_title(f"{name}, {title}", fontsize=9)
             axis.set(xticks=[], yticks=[])
-    axes[0].set_ylabel(f"first {shown} of {signal.features} inputs", fontsize=9)
+        figure.colorbar(image, ax=list(pair), location="right", shrink=0.9, aspect=30).ax.tick_params(labelsize=8)
+    constant = 1 if mixtures.scenario.workers.constant else 0
+    inputs_shown = plural(signal.features - constant, "input") + " and the constant" * constant
+    axes[0].set_ylabel(inputs_shown if shown == signal.features else f"first {shown} of {inputs_shown}", fontsize=9)
 
 
 def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
@@ -133,10 +156,13 @@ def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
         draw_symbols(axis, sent[slot], received[slot], _SENT, _RECEIVED)
         axis.axvline(inputs - 0.5, color="0.6", linewidth=0.8, linestyle=":")
         axis.set_xlabel(("inputs" if inputs == input_dim else f"first {inputs} inputs") + " ⋮ labels", fontsize=9)
-        axis.set_xticks([])
+        axis.set(xticks=[], xlim=(-0.7, sent.shape[1] - 0.3))  # no marker is cut
     _name_slots(axes, examples)
     axes[0].set_ylabel("value of symbol")
-    axes[0].legend(fontsize=8)
+    axes[0].margins(y=0.08)
+    low, high = axes[0].get_ylim()
+    axes[0].set_ylim(low, high + 0.2 * (high - low))  # room for the legend
+    axes[0].legend(fontsize=8, loc="upper left")
 
 
 def sent_and_received(
@@ -158,32 +184,39 @@ def draw_symbols(
     axis.plot(places, received, "x", color=ORANGE, label=received_name, markeredgewidth=2)
 
 
-def _class_bars(axis: Axes, history: TrainingHistory) -> None:
+def _class_bars(axis: Axes, history: TrainingHistory, guessing: float) -> None:
     """What a learner without epochs has instead of a curve: how well it tells each class."""
     percent = 100 * np.asarray(history.class_accuracy)
-    axis.bar(np.arange(len(percent)), percent, color=BLUE)
+    bars = axis.bar(np.arange(len(percent)), np.nan_to_num(percent), color=BLUE, alpha=0.75)
+    if len(percent) <= _LABELLED_BARS:
+        axis.bar_label(bars, ["" if np.isnan(each) else f"{each:.0f}" for each in percent], fontsize=8)
     final = 100 * history.final_accuracy
     axis.axhline(final, color=ORANGE, label=f"all classes {final:.1f} %")
-    low = max(0.0, 5.0 * np.floor(np.nanmin(percent) / 5.0) - 5.0)
-    axis.set(xlabel="class", ylabel="accuracy on clean test set (%)", ylim=(low, 100.5), title="Accuracy of each class")
-    axis.set_xticks(np.arange(len(percent)), history.class_names)
-    axis.legend(loc="lower right", fontsize=8)
+    chance_line(axis, guessing)
+    axis.set(xlabel="class", ylabel="accuracy on clean test set (%)", ylim=(0, 122), title="Accuracy of each class")
+    axis.set_yticks(range(0, 101, 20))
+    names = history.class_names
+    crowded = sum(map(len, names)) > _CROWDED_LETTERS
+    axis.set_xticks(np.arange(len(percent)), names, rotation=90 if crowded else 0, fontsize=7 if crowded else None)
+    axis.legend(loc="upper center", ncols=2, fontsize=8)
 
 
 def _learning_curve(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
     if history.scores:
         draw_scores(axis, history, truth)
         return
+    guessing = _guessing_percent(truth)
     if history.class_accuracy:
-        _class_bars(axis, history)
+        _class_bars(axis, history, guessing)
         return
     percent = 100 * np.asarray(history.test_accuracy)
     epochs, best, final = np.arange(1, len(percent) + 1), 100 * history.best_accuracy, 100 * history.final_accuracy
     axis.plot(epochs, percent, color=BLUE, marker="." if len(epochs) < 40 else "")
     axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")
     axis.plot(epochs[-1], final, "o", color=ORANGE, label=f"final {final:.1f} %")
+    chance_line(axis, guessing)
     axis.locator_params(axis="x", integer=True)
-    axis.set(xlabel="epoch", ylabel="accuracy on clean test set (%)", ylim=(0, 102), title="Learning curve")
+    axis.set(xlabel="epoch", ylabel="accuracy on clean test set (%)", ylim=(0, 104), title="Learning curve")
     axis.grid(alpha=0.3)
     axis.legend(loc="lower right", fontsize=8)
 
@@ -192,13 +225,31 @@ def _power_and_snr(power: Axes, snr: Axes, report: AirReport) -> None:
     limit_dbm = report.scenario.radio.max_power_dbm
     # The step that begins at the limit holds the workers that send with exactly that power.
     _histogram(power, report.power_dbm, BLUE, "transmit power", edge_db=limit_dbm + DecibelHistogram.STEP_DB)
-    power.axvline(limit_dbm, color="0.3", linestyle="--", label="limit")
+    power.axvline(limit_dbm, color="0.3", linestyle="--")
+    beside: dict[str, Any] = {"xytext": (-4, -4), "textcoords": "offset points", "ha": "right", "va": "top"}
+    power.annotate(f"limit {limit_dbm:g}", (limit_dbm, 1.0), xycoords=power.get_xaxis_transform(), fontsize=8, **beside)
     power.set(xlabel="dBm", ylabel="share of transmissions (%)", title="Power of each worker and slot")
-    power.legend(fontsize=8)
+    power.margins(y=0.15)
+    if report.slots == 1:
+        _one_slot(snr, report)
+        return
     _histogram(snr, report.input_snr_db, BLUE, "inputs")
     _histogram(snr, report.label_snr_db, ORANGE, "labels")
     snr.set(xlabel="dB", ylabel="share of slots (%)", title="Received signal-to-noise ratio")
     snr.legend(fontsize=8)
+
+
+def _one_slot(axis: Axes, report: AirReport) -> None:
+    """Draw the SNR of the only slot as two numbers."""
+    values = {"inputs": report.input_snr_db.quantile_db(0.5), "labels": report.label_snr_db.quantile_db(0.5)}
+    for place, (value, colour) in enumerate(zip(values.values(), (BLUE, ORANGE), strict=True)):
+        axis.plot([0.0, value], [place, place], color=colour, alpha=0.4, linewidth=8, solid_capstyle="butt")
+        axis.plot(value, place, "o", color=colour, markersize=9)
+        axis.annotate(f"{value:.1f} dB", (value, place), xytext=(0, 9), textcoords="offset points", ha="center")
+    axis.axvline(0.0, color="0.3", linewidth=0.8)
+    axis.margins(x=0.2)
+    axis.set_yticks(range(len(values)), list(values))
+    axis.set(xlabel="dB", ylim=(1.6, -0.6), title="Received signal-to-noise ratio of the slot")
 
 
 def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str, *, edge_db: float = 0.0) -> None:
@@ -214,9 +265,9 @@ def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str,
     axis.bar(left[shown], shares[shown], width=width, align="edge", color=colour, alpha=0.65, label=label)
 
 
-def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path) -> None:
+def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path | None = None) -> Figure:
     """Draw what the server can learn of each worker, and what every accountant certifies against every adversary."""
-    figure, own = new_figure(11, 4.2), statements[0]
+    figure, own = new_figure(11, 4.2, _assumed(statements[0]), size=10), statements[0]
     ledger, certified = figure.subplots(1, 2)
     _certified(certified, statements)
     median, worst = float(np.median(epsilons)), float(epsilons.max())
@@ -226,16 +277,28 @@ def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement
     if own.adversary == "server" and own.target_epsilon is not None:
         ledger.axvline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
     ledger.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
+    ledger.set_xlim(0.0, 1.15 * max(worst, own.target_epsilon or 0.0, 1e-6))
     ledger.locator_params(axis="x", nbins=5)
-    ledger.legend(fontsize=8)
-    save_figure(figure, path)
+    ledger.legend(fontsize=8, loc="upper left")
+    return _saved(figure, path)
 
 
-def draw_statements(statements: list[PrivacyStatement], path: Path) -> None:
+def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = None) -> Figure:
     """Draw what every accountant certifies against every adversary, for the neighbours of the first statement."""
-    figure = new_figure(6.5, 4.2, f"δ = {statements[0].delta:g}, {statements[0].adjacency} neighbours", size=10)
+    figure = new_figure(7, 4.2, _assumed(statements[0]), size=10)
     _certified(figure.subplots(), [each for each in statements if each.adjacency == statements[0].adjacency])
-    save_figure(figure, path)
+    return _saved(figure, path)
+
+
+def _assumed(statement: PrivacyStatement) -> str:
+    return f"δ = {statement.delta:g}, {statement.adjacency} neighbours"
+
+
+def _saved(figure: Figure, path: Path | None) -> Figure:
+    """Return the figure, written to ``path`` where there is one."""
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
@@ -249,4 +312,5 @@ def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
     certified.set(xscale="log", xlabel="ε (log)", title="What accountants certify", ylim=(-0.5, len(adversaries) - 0.5))
     certified.set_yticks(range(len(adversaries)), adversaries)
     certified.grid(alpha=0.3)
-    certified.legend(fontsize=8)
+    certified.margins(x=0.1)
+    certified.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -47,7 +47,7 @@ class ProtectedRunner:
         report.before_the_draw = True
         if curve := _curve(history):
             write_text(folder.work / "learning_curve.csv", rows_csv(curve))
-        save_model(learned.trained.model, sent.dataset, folder.work)
+        save_model(learned.trained.model, sent.dataset, folder.work, scenario)
         statements = report.statements
         if self.pictures:
             draw_statements(statements, folder.work / "figures" / "privacy.png")

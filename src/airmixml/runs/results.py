@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from airmixml.errors import RunFolderError
+from airmixml.notebook import html_facts
+from airmixml.output.numbers import duration, joules, plural
 from airmixml.privacy import PrivacyStatement, state_jointly
 from airmixml.radio.power import TransmitPower
 from airmixml.scenario import Scenario
@@ -121,6 +123,9 @@ class _Plain:
         """Return the result that ``to_dict`` was called on; a ValueError says what is odd."""
         result: Self = from_plain(cls, metrics)
         return result
+
+    def _repr_html_(self) -> str:
+        return html_facts(*facts_of(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,6 +283,28 @@ def _alike(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStat
 def _worst_statements(runs: list[RunResult]) -> tuple[PrivacyStatement, ...]:
     """Return the statement of the seed with the largest epsilon, of each adversary, accountant and adjacency."""
     return tuple(max(alike, key=attrgetter("epsilon")) for alike in _alike(runs))
+
+
+def facts_of(result: Any) -> tuple[str, dict[str, str]]:
+    """Return the title of a result and what a reader wants to know first, by name."""
+    own, accuracy = result.privacy[0], result.accuracy
+    protected, runs = isinstance(result, ProtectedResult), getattr(result, "runs", ())
+    title = f"{result.name}, {plural(len(runs), 'seed') if runs else f'seed {result.seed}'}, {result.mode}"
+    facts = {"data": f"{result.dataset.name}: {result.dataset.train_samples:,} samples to train on"}
+    if accuracy is not None:
+        spread = f" ± {100 * accuracy.final_deviation:.1f}" if isinstance(accuracy, SeedsAccuracy) else ""
+        facts["accuracy"] = f"{100 * accuracy.final:.1f}{spread} % on the clean test set"
+    facts["privacy"] = str(own)
+    if result.row_privacy is not None:
+        facts["a row of the data"] = f"epsilon {result.row_privacy.epsilon:.4g} against the server"
+    if protected:
+        facts["releases"] = f"{result.releases:,}"
+    else:
+        facts["energy"] = f"{joules(result.energy_joules)} in total"
+        facts["SNR"] = f"{result.snr_inputs_db:.1f} dB inputs, {result.snr_labels_db:.1f} dB labels (median slot)"
+    facts["on the air"] = duration(result.air_seconds)
+    facts["run folder"] = result.run_dir
+    return title, facts
 
 
 def load_result(folder: Path | str) -> RunResult | SeedsResult | ProtectedResult:

@@ -56,6 +56,8 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
                     f"workers.{name} = {shown(value)}: needs an encoder that bounds the norm of what is sent; use "
                     'workers.encoder = "clip" or a feature encoder'
                 )
+    if not getattr(encoder, "scales_inputs", True):
+        _check_unscaled(workers)
     if workers.features and not encoder.takes_features:
         raise ScenarioError(
             f'workers.features = {workers.features}: must be 0 for workers.encoder = "{workers.encoder}", whose number '
@@ -80,6 +82,21 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
             'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
             '"encoder" where inputs are centred or quantised, or features or moments are sent'
         )
+
+
+def _check_unscaled(workers: Workers) -> None:
+    """What inputs allow that are taken as they are."""
+    if workers.centre == "public":
+        raise ScenarioError(
+            f'workers.centre = "public": is the middle of declared bounds, and workers.encoder = "{workers.encoder}" '
+            'has none; use "none", "own" or "private"'
+        )
+    for name in ("input_lower", "input_upper"):
+        if getattr(workers, name):
+            raise ScenarioError(
+                f"workers.{name} = {shown(list(getattr(workers, name)))}: must be empty for workers.encoder = "
+                f'"{workers.encoder}", which takes inputs as they are and bounds their norm'
+            )
 
 
 def _check_task(workers: Workers, privacy: Privacy, learner: Learner) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+from airmixml.doors import Registry
 from airmixml.errors import ScenarioError
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
 
 
 class Rule(Protocol):
@@ -79,9 +80,33 @@ class Choice:
         """Return the value if it is one of the options."""
         if not isinstance(value, str) or value not in self.options:
             quoted = [f'"{option}"' for option in self.options]
-            near = f"; did you mean {nearest(value.lower(), quoted)}?" if isinstance(value, str) else ""
+            near = did_you_mean(f'"{value}"', quoted) if isinstance(value, str) else ""
             raise _refuse(name, value, f"one of {', '.join(quoted)}{near}" if len(quoted) > 1 else quoted[0])
         return value
+
+
+@dataclass(frozen=True)
+class Named(Choice):
+    """The name of something that a registry holds, a file that one is made of, or an object of that kind itself."""
+
+    options: Registry
+
+    def check(self, name: str, value: object) -> str:
+        """Return the name; an object is given one."""
+        if not isinstance(value, str) and any(hasattr(value, attribute) for attribute in self.options.needs):
+            return self.options.add(value)
+        if not isinstance(value, str) or value in self.options:
+            return super().check(name, value)
+        if value.startswith("object:"):
+            raise ScenarioError(
+                f"{name} = {shown(value)}: is an object that was given in Python, and is not known here; give it again "
+                "(load_model takes it as encoder=)"
+            )
+        words = [word for word in self.options.files if value.partition(":")[0] == word]
+        if words:
+            raise ScenarioError(f"{name} = {shown(value)}: names no file; write {words[0]}:FILE with the path of one")
+        quoted = [f'"{option}"' for option in (*self.options, *self.options.forms)]
+        raise _refuse(name, value, f"one of {', '.join(quoted)}{did_you_mean(value.lower(), quoted)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
+from airmixml.notebook import html_text
 from airmixml.scenario.bounds import BOUNDS, bounded_columns
 from airmixml.scenario.consistency import check_consistency
 from airmixml.scenario.rules import Rule, Text, Whole
@@ -85,6 +86,9 @@ class Scenario:
         bounds = parse_toml(read_scenario_file(Path(path)), source=str(path))
         listed = self.workers.feature_columns
         return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed)))
+
+    def _repr_html_(self) -> str:
+        return html_text(self.to_toml())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""

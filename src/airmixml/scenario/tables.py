@@ -8,7 +8,7 @@ from typing import Any
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
+from airmixml.scenario.rules import Choice, Items, Named, Real, Text, Whole, check_fields, key
 
 OWN_FILES = (".csv", ".npz")
 """How the path of a user's own file ends."""
@@ -45,7 +45,7 @@ class Workers(Table):
         "skewed holdings: concentration of the Dirichlet draw (small: one class, or most rows, on one worker)",
     )
     rows_per_worker: int = key(
-        0, Whole(low=0, high=10**9), "skewed holdings: rows per worker on average (0: the whole pool is dealt)"
+        0, Whole(low=0, high=10**9), "skewed holdings: rows per worker (0: all rows are dealt); plans: rows to assume"
     )
     worker_column: str = key(
         "",
@@ -65,7 +65,7 @@ class Workers(Table):
     )
     encoder: str = key(
         "scale",
-        Choice(ENCODERS),
+        Named(ENCODERS),
         "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing, clip its norm, or features",
     )
     features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
@@ -106,7 +106,9 @@ class Workers(Table):
     label_weight: float = key(
         1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols relative to the input's"
     )
-    bits: int = key(0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog)")
+    bits: int = key(
+        0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog); a private mean is not rounded"
+    )
     bits_range: float = key(
         0.0,
         Real(low=0, high=1e3),

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Items, Text
+from airmixml.scenario.rules import Choice, Items, Named, Text
 from airmixml.scenario.tables import TABLES
-from airmixml.wording import nearest, shown, shown_name
+from airmixml.wording import did_you_mean, shown, shown_name
 
 TOP_LEVEL = ("name", "seed")
 EXTENDS = "extends"
@@ -37,8 +37,8 @@ def unknown_key(name: str) -> ScenarioError:
         return ScenarioError(f"{EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
     last = name.rpartition(".")[2]
     same_last = [key for key in all_keys() if key.rpartition(".")[2] == last]
-    near = same_last[0] if same_last else nearest(name, all_keys())
-    return ScenarioError(f"{shown_name(name)}: unknown key; did you mean {near}?")
+    near = f"; did you mean {same_last[0]}?" if same_last else did_you_mean(name, all_keys())
+    return ScenarioError(f"{shown_name(name)}: unknown key{near or '; `airmix show digits` prints all keys'}")
 
 
 def check_keys(tables: Mapping[str, Any]) -> None:
@@ -63,7 +63,9 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as problem:
         raise ScenarioError(f"{source}: not valid TOML: {problem}") from None
     except (RecursionError, ValueError) as problem:
-        raise ScenarioError(f"{source}: not valid TOML: {type(problem).__name__}: {problem}") from None
+        nested = isinstance(problem, RecursionError)
+        why = "tables or lists are nested too deeply" if nested else "a number has too many digits"
+        raise ScenarioError(f"{source}: not valid TOML: {why}") from None
     if not isinstance(tables.get(EXTENDS, ""), str):
         raise ScenarioError(
             f"{EXTENDS} = {shown(tables[EXTENDS])}: must be the name of a preset; `airmix presets` lists them"
@@ -74,20 +76,26 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
 def read_scenario_file(path: Path) -> str:
     """Return the text of a scenario file."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE_BYTES + 1)
+        content = None if path.is_fifo() else _beginning(path)
     except OSError as problem:
         raise ScenarioError(
             f"{path}: cannot be read ({problem.strerror}); give a scenario file or --preset NAME"
         ) from None
     except ValueError:
         raise ScenarioError(f"{shown(str(path))}: not a file name; give a scenario file or --preset NAME") from None
+    if content is None:  # nobody may ever write to it
+        raise ScenarioError(f"{path}: is a pipe; give a scenario file or --preset NAME")
     if len(content) > _LARGEST_FILE_BYTES:
         raise ScenarioError(f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ScenarioError(f"{path}: not UTF-8 text; give a TOML scenario file (`airmix show` prints one)") from None
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LARGEST_FILE_BYTES + 1)
 
 
 def preset_names() -> list[str]:
@@ -99,8 +107,8 @@ def preset_text(name: str) -> str:
     """Return the TOML file of a preset, as shipped."""
     if name not in preset_names():
         raise ScenarioError(
-            f"preset {shown(name)}: there is none of that name; did you mean {nearest(name, preset_names())}? "
-            "(`airmix presets` lists them)"
+            f"preset {shown(name)}: there is none of that name{did_you_mean(name, preset_names())} (`airmix "
+            "presets` lists them)"
         )
     return (_PRESETS / f"{name}.toml").read_text(encoding="utf-8")
 
@@ -179,7 +187,10 @@ def _table_lines(table: Any, names: Iterable[str], comments: bool) -> Iterable[s
 def _meaning(entry: Field[Any]) -> str:
     doc: str = entry.metadata.get("doc", "")
     rule = entry.metadata.get("rule")
-    return f"{doc} ({' | '.join(rule.options)})" if isinstance(rule, Choice) and len(rule.options) > 1 else doc
+    if not isinstance(rule, Choice) or len(rule.options) < 2:
+        return doc
+    forms = rule.options.forms if isinstance(rule, Named) else ()
+    return f"{doc} ({' | '.join((*rule.options, *forms))})"
 
 
 def _toml_value(value: object) -> str:

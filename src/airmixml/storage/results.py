@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from airmixml.errors import RunFolderError
 from airmixml.storage.files import write_bytes
-from airmixml.wording import one_line, shown
+from airmixml.wording import in_plain_words, shown
 
 Result = TypeVar("Result")
 Arrays = Mapping[str, NDArray[Any]]
@@ -74,7 +74,7 @@ class ResultStore:
 def odd_content(path: Path, problem: Exception, delete: str = "it") -> RunFolderError:
     """Return the error for a file that is whole, but does not hold what it should."""
     return RunFolderError(
-        f"{path}: does not hold what airmix wrote ({one_line(str(problem))}); delete {delete} and give the same "
+        f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and give the same "
         "command again"
     )
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from filelock import BaseFileLock
 
+from airmixml.doors import ENCODERS
 from airmixml.errors import RunFolderError
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, take_lock, write_text
@@ -38,13 +39,25 @@ _OURS: Final = re.compile(
 
 
 def identity_of(scenario: Scenario) -> dict[str, Any]:
-    """Return what must be equal for work to be resumed: scenario, version, and the content of the user's data file."""
-    data, digest = os.path.expanduser(scenario.workers.dataset), ""
-    # Else a data set known by name, or something that loading will complain about.
-    if os.path.isfile(data) and os.access(data, os.R_OK):
-        with open(data, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"scenario": scenario.to_dict(), "data": digest, "airmixml": __version__}
+    """Return what must be equal for work to be resumed: scenario, version, and the content of the user's files."""
+    identity = {"scenario": scenario.to_dict(), "data": digest_of(scenario.workers.dataset), "airmixml": __version__}
+    encoder = encoder_digest(scenario)
+    return {**identity, "encoder": encoder} if encoder else identity
+
+
+def encoder_digest(scenario: Scenario) -> str:
+    """Return a digest of the file that the scenario's encoder is made of; empty where it is made of none."""
+    path = ENCODERS.file_of(scenario.workers.encoder)
+    return "" if path is None else digest_of(path)
+
+
+def digest_of(path: str) -> str:
+    """Return a digest of a file; empty where there is none, which whoever needs the file will complain about."""
+    path = os.path.expanduser(path)
+    if not (os.path.isfile(path) and os.access(path, os.R_OK)):
+        return ""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

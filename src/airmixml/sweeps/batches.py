@@ -98,9 +98,11 @@ class Batch:
     @property
     def bytes_needed(self) -> int:
         """Memory that its mixtures take, roughly; little where none are kept."""
-        if self.kind not in ("training", "run") or known_dataset(self.scenarios[0].workers.dataset) is None:
+        first = self.scenarios[0]
+        kept = self.kind == "training" or (self.kind == "run" and not first.learner.closed_form)
+        if not kept or known_dataset(first.workers.dataset) is None:
             return 0
-        return len(self.scenarios) * mixture_bytes(self.scenarios[0])
+        return len(self.scenarios) * mixture_bytes(first)
 
     @property
     def seed(self) -> int:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from airmixml.data import DataSet, known_dataset
-from airmixml.errors import AirMixError
+from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import RunContext, Scenario, Speed, Workers
 from airmixml.storage.run_folder import identity_of
@@ -56,7 +56,7 @@ def cut_into_cells(
         shared = kind == "run" and scenario.workers.centre != "private" and jobs
         key = (draws_key(scenario), scenario.learner.closed_form) if shared else scenario
         groups.setdefault(key, []).append(scenario)
-    fair = max(1, len(scenarios) // (_BATCHES_PER_JOB * max(1, jobs)))
+    fair = len(scenarios) if jobs == 1 else max(1, len(scenarios) // (_BATCHES_PER_JOB * max(1, jobs)))
     batches = []
     for alike in groups.values():
         first = alike[0]
@@ -125,6 +125,8 @@ def run_cells(
         members = waiting.pop(0)
         try:
             _COMMANDS[batch.kind](batch, members, context, place, keep)
+        except (DataError, PluginError, RunFolderError):
+            raise  # it is not of the cell's making, and may be mended: the same command tries again
         except AirMixError as problem:
             left = [number for number in members if number not in outcomes]
             if len(members) == 1:

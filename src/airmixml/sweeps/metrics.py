@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hin
 from airmixml.doors import ADVERSARIES, ATTACKS
 from airmixml.errors import ScenarioError
 from airmixml.sweeps.batches import Metric
-from airmixml.wording import nearest, shown_name
+from airmixml.wording import did_you_mean, shown_name
 
 if TYPE_CHECKING:
     from airmixml.attacks.results import CaseResult
@@ -22,13 +22,18 @@ Metrics = dict[str, Metric]
 
 # What the tables show unless asked for others, as far as there is such a metric.
 DEFAULT_METRICS: Final = {
-    "run": ("accuracy.final", "epsilon", "epsilon_server", "energy_joules", "snr_db"),
+    "run": (
+        *("accuracy.final", "scores.r2", "scores.rmse", "scores.labels_right"),  # by the task
+        *("epsilon", "epsilon_server", "energy_joules", "snr_db"),
+    ),
     "attack": ("grade", "server.recognised_share", "server.copied_share", "release.linkage.auc", "claimed.server"),
     "audit": ("epsilon_lower", "epsilon_claimed", "caught"),
 }
 # Of a run: what is no result, what has a name of its own here, and what has many numbers.
 _NOT_OF_RUN: Final = ("name", "seed", "privacy", "row_privacy", "versions", "run_dir", "device", "ledger.histogram")
 _STATED: Final = ("delta", "adversary", "adjacency", "accountant")
+# What follows depends on the data, or on other packages.
+_OPEN_NAMES: Final = {"run": ("scores.",), "attack": ("other_attacks.",), "audit": ()}
 _NOT_OF_ATTACK: Final = ("label", "name", "scenario", "left_out", "verdict")
 _OF_AUDIT: Final = ("epsilon_lower", "epsilon_claimed", "caught", "confidence", "delta", "adversary", "adjacency")
 
@@ -74,10 +79,9 @@ def check_metrics(asked: Iterable[str], command: str) -> None:
     """Refuse a metric that no cell of the command can have, before anything is run."""
     known = sorted(set(_names_of(command)))
     for name in asked:
-        if name not in known and not (command == "attack" and name.startswith("other_attacks.")):
+        if name not in known and not name.startswith(_OPEN_NAMES[command]):
             raise ScenarioError(
-                f"--metric {shown_name(name)}: airmix {command} has none of that name; did you mean "
-                f"{nearest(name, known)}?"
+                f"--metric {shown_name(name)}: airmix {command} has none of that name{did_you_mean(name, known)}"
             )
 
 

@@ -29,6 +29,7 @@ _DECADE: Final = 10.0
 _DECADES: Final = 100.0
 _MOST_TEXTS: Final = 100  # cells of a heat map that have room for their numbers
 _MARKERS: Final = "osD^vP"
+_ASIDE: Final = 0.08  # between the lines at one word
 _PANEL_INCHES: Final = (4.6, 3.7)
 
 Means = dict[tuple[Any, ...], Summary]
@@ -74,7 +75,7 @@ def sweep_figure(swept: Swept) -> Figure | None:
     columns = min(_PANELS_PER_ROW, len(panels))
     lines = -(-len(panels) // columns)
     wide, high = _PANEL_INCHES
-    spread = "; bars: standard deviation over seeds" if len(swept.seeds) > 1 else ""
+    spread = ", ± standard deviation" if len(swept.seeds) > 1 else ""
     title = f"{swept.scenario.name}: {metric}, {plural(len(swept.seeds), 'seed')}{spread}; simulation"
     figure = new_figure(max(6.4, wide * columns), 0.5 + high * lines, title, size=10.5)
     axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
@@ -117,20 +118,23 @@ def _draw_panel(
     swapped = len(keys) == 2 and sizes[1] > _MOST_LINES  # the key with few values gives the lines
     along, across = (keys[1], keys[0]) if swapped else (keys[0], keys[1] if len(keys) == 2 else None)
     values = swept.grid.axes[along]
-    places, logarithmic = _places(values)
-    for number, value in enumerate((None,) if across is None else swept.grid.axes[across]):
+    places, logarithmic, words = _places(values)
+    lines = (None,) if across is None else swept.grid.axes[across]
+    for number, value in enumerate(lines):
+        aside = _ASIDE * (number - (len(lines) - 1) / 2) if words else 0.0  # else bars would hide each other
         points = [(each,) if across is None else (value, each) if swapped else (each, value) for each in values]
         there = [(place, means[point]) for place, point in zip(places, points, strict=True) if point in means]
         if not there:
             continue
         axis.errorbar(
-            [place for place, _ in there],
+            [place + aside for place, _ in there],
             [(summary.mean or 0.0) / scale.size for _, summary in there],
             yerr=[(summary.deviation or 0.0) / scale.size for _, summary in there] if len(swept.seeds) > 1 else None,
             color=COLOURS[number % len(COLOURS)],
             marker=_MARKERS[number % len(_MARKERS)],
             markersize=5,
             linewidth=1.5,
+            linestyle="none" if words else "-",  # nothing lies between two words
             capsize=3,
             label=None if across is None else value_text(value),
             clip_on=True,
@@ -150,14 +154,13 @@ def _draw_panel(
         legend.get_title().set_fontsize(8)
 
 
-def _places(values: Sequence[Any]) -> tuple[list[float], bool]:
-    """Return where values stand on their axis, and whether it is logarithmic; words stand side by side."""
-    if any(isinstance(value, str | tuple | bool) for value in values):
-        return [float(place) for place in range(len(values))], False
+def _places(values: Sequence[Any]) -> tuple[list[float], bool, bool]:
+    """Return where values stand on their axis, whether it is logarithmic, and whether they stand side by side."""
+    words = any(isinstance(value, str | tuple) or not math.isfinite(value) for value in values)
+    if words:
+        return [float(place) for place in range(len(values))], False, True
     numbers = [float(value) for value in values]
-    if not all(map(math.isfinite, numbers)):
-        return [float(place) for place in range(len(values))], False
-    return numbers, min(numbers) > 0.0 and max(numbers) / min(numbers) >= _DECADE
+    return numbers, min(numbers) > 0.0 and max(numbers) / min(numbers) >= _DECADE, False
 
 
 def _heat_map(figure: Figure, axis: Axes, swept: Swept, keys: Sequence[str], means: Means, scale: _Scale) -> None:

@@ -22,9 +22,9 @@ from airmixml.sweeps.batches import Failed, Measured, SweepOutcome
 from airmixml.sweeps.cells import cut_into_cells
 from airmixml.sweeps.metrics import DEFAULT_METRICS, check_metrics
 from airmixml.sweeps.sweep import run_sweep, useful_jobs
-from airmixml.sweeps.swept import Command, Swept, SweptRow
+from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
 from airmixml.sweeps.tables import write_sweep
-from airmixml.wording import nearest, one_line, shown
+from airmixml.wording import did_you_mean, one_line, shown
 from airmixml.workers import settle
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 COMMANDS: Final[tuple[str, ...]] = get_args(Command)
 ENGINES: Final = ("processes", "ray")
 CELLS: Final = "cells"
-FILES: Final = tuple(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg"))
 SIMULATION_NOTE: Final = (
     "simulation: noise and schedule follow from the seeds, so anyone can remove them; an epsilon describes the "
     "simulated system and protects nobody's data here"
@@ -135,7 +134,16 @@ def sweep_grid(
         batches = alone  # a node keeps nothing before it is finished
     else:
         batches = cut_into_cells(by_seed, command, device=device, asked=asked, jobs=jobs or useful_jobs(alone))
-    announce(f"{plural(len(points), 'cell')} x {plural(seeds, 'seed')} = {plural(len(points) * seeds, 'run')}")
+    size = f"{plural(len(points), 'cell')} x {plural(seeds, 'seed')} = {plural(len(points) * seeds, 'run')}"
+    begun = False
+
+    def tell(stage: str, done: int, total: int) -> None:
+        nonlocal begun
+        if stage == "sweep" and not begun:  # nothing was refused
+            begun = True
+            announce(size)
+        progress(stage, done, total)
+
     identity = {**identity_of(scenario.with_seed(0)), "swept": [command, asked]}
     own = (CELLS, *FILES)
     with writing_to(folder), hold_folder(folder, identity, holds="a sweep", force=force, own=own):
@@ -145,7 +153,7 @@ def sweep_grid(
             jobs=jobs,
             engine="ray" if engine == "ray" else "local",
             data_dir=data_dir,
-            progress=progress,
+            progress=tell,
         )
     rows = tuple(
         SweptRow(point=point, seed=seed, metrics={}, error=refused[place])
@@ -189,8 +197,9 @@ def check_command(name: str) -> Command:
 
 def _check_word(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        meant = nearest(str(value), allowed)
-        raise ScenarioError(f"--{option} = {shown(value)}: must be one of {', '.join(allowed)}; did you mean {meant}?")
+        raise ScenarioError(
+            f"--{option} = {shown(value)}: must be one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
+        )
 
 
 def _asked(command: str, attacks: Sequence[str] | None, audit: AuditSettings | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from airmixml.output.numbers import NONE
 from airmixml.sweeps.swept import SweptRow
 
-_SHARES: Final = ("accuracy", "share", "rate", "caught", "passed")
+_SHARES: Final = ("accuracy", "share", "rate", "caught", "passed", "right", "match")
 _UNITS: Final = {
     "joules": (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12)),
     "seconds": (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)),

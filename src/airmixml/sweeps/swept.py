@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from airmixml.scenario import Scenario
 from airmixml.scenario.grid import Grid, Point, value_text
@@ -15,6 +15,7 @@ from airmixml.sweeps.batches import Metric
 
 Command = Literal["run", "attack", "audit"]
 """What is done with each cell."""
+FILES: Final = tuple(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg"))
 
 
 @dataclass(frozen=True, kw_only=True)

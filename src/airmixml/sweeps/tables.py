@@ -8,21 +8,17 @@ import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airmixml.output.numbers import plural
-from airmixml.output.tables import TextTable, rows_csv, terminal_table, write_all
+from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
 from airmixml.sweeps.summary import summarise, summary_text
-from airmixml.sweeps.swept import Swept, SweptRow, plain_value
+from airmixml.sweeps.swept import FILES, Swept, SweptRow, plain_value
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install pyarrow and repeat the command"
-_GAP: Final = 2  # columns of the terminal between two of the table, and at its edges
+NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install 'airmixml[parquet]' and repeat the command"
 
 
 def write_sweep(swept: Swept) -> list[Path]:
@@ -43,7 +39,11 @@ def write_sweep(swept: Swept) -> list[Path]:
             swept.to_frame().to_parquet(content, engine="pyarrow", index=False)
             files.append(stem.with_name("sweep.parquet"))
             write_bytes(files[-1], content.getvalue())
-        return files + draw_sweep(swept, stem)
+        files += draw_sweep(swept, stem)
+        for name in FILES:
+            if swept.out / name not in files:  # of an earlier command, which it no longer fits
+                (swept.out / name).unlink(missing_ok=True)
+    return files
 
 
 def sweep_dict(swept: Swept) -> dict[str, Any]:
@@ -98,32 +98,21 @@ def summary_table(swept: Swept) -> TextTable:
     )
 
 
-def terminal_summary(swept: Swept, width: int) -> tuple[Table, list[str]]:
-    """Return the table for a terminal so wide, and the names of the metrics that have no room in it.
-
-    The keys and the first metric are always there: a terminal too narrow for them wraps the lines.
-    """
+def terminal_summary(swept: Swept) -> FittedTable:
+    """Return the table for a terminal; metrics that have no room in it are named below."""
     from rich.box import SIMPLE
     from rich.markup import escape
 
-    rows = [_texts(swept, point, cell) for point, cell in swept.cells()]
-    columns = (*swept.grid.keys, *swept.metrics)
-    widths = [max(map(len, (name, *(row[place] for row in rows)))) for place, name in enumerate(columns)]
-    ends = [_GAP + sum(widths[: place + 1]) + _GAP * (place + 1) for place in range(len(widths))]
-    least = min(len(swept.grid.keys) + 1, len(columns))
-    shown = max(least, sum(end <= width for end in ends))
     seeds = plural(len(swept.seeds), "seed")
-    title = f"{escape(swept.scenario.name)}, airmix {swept.command}, {seeds}, simulation (protects nobody)"
-    table = terminal_table(
-        list(map(escape, columns[:shown])),
-        [list(map(escape, row[:shown])) for row in rows],
-        title=title,
+    return terminal_table(
+        list(map(escape, (*swept.grid.keys, *swept.metrics))),
+        [list(map(escape, _texts(swept, point, cell))) for point, cell in swept.cells()],
+        title=f"{escape(swept.scenario.name)}, airmix {swept.command}, {seeds}, simulation (protects nobody)",
         words=len(swept.grid.keys),
+        elsewhere="a wider terminal or the files named below",
         box=SIMPLE,
         padding=(0, 1, 0, 0),
-        width=ends[shown - 1] if ends[shown - 1] > width else None,  # else Rich would cut what does not fit
     )
-    return table, list(columns[shown:])
 
 
 def _texts(swept: Swept, point: Point, rows: Sequence[SweptRow]) -> tuple[str, ...]:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.workers.encoder import Encoder, FeatureCost, encoder_of, sends_inputs_unchanged
+    from airmixml.workers.encoder import (
+        Encoder,
+        FeatureCost,
+        GraphPart,
+        encoder_of,
+        scales_inputs,
+        sends_inputs_unchanged,
+    )
+    from airmixml.workers.encoders.torch_network import TorchEncoder
     from airmixml.workers.encoding import (
         declared_bounds,
         encode,
@@ -20,34 +28,29 @@ if TYPE_CHECKING:
     from airmixml.workers.holdings import Holdings
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers
+    from airmixml.workers.raw_rows import RowEncoder
     from airmixml.workers.settling import settle
     from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
 
-__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "Holdings", "Population", "Signal", "WorkerCost"]
-__all__ += ["declared_bounds", "deploy", "encode", "encode_centred", "encoded_dim", "encoder_of", "finish_encoding"]
-__all__ += [
-    "input_range",
-    "keeps_pixels",
-    "load_dataset",
-    "place_coordinates",
-    "place_workers",
-    "sends_inputs_unchanged",
-]
-__all__ += ["sends_inputs_unchanged", "settle"]
-__all__ += ["worker_cost"]
+__all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
+__all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
+__all__ += ["encoded_dim", "encoder_of", "finish_encoding", "input_range", "keeps_pixels", "load_dataset"]
+__all__ += ["place_coordinates", "place_workers", "scales_inputs", "sends_inputs_unchanged", "settle", "worker_cost"]
 
 # Late, so that checking a scenario imports the encoder that it names and no NumPy.
 __getattr__ = import_late(
     __name__,
     {
-        ".encoder": ("Encoder", "FeatureCost", "encoder_of", "sends_inputs_unchanged"),
+        ".encoder": ("Encoder", "FeatureCost", "GraphPart", "encoder_of", "scales_inputs", "sends_inputs_unchanged"),
         ".encoding": (
             *("declared_bounds", "encode", "encode_centred", "encoded_dim"),
             *("finish_encoding", "input_range", "keeps_pixels"),
         ),
+        ".encoders.torch_network": ("TorchEncoder",),
         ".holdings": ("Holdings",),
         ".loading": ("load_dataset",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
+        ".raw_rows": ("RowEncoder",),
         ".settling": ("settle",),
         ".signal": ("SYMBOLS_PER_SECOND", "Signal", "WorkerCost", "worker_cost"),
     },

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airmixml.doors import ENCODERS
 from airmixml.shapes import ImageShape
@@ -41,6 +41,14 @@ class FeatureCost:
     working_numbers: int = 0
 
 
+@dataclass(frozen=True)
+class GraphPart:
+    """A part of an exported model that takes its inputs in a shape: a torch module, or an ONNX model."""
+
+    part: Any
+    shape: tuple[int, ...]  # of one input
+
+
 class Encoder(Protocol):
     """Turns an input in [0, 1]^d into the features that a worker sends. Inherit from it to add one.
 
@@ -57,6 +65,7 @@ class Encoder(Protocol):
         needs_images: whether it looks at neighbouring pixels.
         needs_series: whether it looks at channels over time.
         takes_features: whether ``workers.features`` chooses the number of features.
+        scales_inputs: whether inputs are scaled to [0, 1] by declared bounds first; else they come as they are.
     """
 
     about: str
@@ -66,6 +75,7 @@ class Encoder(Protocol):
     needs_images: bool = False
     needs_series: bool = False
     takes_features: bool = True
+    scales_inputs: bool = True
 
     @abstractmethod
     def feature_count(self, workers: Workers, input_dim: int) -> int:
@@ -91,11 +101,27 @@ class Encoder(Protocol):
         """Return what makes the features of the centred output of ``features`` (samples x numbers); None: nothing."""
         return None
 
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return ``features`` for an export to ONNX: a torch module or a ``GraphPart``; None: it cannot be exported.
+
+        A module takes batch x input_dim and gives batch x features, for a batch of any size.
+        """
+        return None
+
+    def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
+        """Return what ``after_centring`` returns, as a torch module; None: it cannot be exported."""
+        return None
+
 
 def encoder_of(workers: Workers) -> Encoder:
     """Return the encoder that the scenario names."""
     encoder: Encoder = ENCODERS.load(workers.encoder)
     return encoder
+
+
+def scales_inputs(workers: Workers) -> bool:
+    """Whether inputs are scaled to [0, 1] by declared bounds before they are encoded."""
+    return bool(getattr(encoder_of(workers), "scales_inputs", True))  # encoders of before may lack it
 
 
 def sends_inputs_unchanged(workers: Workers) -> bool:

@@ -20,7 +20,7 @@ from airmixml.streams import Streams
 from airmixml.workers.encoder import Encoder, encoder_of
 
 # float32 may round a norm up by less than this.
-_ROUNDING_MARGIN: Final = 1.0 - 1e-6
+ROUNDING_MARGIN: Final = 1.0 - 1e-6
 
 
 def encode(
@@ -62,6 +62,22 @@ def _centred_features(
         features, public = _centred(features, public, own=workers.centre in ("own", "private"))
         features, public = mix(features), None if public is None else mix(public)
     return _centred(features, public, own=workers.centre == "own")[0]
+
+
+def public_means(
+    workers: Workers, input_dim: int, image_shape: ImageShape, streams: Streams
+) -> tuple[Singles | None, Singles | None]:
+    """Return the public means that are subtracted before and after ``after_centring``; None where there is none."""
+    encoder = encoder_of(workers)
+    inputs = _public_inputs(workers, np.zeros((1, input_dim), dtype=np.float32), image_shape)
+    if inputs is None:
+        return None, None
+    features = _features(encoder, workers, inputs, image_shape, streams)
+    mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+    mix = encoder.after_centring(workers, streams.generator("encoder"))
+    if mix is None:
+        return None, mean
+    return mean, mix(features - mean).mean(axis=0, dtype=np.float64).astype(np.float32)
 
 
 def _check_shape(encoder: Encoder, workers: Workers, image_shape: ImageShape) -> None:
@@ -148,7 +164,7 @@ def finish_encoding(workers: Workers, features: Singles) -> tuple[Singles, int]:
     if not workers.constant:
         return bounded, shortened
     share = np.float32(np.sqrt(1.0 - workers.constant**2))
-    last = np.full((len(bounded), 1), workers.constant * workers.clip_norm * _ROUNDING_MARGIN, dtype=np.float32)
+    last = np.full((len(bounded), 1), workers.constant * workers.clip_norm * ROUNDING_MARGIN, dtype=np.float32)
     return np.hstack([bounded * share, last]), shortened
 
 
@@ -158,7 +174,7 @@ def bound_norms(workers: Workers, inputs: Singles) -> tuple[Singles, int]:
     ``norm = "clip"`` shortens those that are longer, and ``norm = "unit"`` brings all to it.
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64))
-    norm = workers.clip_norm * _ROUNDING_MARGIN
+    norm = workers.clip_norm * ROUNDING_MARGIN
     if workers.norm == "unit":
         factors = np.where(lengths > 0.0, norm / np.maximum(lengths, 1e-300), 0.0)
         return np.asarray(inputs * factors[:, None], dtype=np.float32), 0

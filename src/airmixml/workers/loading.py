@@ -10,18 +10,21 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
-from airmixml.data.dataset import DataSet, RawData, known_dataset
+from airmixml.data.dataset import DataSet, RawData, RowFormat, known_dataset
 from airmixml.data.label_codes import Bounded, Centred, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
-from airmixml.data.scaling import declare_bounds, declare_target_bounds, scale_to_unit
+from airmixml.data.scaling import declare_bounds, declare_target_bounds
 from airmixml.doors import DATASETS
 from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
-from airmixml.shapes import declared_shape
+from airmixml.shapes import ImageShape, declared_shape, per_input
 from airmixml.streams import Streams
-from airmixml.wording import nearest, shown
+from airmixml.wording import did_you_mean, shown
+from airmixml.workers.encoder import scales_inputs
 from airmixml.workers.encoding import encode, keeps_pixels
+from airmixml.workers.memory import check_feature_memory
+from airmixml.workers.raw_rows import RowEncoder
 
 
 def load_dataset(
@@ -39,10 +42,10 @@ def load_dataset(
     """
     raw = load_raw(workers, data_dir, progress)
     image_shape = declared_shape(workers.shape, raw.image_shape, raw.inputs.shape[1])
-    lower, upper = declare_bounds(
-        workers.input_lower or raw.lower, workers.input_upper or raw.upper, features=raw.inputs.shape[1]
-    )
+    row_format = _row_format(workers, raw, image_shape)
+    scale = RowEncoder(workers=workers, seed=streams.seed, row_format=row_format).scale
     code = label_code(workers, raw)
+    check_feature_memory(workers, len(raw.inputs), int(raw.inputs.shape[1]), len(raw.class_names))
     rng = streams.generator("data")
     holding: dict[str, Any] = {}
     if raw.test_inputs is None or raw.test_labels is None:
@@ -56,8 +59,8 @@ def load_dataset(
     else:
         train_inputs, train_labels = _draw_pool(raw, workers.train_samples, rng)
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
-    scaled_train, clipped_in_train = scale_to_unit(train_inputs, lower, upper)
-    scaled_test, clipped_in_test = scale_to_unit(test_inputs, lower, upper)
+    scaled_train, clipped_in_train = scale(train_inputs)
+    scaled_test, clipped_in_test = scale(test_inputs)
     encoded_train, shortened = encode(workers, scaled_train, image_shape=image_shape, streams=streams)
     encoded_test, _ = encode(workers, scaled_test, image_shape=image_shape, streams=streams)
     return DataSet(
@@ -73,7 +76,25 @@ def load_dataset(
         held_dim=int(raw.inputs.shape[1]),
         code=code,
         **holding,
+        row_format=row_format,
     )
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo()
+    except OSError:  # a name that is too long is no pipe
+        return False
+
+
+def _row_format(workers: Workers, raw: RawData, image_shape: ImageShape) -> RowFormat:
+    width = int(raw.inputs.shape[1])
+    lower = upper = None
+    if scales_inputs(workers):
+        given = (workers.input_lower or raw.lower, workers.input_upper or raw.upper)
+        lower, upper = declare_bounds(*(per_input(bounds, image_shape) for bounds in given), features=width)
+    names = raw.feature_names
+    return RowFormat(width=width, lower=lower, upper=upper, feature_names=names, image_shape=image_shape)
 
 
 def label_code(workers: Workers, raw: RawData) -> LabelCode | None:
@@ -107,7 +128,7 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
-    if path.is_fifo():  # nobody may ever write to it
+    if _is_pipe(path):  # nobody may ever write to it
         raise DataError(f"{path}: is a pipe; workers.dataset must name a CSV or NPZ file")
     if path.suffix.lower() == ".csv":
         return load_csv(
@@ -123,7 +144,7 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
     names = DATASETS.names
     raise ScenarioError(
         f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv or "
-        f".npz file; did you mean {nearest(workers.dataset, names)}?"
+        f".npz file{did_you_mean(workers.dataset, names)}"
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, Self
 
 from airmixml.scenario import Radio, Workers
-from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of
+from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs
 
 # The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols.
 SYMBOLS_PER_SECOND: Final = 794_000.0
@@ -143,7 +143,7 @@ def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
     if signal.bits:
         operations += 3 * signal.symbols
     return WorkerCost(
-        multiply_accumulates=2 * input_dim + operations,  # two to scale each input
+        multiply_accumulates=(2 * input_dim if scales_inputs(workers) else 0) + operations,  # two to scale each input
         constant_bytes=constant_bytes,
         working_bytes=FLOAT_BYTES * (input_dim + features + cost.working_numbers),
         symbols=signal.symbols,

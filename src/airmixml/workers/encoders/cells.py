@@ -5,7 +5,7 @@ what has an edge. Chosen on held-out training images of Fashion-MNIST (docs/beyo
 """
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -54,6 +54,12 @@ class Cells(Encoder):
         found = torch.cat([cell_numbers(some) for some in torch.split(images, _IMAGES_AT_ONCE)])
         return waves(np.float32(_ANGLE) * found.numpy(), self.feature_count(workers, unit_inputs.shape[1]), rng)
 
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the waves as a torch module."""
+        from airmixml.workers.encoders.modules import CellWaves
+
+        return CellWaves(image_shape, _ANGLE, self.feature_count(workers, input_dim), rng)
+
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """Gradients, roots and norms of up to 512 numbers, then the waves; channels are added up first."""
         then = waves_cost(_NUMBERS, self.feature_count(workers, input_dim))
@@ -81,7 +87,7 @@ def cell_numbers(images: "torch.Tensor") -> "torch.Tensor":
         images = functional.avg_pool2d(images, times, ceil_mode=True, count_include_pad=False)
     channels, shortest = images.shape[1], min(images.shape[2:])
     grey = images.mean(dim=1, keepdim=True)
-    cells = min(_CELLS_ACROSS, shortest)
+    cells = min(_CELLS_ACROSS, max(1, shortest // 2))
     edges = pool(compass_edges(grey[:, 0]), cells, 1.0 / cells).clamp_(min=0.0) ** _EDGE_POWER
     parts = [_unit(edges), _BRIGHTNESS_WEIGHT * _unit(pool(grey, cells, 1.0 / cells))]
     if channels > 1:

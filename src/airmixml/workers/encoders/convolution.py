@@ -1,7 +1,7 @@
 """``convolution``: random filters, their positive answers added up around 4 x 4 places of an image."""
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -44,6 +44,13 @@ class Convolution(Encoder):
             multiply_accumulates=filters * (pixels_per_filter + _CELLS_PER_PIXEL) * input_dim,
             constant_bytes=FLOAT_BYTES * filters * pixels_per_filter,
         )
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the sums as a torch module."""
+        from airmixml.workers.encoders.modules import FilterSums
+
+        filters = random_filters(_filter_count(workers), rng)
+        return FilterSums(image_shape, filters, self.feature_count(workers, input_dim))
 
 
 def _filter_count(workers: Workers) -> int:

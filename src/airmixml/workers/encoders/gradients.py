@@ -7,7 +7,7 @@ nearly as random as a matrix of independent numbers (Yu et al. 2016).
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -55,6 +55,18 @@ class Gradients(Encoder):
 
         return mix
 
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the histograms as a torch module."""
+        from airmixml.workers.encoders.modules import EdgeHistograms
+
+        return EdgeHistograms(image_shape)
+
+    def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
+        """Return the mixing as a torch module."""
+        from airmixml.workers.encoders.modules import RectifiedMix
+
+        return RectifiedMix(mixing_matrix(draw_signs(workers.features, HISTOGRAM_FEATURES, rng), workers.features))
+
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """Straightening, gradients and roots; where mixed, a norm and two signed transforms for each block."""
         operations = (_STRAIGHTENING_PER_PIXEL + _GRADIENT_PER_PIXEL) * input_dim
@@ -82,11 +94,16 @@ def rectified_mixtures(vectors: Singles, signs: Singles, features: int) -> Singl
 
     The vectors z are samples x size, the size a power of 2; the signs S0 and S1 of each block are blocks x 2 x size.
     """
-    unit_vectors = np.eye(vectors.shape[1], dtype=np.float32)
     # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
-    matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second) for first, second in signs]
-    mixed = vectors @ np.concatenate(matrices, axis=1)[:, :features]
+    mixed = vectors @ mixing_matrix(signs, features)
     return np.asarray(np.maximum(mixed, np.float32(0.0), out=mixed))
+
+
+def mixing_matrix(signs: Singles, features: int) -> Singles:
+    """Return what the transforms make of unit vectors, the first ``features`` of them; size x features."""
+    unit_vectors = np.eye(signs.shape[-1], dtype=np.float32)
+    matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second) for first, second in signs]
+    return np.concatenate(matrices, axis=1)[:, :features]
 
 
 def walsh_hadamard(vectors: Singles) -> Singles:

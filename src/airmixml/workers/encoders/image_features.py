@@ -31,7 +31,7 @@ def gradient_histograms(images: torch.Tensor) -> torch.Tensor:
     The images (images x height x width, in [0, 1]) are straightened first. The square root at the end keeps a few bold
     strokes from drowning the fine ones.
     """
-    parts = [_pool(compass_edges(straighten(some))) for some in torch.split(images, _IMAGES_AT_ONCE)]
+    parts = [pool_coarsely(compass_edges(straighten(some))) for some in torch.split(images, _IMAGES_AT_ONCE)]
     return torch.cat(parts).clamp_(min=0.0).sqrt_()
 
 
@@ -80,7 +80,7 @@ def compass_edges(images: torch.Tensor) -> torch.Tensor:
     return torch.stack(edges, dim=1)
 
 
-def _pool(maps: torch.Tensor) -> torch.Tensor:
+def pool_coarsely(maps: torch.Tensor) -> torch.Tensor:
     """Add up maps around 4 x 4 places with weights that fall to zero at the next place; images x (maps 16)."""
     return pool(maps, _CELLS_ACROSS, _CELL_PITCH)
 
@@ -109,7 +109,7 @@ def convolution_features(images: torch.Tensor, filters: Singles) -> torch.Tensor
     """
     weights = torch.from_numpy(filters)[:, None].to(images)
     parts = [
-        _pool(functional.conv2d(some[:, None], weights, padding=filters.shape[-1] // 2).relu_())
+        pool_coarsely(functional.conv2d(some[:, None], weights, padding=filters.shape[-1] // 2).relu_())
         for some in torch.split(images, _IMAGES_AT_ONCE)
     ]
     return torch.cat(parts)

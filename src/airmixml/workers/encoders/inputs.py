@@ -1,8 +1,8 @@
-"""``scale`` and ``clip``: the scaled inputs themselves, as they are or with their norm bounded."""
+"""``scale``, ``clip`` and ``embeddings``: the inputs themselves, scaled or not, their norm bounded or not."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import Encoder, FeatureCost
@@ -36,6 +36,21 @@ class Inputs(Encoder):
         """Scaling and norm are counted elsewhere."""
         return FeatureCost(multiply_accumulates=0)
 
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return what changes nothing."""
+        from torch.nn import Identity
+
+        return Identity()
+
+
+class Embeddings(Inputs):
+    """Features that were computed before, by whatever: nothing is known of them, so their norm is bounded."""
+
+    keeps_inputs = False
+    never_negative = False
+    scales_inputs = False
+
 
 SCALE: Final = Inputs("the inputs, scaled to [0, 1] by declared bounds", bounds_norm=False)
 CLIP: Final = Inputs("the scaled inputs, their norm bounded", bounds_norm=True)
+EMBEDDINGS: Final = Embeddings("rows that are features already, not scaled, their norm bounded", bounds_norm=True)

@@ -1,7 +1,7 @@
 """``dct`` and ``projection``: sums of the inputs, weighted by cosines of low frequency or by random signs."""
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,17 @@ _DEFAULT_FEATURES: Final = 64
 _ROWS_AT_ONCE: Final = 8192
 
 
-class Cosines(Encoder):
+class Linear(Encoder):
+    """An encoder that is a product with a matrix."""
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the product with the features of unit vectors."""
+        from airmixml.workers.encoders.modules import Product
+
+        return Product(self.features(workers, np.eye(input_dim, dtype=np.float32), image_shape, rng))
+
+
+class Cosines(Linear):
     """Cosine coefficients, of rows and columns of an image together; all of them would keep every norm."""
 
     about = "cosine coefficients of lowest frequency"
@@ -44,7 +54,7 @@ class Cosines(Encoder):
         return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
 
 
-class Projection(Encoder):
+class Projection(Linear):
     """Sums of all inputs, each with a random sign, scaled to keep squared norms on average."""
 
     about = "sums of all inputs with random signs"

@@ -30,20 +30,26 @@ def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
     The vectors z (samples x numbers) are in units of what should look different: at a distance of 1 the similarity of
     two samples has fallen to exp(-1/2).
     """
-    size = transform_size(vectors.shape[1])
     angles = math.ceil(features / 2)
-    unit_vectors = np.eye(size, dtype=np.float32)
-    # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
-    matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second)
-                for first, second in draw_signs(angles, size, rng)]  # fmt: skip
-    matrix = np.float32(math.sqrt(size)) * np.concatenate(matrices, axis=1)[: vectors.shape[1], :angles]
+    matrix = turning_matrix(vectors.shape[1], angles, rng)
     found = np.empty((len(vectors), 2 * angles), dtype=np.float32)
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
         some = slice(start, start + _ROWS_AT_ONCE)
         turned = vectors[some] @ matrix
         np.cos(turned, out=found[some, :angles])
         np.sin(turned, out=found[some, angles:])
-    return np.ascontiguousarray(found[:, :features]) / np.float32(math.sqrt(angles))
+    found /= np.float32(math.sqrt(angles))
+    return np.ascontiguousarray(found[:, :features])
+
+
+def turning_matrix(numbers: int, angles: int, rng: Generator) -> Singles:
+    """Return what the transforms do to unit vectors, scaled; numbers x angles."""
+    size = transform_size(numbers)
+    unit_vectors = np.eye(size, dtype=np.float32)
+    # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
+    matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second)
+                for first, second in draw_signs(angles, size, rng)]  # fmt: skip
+    return np.asarray(np.float32(math.sqrt(size)) * np.concatenate(matrices, axis=1)[:numbers, :angles])
 
 
 def waves_cost(numbers: int, features: int) -> FeatureCost:

@@ -5,7 +5,7 @@ a logarithmic scale, on which twice as strong is the same step everywhere.
 """
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -43,6 +43,16 @@ class Windows(Encoder):
         parts = [window_numbers(some) for some in np.array_split(series, max(1, len(series) // _WINDOWS_AT_ONCE))]
         return waves(np.concatenate(parts), self.feature_count(workers, unit_inputs.shape[1]), rng)
 
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the waves as a torch module."""
+        from airmixml.workers.encoders.modules import WindowWaves
+
+        assert image_shape is not None
+        channels, _, times = planes(image_shape)
+        scales = (_PER_RANGE, _PER_FOLD, _PER_FOLD_IN_BAND, _FAINTEST)
+        features = self.feature_count(workers, input_dim)
+        return WindowWaves(channels, times, band_edges(times), scales, features, rng)
+
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """A Fourier transform and the logarithms of up to 16 channels."""
         numbers = _MOST_CHANNELS * (2 + _BANDS)
@@ -63,7 +73,7 @@ def band_edges(times: int) -> Integers:
 
 def window_numbers(series: Singles) -> Singles:
     """Return the numbers of each window; windows x numbers. Series in [0, 1] are windows x channels x time."""
-    windows, _, times = series.shape
+    windows, channels, times = series.shape
     means = series.mean(axis=2, dtype=np.float64)
     moving = series - means[:, :, None]
     power = 2.0 * np.square(np.abs(np.fft.rfft(moving, axis=2))) / times**2
@@ -73,7 +83,7 @@ def window_numbers(series: Singles) -> Singles:
     parts = (
         _PER_RANGE * (means - 0.5),
         _PER_FOLD * np.log1p(strengths / _FAINTEST),
-        _PER_FOLD_IN_BAND * 0.5 * np.log1p(bands / _FAINTEST**2).reshape(windows, -1),
+        _PER_FOLD_IN_BAND * 0.5 * np.log1p(bands / _FAINTEST**2).reshape(windows, channels * bands.shape[2]),
     )
     return np.concatenate(parts, axis=1).astype(np.float32)
 

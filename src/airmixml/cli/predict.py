@@ -1,0 +1,154 @@
+"""``airmix predict`` and ``airmix export``: what can be done with the model of a finished run."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.markup import escape
+from typer import Argument, Option
+
+from airmixml.cli import options
+from airmixml.cli.terminal import console, print_json, print_line, print_note
+from airmixml.errors import DataError, ScenarioError
+from airmixml.output.numbers import plural
+from airmixml.output.tables import rows_csv, terminal_table
+from airmixml.storage.files import write_text, writing_to
+from airmixml.wording import shown
+
+_PREDICTION, _LIKELY = "prediction", "probability_"
+
+Run = Annotated[Path, Argument(help="Run folder of one seed.", show_default=False)]
+
+
+def predict_command(
+    run: Run,
+    rows: Annotated[Path, Argument(help="CSV file with the input columns, or NPZ file.", show_default=False)],
+    out: Annotated[Path | None, Option(help="CSV file to write [default: print it].")] = None,
+    force: Annotated[bool, Option("--force", help="Replace the file --out if it exists.")] = False,
+    probabilities: Annotated[bool, Option("--probabilities", help="Add the probability of each class.")] = False,
+    keep: Annotated[list[str] | None, Option(help="Copy this column of the CSV file; may be repeated.")] = None,
+    score: Annotated[bool, Option("--score", help="State the accuracy; the rows must have the label column.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Predict the class of raw rows with the model of a finished run.
+
+    Scaling, encoder and class names are inside the run folder. A CSV file needs the columns that the model was trained
+    on, by name and in any order; other columns are ignored.
+    """
+    if out is not None and not force and out.exists():
+        raise DataError(f"{out}: exists already; choose another --out, or --force to replace it")
+    from airmixml.data.rows_file import read_rows
+    from airmixml.runs import load_model
+
+    model = load_model(run)
+    task = model.scenario_.workers.task
+    if task != "classification" and score:
+        raise ScenarioError(f"--score: counts right classes, but the run is a {task}; leave it out")
+    if task == "regression" and probabilities:
+        raise ScenarioError("--probabilities: a regression has none; leave it out")
+    label_column = model.scenario_.workers.label_column
+    row_format = model.encoder_.row_format
+    wanted: dict[str, Any] = {"label_column": label_column, "with_labels": score, "keep": keep or ()}
+    file = read_rows(rows, row_format, **wanted)
+    _check_keep(keep or [])
+    predicted, columns = _columns(model, model.outputs_of(file.inputs), probabilities=probabilities)
+    columns = {**file.kept, **columns}
+    clipped = model.encoder_.scale(file.inputs)[1]
+    accuracy = None if file.labels is None else _accuracy(file.labels, predicted, model, rows)
+    table = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    if out is not None:
+        with writing_to(out):
+            write_text(out, rows_csv(table))
+    summary = {"run": str(run), "rows": len(table), "clipped_values": clipped, "accuracy": accuracy}
+    if as_json:
+        print_json({**summary, "out": None if out is None else str(out), "predictions": table})
+        return
+    if out is None:
+        sys.stdout.write(rows_csv(table))
+    else:
+        if predicted:
+            _print_counts(predicted)
+        print_line(f"{plural(len(table), 'prediction')} in {out}")
+    if clipped:
+        values = plural(clipped, "value")
+        print_note(f"{values} of {file.inputs.size:,} outside the declared bounds, clipped to them")
+    if accuracy is not None:
+        print_note(f"accuracy {100 * accuracy:.1f} % on {plural(len(predicted), 'row')}")
+
+
+def export_command(
+    run: Run,
+    out: Annotated[Path, Option(help="ONNX file to write.")] = Path("model.onnx"),
+    force: Annotated[bool, Option("--force", help="Replace the file --out if it exists.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Export the model of a finished run to ONNX: from raw rows to label and probabilities in one graph."""
+    if not force and out.exists():
+        raise DataError(f"{out}: exists already; choose another --out, or --force to replace it")
+    from airmixml.runs import export_onnx
+
+    exported = export_onnx(run, out)
+    if as_json:
+        print_json(exported.to_dict())
+        return
+    width = len(exported.outputs)
+    given = f"label ({exported.label_type}), probabilities (float32, N x {width})"
+    facts = [
+        ("file", escape(exported.path)),
+        ("size", f"{exported.bytes / 1e3:,.1f} kB"),
+        ("input", f"rows, float32, N x {exported.inputs}"),
+        ("outputs", given if exported.label_type else f"targets (float32, N x {width})"),
+    ]
+    console.print(terminal_table(("", ""), facts, title="ONNX model", words=2))
+
+
+def _check_keep(keep: list[str]) -> None:
+    clash = [name for name in keep if name == _PREDICTION or name.startswith((_LIKELY, f"{_PREDICTION}_"))]
+    if clash:
+        raise ScenarioError(
+            f"--keep {clash[0]}: is the name of a column that is written; rename it in the file of rows"
+        )
+
+
+def _accuracy(labels: list[str], predicted: list[str], model: Any, rows: Path) -> float:
+    known = {str(name) for name in model.classes_}
+    plain = [_plain(label, known) for label in labels]
+    unknown = sorted(set(plain) - known)
+    if len(unknown) == len(set(plain)):
+        raise DataError(
+            f"{rows}: no label is a class of the model, such as {shown(unknown[0])} for {shown(sorted(known)[0])}; "
+            "leave --score out or correct the labels"
+        )
+    return sum(one == other for one, other in zip(plain, predicted, strict=True)) / len(predicted)
+
+
+def _plain(label: str, known: set[str]) -> str:
+    """Return the label as the model names it: "1.0" is its class "1"."""
+    if label in known:
+        return label
+    try:
+        number = float(label)
+    except ValueError:
+        return label
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _columns(model: Any, outputs: Any, *, probabilities: bool) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return the class of each row, where there are classes, and the columns that are written."""
+    task, names = model.scenario_.workers.task, model.output_names_
+    likely = (
+        {f"{_LIKELY}{name}": outputs[:, place].tolist() for place, name in enumerate(names)} if probabilities else {}
+    )
+    if task == "classification":
+        classes = [str(name) for name in model.decided(outputs)]
+        return classes, {_PREDICTION: classes, **likely}
+    found = outputs if task == "regression" else model.decided(outputs)
+    if len(names) == 1:
+        return [], {_PREDICTION: found[:, 0].tolist(), **likely}
+    return [], {f"{_PREDICTION}_{name}": found[:, place].tolist() for place, name in enumerate(names)} | likely
+
+
+def _print_counts(predicted: list[str]) -> None:
+    counts = [(escape(name), f"{count:,}") for name, count in sorted(Counter(predicted).items())]
+    console.print(terminal_table(("class", "rows"), counts))

@@ -1,0 +1,169 @@
+"""Rows to predict, in a CSV or NPZ file: the columns of a run by name, whatever else the file holds."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.data.csv_file import finite_numbers, numbered_rows
+from airmixml.data.dataset import RowFormat
+from airmixml.data.npz_file import laid_out, read_arrays
+from airmixml.errors import DataError
+from airmixml.wording import nearest, reason, shown
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowsFile:
+    """Raw rows, and what else was asked for.
+
+    Attributes:
+        inputs: rows x numbers, in the order of the run.
+        labels: the class of each row as text, where they were asked for.
+        kept: columns that go into the output as they are, by name.
+    """
+
+    inputs: NDArray[Any]
+    labels: list[str] | None = None
+    kept: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read_rows(
+    path: Path,
+    row_format: RowFormat,
+    *,
+    label_column: str = "label",
+    with_labels: bool = False,
+    keep: Sequence[str] = (),
+) -> RowsFile:
+    """Read the rows of a file; complaints name the file, the row (a header is row 1) and the column.
+
+    Args:
+        path: a CSV file with a header, or an NPZ file with the array ``inputs``.
+        row_format: what a row looks like. Columns are found by their names where the run has names; else all columns
+            but those of the label and of ``keep`` are taken in their order.
+        label_column: where a CSV file may have the class of a row (``labels`` in an NPZ file).
+        with_labels: whether the classes are wanted.
+        keep: columns of a CSV file to copy.
+    """
+    if path.suffix.lower() == ".npz":
+        return _read_npz(path, row_format, with_labels=with_labels, keep=keep)
+    if path.suffix.lower() != ".csv":
+        raise DataError(f"{path}: must be a file of rows that ends in .csv or .npz")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = numbered_rows(lines, str(path))
+            first = next(rows, None)
+            if first is None:
+                raise DataError(f"{path}: is empty; give a header row and one row per prediction")
+            header = tuple(name.strip() for name in first[1])
+            return _read_csv(rows, header, path, row_format, label_column, with_labels, keep)
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be read ({reason(problem)}); give a CSV or NPZ file of rows") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8 text; save it as CSV in UTF-8") from None
+
+
+def _read_csv(
+    rows: Iterator[tuple[int, list[str]]],
+    header: tuple[str, ...],
+    path: Path,
+    row_format: RowFormat,
+    label_column: str,
+    with_labels: bool,
+    keep: Sequence[str],
+) -> RowsFile:
+    _check_header(header, path)
+    features = _feature_places(header, path, row_format, {label_column, *keep})
+    copied = [_place(name, header, path, "--keep") for name in keep]
+    label = _place(label_column, header, path, "--score") if with_labels else None
+    # One flat array of doubles: lists of lists of strings would take ten times the memory.
+    values, labels = array("d"), list[str]()
+    kept: dict[str, list[str]] = {name: [] for name in keep}
+    count = 0
+    for number, row in rows:
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}: row {number}: has {len(row)} values, but the header names {len(header)} columns; give one "
+                "value per column"
+            )
+        picked = [row[place] for place in features]
+        numbers = finite_numbers(picked)
+        if numbers is None:
+            place = next(place for place in features if finite_numbers([row[place]]) is None)
+            raise DataError(
+                f"{path}: row {number}, column {shown(header[place])}: {shown(row[place])} is not a finite number; "
+                "correct it or remove the row"
+            )
+        values.extend(numbers)
+        count += 1
+        if label is not None:
+            labels.append(row[label].strip())
+        for name, place in zip(keep, copied, strict=True):
+            kept[name].append(row[place])
+    if not count:
+        raise DataError(f"{path}: has a header but no rows; give one row per prediction")
+    inputs = np.frombuffer(values, dtype=np.float64).reshape(count, len(features))
+    return RowsFile(inputs=inputs, labels=labels if with_labels else None, kept=kept)
+
+
+def _check_header(header: tuple[str, ...], path: Path) -> None:
+    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
+        raise DataError(f"{path}: row 1 is a single column {shown(header[0])}; separate the columns by commas")
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise DataError(f"{path}: row 1 names {shown(twice[0])} twice; give each column a name of its own")
+
+
+def _place(name: str, header: tuple[str, ...], path: Path, option: str) -> int:
+    if name not in header:
+        near = nearest(name, list(header))
+        raise DataError(
+            f"{path}: row 1 names no column {shown(name)}, which {option} asks for; nearest is {shown(near)}"
+        )
+    return header.index(name)
+
+
+def _feature_places(header: tuple[str, ...], path: Path, row_format: RowFormat, others: set[str]) -> tuple[int, ...]:
+    if row_format.feature_names:
+        missing = [name for name in row_format.feature_names if name not in header]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise DataError(
+                f"{path}: row 1 lacks the column {shown(missing[0])}{more}: must have the {row_format.width} inputs "
+                "that the model was trained on, in any order"
+            )
+        return tuple(header.index(name) for name in row_format.feature_names)
+    places = tuple(place for place, name in enumerate(header) if name not in others)
+    if len(places) != row_format.width:
+        raise DataError(
+            f"{path}: has {len(places)} columns of inputs: must have {row_format.width}, in the order of the training "
+            "data, since the model knows no names (the label and --keep are left out)"
+        )
+    return places
+
+
+def _read_npz(path: Path, row_format: RowFormat, *, with_labels: bool, keep: Sequence[str]) -> RowsFile:
+    if keep:
+        raise DataError(f"--keep {keep[0]}: names a column of a CSV file, but {path} is an NPZ file; leave it out")
+    inputs, labels, layout, _ = read_arrays(path, with_labels=with_labels, key="the file of rows")
+    if inputs.dtype.kind not in "biuf":
+        raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
+    if inputs.ndim in (2, 3, 4) and inputs.size:
+        inputs = laid_out(inputs, layout, path)[0]
+    flat = inputs.reshape(len(inputs), -1) if inputs.ndim > 1 and inputs.size else inputs
+    if flat.ndim != 2 or flat.shape[1] != row_format.width or not len(flat):
+        raise DataError(
+            f"{path}: inputs have the shape {shown(inputs.shape)}: must be rows x {row_format.width} numbers, at least "
+            "one row"
+        )
+    if not np.isfinite(flat).all():
+        place = [int(each) for each in np.argwhere(~np.isfinite(flat))[0]]
+        raise DataError(f"{path}: inputs{place} is {float(flat[tuple(place)])}: must be finite")
+    if with_labels and labels.shape != (len(flat),):
+        raise DataError(f"{path}: labels have the shape {shown(labels.shape)}: must be {shown((len(flat),))}")
+    texts = [str(label).strip() for label in labels.tolist()] if with_labels else None
+    return RowsFile(inputs=flat, labels=texts)

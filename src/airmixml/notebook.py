@@ -1,0 +1,41 @@
+"""How results look in a notebook: small tables of names and values, in the colours of whatever theme there is."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+_TABLE = "border-collapse:collapse;margin:0.3em 0;font-size:90%"
+_CELL = "text-align:left;vertical-align:top;padding:0.15em 0.8em 0.15em 0;border:0;background:transparent;color:inherit"
+_HEAD = f"{_CELL};font-weight:bold;border-bottom:1px solid currentColor"
+
+
+def html_facts(title: str, facts: Mapping[str, str]) -> str:
+    """Return names and values below a title; every text is escaped."""
+    rows = "".join(
+        f'<tr style="background:transparent"><td style="{_CELL};opacity:0.75">{escape(name)}</td>'
+        f'<td style="{_CELL}">{escape(value)}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f'<div><strong>{escape(title)}</strong><table style="{_TABLE}"><tbody>{rows}</tbody></table></div>'
+
+
+def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table with heads below a title; every text is escaped."""
+    head = "".join(f'<th style="{_HEAD}">{escape(name)}</th>' for name in columns)
+    body = "".join(
+        '<tr style="background:transparent">'
+        + "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in row)
+        + "</tr>"
+        for row in rows
+    )
+    table = f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f"<div><strong>{escape(title)}</strong>{table}</div>"
+
+
+def html_lines(lines: Iterable[str]) -> str:
+    """Return lines of text one below the other; every text is escaped."""
+    return "".join(f"<p>{escape(line)}</p>" for line in lines)
+
+
+def html_text(text: str) -> str:
+    """Return text as it is, such as a scenario file."""
+    return f'<pre style="background:transparent;color:inherit">{escape(text)}</pre>'

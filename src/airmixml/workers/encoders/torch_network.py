@@ -1,0 +1,194 @@
+"""Features that a torch module computes: ``torchscript:FILE``, or a module of one's own in Python."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from airmixml.arrays import Singles
+from airmixml.errors import PluginError
+from airmixml.scenario import Workers
+from airmixml.shapes import ImageShape
+from airmixml.wording import reason
+from airmixml.workers.encoder import HARD_OPERATION, FeatureCost, GraphPart
+from airmixml.workers.encoders.file_cache import read_once
+from airmixml.workers.encoders.graph_cost import Step, cost_of_steps
+from airmixml.workers.encoders.network import Network, NetworkEncoder, Shape
+
+_HARD: Final = ("div", "sqrt", "exp", "log", "pow", "sigmoid", "tanh", "erf", "gelu", "silu", "softmax", "reciprocal")
+_MOVES: Final = frozenset(
+    {"view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "slice", "select", "squeeze", "cat"}
+    | {"unsqueeze", "detach", "clone", "alias", "_to_copy", "empty", "zeros", "ones", "split", "stack", "copy_"}
+    | {"constant_pad_nd", "flatten", "contiguous", "arange", "full", "scalar_tensor", "repeat", "as_strided", "dropout"}
+)
+_POOLS: Final = ("avg_pool", "max_pool", "mean", "sum", "amax", "amin")
+
+
+class TorchEncoder(NetworkEncoder):
+    """Features by a torch module: rows x d, or rows x channels x height x width, to rows x features.
+
+    Args:
+        module: is put into evaluation mode.
+        about: what it computes, in one line.
+    """
+
+    def __init__(self, module: torch.nn.Module, about: str = "features by a torch module") -> None:
+        self._module, self.about = module.eval(), about
+        self._network: TorchNetwork | None = None
+
+    def name(self) -> str:
+        """Return the kind of module."""
+        return f"TorchEncoder({type(self._module).__name__})"
+
+    def network(self) -> "TorchNetwork":
+        """Return the module, ready to run."""
+        if self._network is None:
+            self._network = TorchNetwork(self._module)
+        return self._network
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_network": None}
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the module."""
+        return GraphPart(self.network().module, self.shape_of(input_dim, image_shape))
+
+
+class TorchScriptFile(NetworkEncoder):
+    """Features by a file that ``torch.jit.save`` wrote."""
+
+    about = "features by a TorchScript file"
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def name(self) -> str:
+        """Return the value of workers.encoder."""
+        return f"torchscript:{self._path}"
+
+    def network(self) -> "TorchNetwork":
+        """Return the module, read again where the file has changed."""
+        return _read(self._path, self.name())
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the module."""
+        return GraphPart(self.network().module, self.shape_of(input_dim, image_shape))
+
+
+class TorchNetwork(Network):
+    """A torch module on the CPU."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self._problem = ""
+
+    def takes(self, shapes: Sequence[Shape]) -> Shape | None:
+        """Return the first shape on which it runs."""
+        for shape in shapes:
+            if shape in self.widths:
+                return shape
+            try:
+                with torch.no_grad():
+                    output = self.module(torch.zeros((2, *shape)))
+            except Exception as problem:  # whatever a module raises on inputs that it is not made for
+                self._problem = _last_line(problem)
+                continue
+            if isinstance(output, torch.Tensor) and output.dim() and len(output) == 2:
+                return shape
+            self._problem = f"it gives {type(output).__name__} and not one tensor with a row for each input"
+        return None
+
+    def wants(self) -> str:
+        """Return what it complained about last."""
+        return f"inputs of another shape ({self._problem})"
+
+    def run(self, inputs: Singles) -> Singles:
+        """Return the module's output."""
+        with torch.no_grad():
+            return np.asarray(self.module(torch.from_numpy(np.ascontiguousarray(inputs))).float().numpy())
+
+    def cost(self, shape: Shape) -> FeatureCost:
+        """Run one input and count what each operation does."""
+        values = [*self.module.parameters(), *self.module.buffers()]
+        recorder, given = _Recorder(values), torch.zeros((1, *shape))
+        with torch.no_grad(), recorder:
+            output = self.module(given)
+        kept = {_key(given), _key(output), *map(_key, values)}
+        stored = sum(value.numel() * value.element_size() for value in values)
+        return cost_of_steps(recorder.steps, stored, kept)
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves parts of itself untyped
+    """Notes every operation; tensors stay alive, so that no two of them share an address."""
+
+    def __init__(self, constants: list[torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.steps: list[Step] = []
+        self._alive: list[Any] = [constants]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        self._alive.append((args, out))
+        reads, writes = _tensors(args), _tensors(out)
+        sizes = {_key(each): each.numel() for each in writes}
+        self.steps.append(Step(tuple(map(_key, reads)), sizes, _multiply_accumulates(func, args, kwargs, out)))
+        return out
+
+
+def _multiply_accumulates(func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> int:
+    packet = func._overloadpacket
+    name: str = packet.__name__
+    if packet in flop_registry:
+        return int(flop_registry[packet](*args, **kwargs, out_val=out)) // 2
+    if name in _MOVES:
+        return 0
+    results = _tensors(out)
+    if any(part in name for part in _POOLS):
+        return max((each.numel() for each in _tensors(args)), default=0)
+    hard = any(part in name for part in _HARD)
+    return (HARD_OPERATION if hard else 1) * (results[0].numel() if results else 0)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        return [values]
+    return [each for value in values for each in _tensors(value)] if isinstance(values, (tuple, list)) else []
+
+
+def _key(value: torch.Tensor) -> int:
+    return int(value.untyped_storage().data_ptr())
+
+
+def _last_line(problem: BaseException) -> str:
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return lines[-1][:120] if lines else type(problem).__name__
+
+
+@contextmanager
+def without_deprecations() -> Iterator[None]:
+    """Silence torch on TorchScript, which it wants to replace one day."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _load(path: str) -> TorchNetwork:
+    try:
+        with without_deprecations():
+            module = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
+            return TorchNetwork(module.eval())
+    except Exception as problem:  # torch raises many types on broken files
+        raise PluginError(
+            f"{path}: not a whole TorchScript file ({reason(problem)[:120]}); save it with torch.jit.save"
+        ) from None
+
+
+_read = read_once(_load)

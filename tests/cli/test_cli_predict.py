@@ -1,0 +1,198 @@
+"""``airmix predict``: raw rows in, classes out, by the name of each column."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+Finished = subprocess.CompletedProcess[str]
+Airmix = Callable[..., Finished]
+
+HEADER = "height,id,weight,kind"
+ROWS = ("20,a,1.5,cat", "60,b,9.0,dog", "22,c,1.2,cat", "55,d,8.1,dog", "25,e,2.0,cat", "58,f,7.7,dog")
+
+
+@pytest.fixture(scope="session")
+def pets(airmix_in: Airmix, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on light cats and heavy dogs, whose file has weight before height."""
+    folder = tmp_path_factory.mktemp("pets")
+    lines = [",".join((row.split(",")[2], row.split(",")[0], row.split(",")[3])) for row in ROWS * 5]
+    (folder / "pets.csv").write_text("\n".join(["weight,height,kind", *lines]) + "\n", encoding="utf-8")
+    settings = {
+        "workers.dataset": "pets.csv",
+        "workers.label_column": "kind",
+        "workers.input_lower": "0,10",
+        "workers.input_upper": "12,80",
+        "privacy.epsilon": "50",
+        "radio.noise_dbm": "-200",
+    }
+    changes = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    done = airmix_in("run", "--preset", "private-table", *changes, "--out", "run", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Callable[..., Path]:
+    def write(*lines: str, header: str = HEADER, name: str = "rows.csv") -> Path:
+        (tmp_path / name).write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+def test_columns_in_any_order_and_others_beside_them(pets: Path, rows: Callable[..., Path], airmix: Airmix) -> None:
+    done = airmix("predict", pets, rows(*ROWS))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["prediction", *("cat", "dog") * 3]
+
+
+def test_everything_at_once(pets: Path, rows: Callable[..., Path], airmix: Airmix, tmp_path: Path) -> None:
+    wrong = "20,g,99,dog"  # a weight beyond the bounds
+    options = ("--out", "out.csv", "--probabilities", "--keep", "id", "--score")
+    done = airmix("predict", pets, rows(*ROWS, wrong), *options)
+    assert done.returncode == 0, done.stderr
+    assert "7 predictions in out.csv" in done.stdout
+    assert "1 value of 14 outside the declared bounds, clipped to them" in done.stderr
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0]) == ["id", "prediction", "probability_cat", "probability_dog"]
+    assert [row["id"] for row in table] == list("abcdefg")
+    right = [row["prediction"] for row in table][:6] == ["cat", "dog"] * 3
+    assert right
+    for row in table:
+        likely = {name: float(row[f"probability_{name}"]) for name in ("cat", "dog")}
+        assert sum(likely.values()) == pytest.approx(1.0)
+        assert max(likely, key=lambda name: likely[name]) == row["prediction"]
+    share = (6 + (table[-1]["prediction"] == "dog")) / 7
+    assert f"accuracy {100 * share:.1f} % on 7 rows" in done.stderr
+    again = airmix("predict", pets, "rows.csv", "--out", "out.csv")
+    assert again.stderr == ("airmix: error: out.csv: exists already; choose another --out, or --force to replace it\n")
+    assert airmix("predict", pets, "rows.csv", "--out", "out.csv", "--force").returncode == 0
+
+
+def test_json(pets: Path, rows: Callable[..., Path], airmix: Airmix) -> None:
+    done = airmix("predict", pets, rows(*ROWS[:2]), "--json", "--score", "--keep", "id")
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == {
+        "run": str(pets),
+        "rows": 2,
+        "clipped_values": 0,
+        "accuracy": 1.0,
+        "out": None,
+        "predictions": [{"id": "a", "prediction": "cat"}, {"id": "b", "prediction": "dog"}],
+    }
+
+
+def test_an_npz_file(pets: Path, airmix: Airmix, tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", inputs=np.array([[1.5, 20.0], [9.0, 60.0]]), labels=np.array(["cat", "cat"]))
+    done = airmix("predict", pets, "rows.npz", "--score")
+    assert (done.returncode, done.stdout) == (0, "prediction\ncat\ndog\n")
+    assert done.stderr == "accuracy 50.0 % on 2 rows\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "lines", "options", "said"),
+    [
+        ("height,id", ["1,2"], (), "row 1 lacks the column 'weight': must have the 2 inputs that the model"),
+        ("id", ["1"], (), "row 1 lacks the column 'weight' and 1 more"),
+        (HEADER, ["20,a,heavy,cat"], (), "row 2, column 'weight': 'heavy' is not a finite number"),
+        (HEADER, ["20,a,,cat"], (), "row 2, column 'weight': '' is not a finite number"),
+        (HEADER, ["20,a,inf,cat"], (), "row 2, column 'weight': 'inf' is not a finite number"),
+        (HEADER, ["20,a,1.5"], (), "row 2: has 3 values, but the header names 4 columns"),
+        (HEADER, [], (), "has a header but no rows"),
+        ("height;weight", ["1;2"], (), "separate the columns by commas"),
+        ("height,weight,height", ["1,2,3"], (), "row 1 names 'height' twice"),
+        ("height,weight", ["1,2"], ("--score",), "names no column 'kind', which --score asks for"),
+        ("height,weight", ["1,2"], ("--keep", "name"), "names no column 'name', which --keep asks for"),
+        ("height,weight,kind", ["1,2,bird"], ("--score",), "no label is a class of the model, such as 'bird'"),
+        ("height,weight,prediction", ["1,2,3"], ("--keep", "prediction"), "is the name of a column that is written"),
+    ],
+)
+def test_mistakes_in_the_file(
+    pets: Path,
+    rows: Callable[..., Path],
+    refused: Callable[..., str],
+    header: str,
+    lines: list[str],
+    options: tuple[str, ...],
+    said: str,
+) -> None:
+    assert said in refused("predict", pets, rows(*lines, header=header), *options)
+
+
+def test_other_mistakes(pets: Path, refused: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "rows.txt").touch()
+    np.savez(tmp_path / "wide.npz", inputs=np.zeros((2, 3)))
+    np.savez(tmp_path / "nan.npz", inputs=np.full((2, 2), np.nan))
+    np.savez(tmp_path / "unlabelled.npz", inputs=np.zeros((2, 2)))
+    np.savez(tmp_path / "none.npz", inputs=np.zeros((0, 2)))
+    (tmp_path / "latin.csv").write_bytes(b"weight,height\n\xff,1\n")
+    for name, options, said in (
+        ("empty.csv", (), "is empty; give a header row"),
+        ("rows.txt", (), "must be a file of rows that ends in .csv or .npz"),
+        ("missing.csv", (), "cannot be read (No such file or directory)"),
+        ("missing.npz", (), "cannot be read (No such file or directory)"),
+        ("latin.csv", (), "not UTF-8 text"),
+        ("wide.npz", (), "inputs have the shape (2, 3): must be rows x 2 numbers"),
+        ("nan.npz", (), "inputs[0, 0] is nan: must be finite"),
+        ("none.npz", (), "at least one row"),
+        ("unlabelled.npz", ("--score",), "has no array 'labels'"),
+        ("unlabelled.npz", ("--keep", "id"), "--keep id: names a column of a CSV file"),
+    ):
+        assert said in refused("predict", pets, name, *options), name
+    assert "not a run folder" in refused("predict", "nowhere", "wide.npz")
+    shutil.copytree(pets, tmp_path / "broken")
+    (tmp_path / "broken" / "model.pt").write_bytes(b"junk")
+    assert "model.pt: not the model of that run" in refused("predict", "broken", "wide.npz")
+
+
+def test_a_folder_of_several_seeds(airmix: Airmix, refused: Callable[..., str], tmp_path: Path) -> None:
+    quick = ("--set", "radio.slots=20", "--set", "learner.epochs=1", "--seeds", "2", "--out", "both")
+    assert airmix("run", "--preset", "paper-iris", *quick).returncode == 0
+    np.savez(tmp_path / "rows.npz", inputs=np.ones((2, 4)))
+    assert "holds several seeds; give one of them, such as both/seed-0" in refused("predict", "both", "rows.npz")
+    assert airmix("predict", "both/seed-1", "rows.npz").stdout.count("\n") == 3
+
+
+def test_a_model_without_names_takes_columns_in_order(
+    small_run: tuple[Finished, Path], rows: Callable[..., Path], airmix: Airmix, refused: Callable[..., str]
+) -> None:
+    run = next((small_run[1] / "runs").iterdir())
+    numbered = rows("7,5,3,2,1", header="label,a,b,c,d")
+    assert airmix("predict", run, numbered).returncode == 0
+    assert "has 5 columns of inputs: must have 4" in refused("predict", run, rows("7,5,3,2,1", header="x,a,b,c,d"))
+    assert airmix("predict", run, "rows.csv", "--keep", "x").stdout.startswith("x,prediction\n7,")
+
+
+@pytest.mark.parametrize("task", ["regression", "multi-label"])
+def test_other_tasks(task: str, airmix: Airmix, refused: Callable[..., str], tmp_path: Path) -> None:
+    inputs = np.random.default_rng(0).random((60, 2))
+    lines = [f"{a:.3f},{b:.3f},{int(a > 0.5)},{int(b > 0.5)}" for a, b in inputs]
+    (tmp_path / "data.csv").write_text("\n".join(["a,b,large a,large b", *lines]) + "\n", encoding="utf-8")
+    settings = ["workers.dataset=data.csv", f"workers.task={task}", "privacy.epsilon=500", "workers.input_lower=0"]
+    settings += ["workers.input_upper=1", "workers.feature_columns=a,b"]
+    settings += ["workers.label_columns=large a,large b"] if task == "multi-label" else ["workers.label_column=large a"]
+    settings += ["workers.target_lower=0", "workers.target_upper=1"] if task == "regression" else []
+    changes = [part for setting in settings for part in ("--set", setting)]
+    done = airmix("run", "--preset", "private-table", *changes, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    said = airmix("predict", "run", "data.csv").stdout.splitlines()
+    assert len(said) == 61
+    if task == "regression":
+        assert said[0] == "prediction"
+        assert all(0.0 <= float(each) <= 1.0 for each in said[1:])
+        assert "a regression has none" in refused("predict", "run", "data.csv", "--probabilities")
+    else:
+        assert said[0] == "prediction_large a,prediction_large b"
+        right = [line == ",".join(row.split(",")[2:]) for line, row in zip(said[1:], lines, strict=True)]
+        assert sum(right) > 45
+    assert f"--score: counts right classes, but the run is a {task}" in refused("predict", "run", "data.csv", "--score")

@@ -1,0 +1,98 @@
+"""Pictures of runs: what is drawn is whole, and can be read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from airmixml import Scenario, run, simulate, train
+from airmixml.runs.demo import Side, changes_of
+from airmixml.runs.pictures import draw_ledger, run_figure
+from airmixml.runs.results import SeedsResult
+from airmixml.runs.seeds_picture import draw_seeds, read_curve
+
+PRIVATE = Scenario.preset("private-iris")
+PAPER = Scenario.preset("paper-iris").with_overrides("radio.slots=40", "learner.epochs=3")
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, Figure]:
+    figures = {}
+    for name, scenario in (("paper", PAPER), ("private", PRIVATE)):
+        mixtures = simulate(scenario)
+        figures[name] = run_figure(mixtures, train(mixtures).history)
+    return figures
+
+
+def axes_of(figure: Figure, title: str) -> Axes:
+    return next(axis for axis in figure.axes if axis.get_title().startswith(title))
+
+
+def test_no_marker_is_cut_at_the_edge_of_its_panel(drawn: dict[str, Figure]) -> None:
+    for slot in range(1, 9):
+        axis = axes_of(drawn["paper"], f"slot {slot}:")
+        (low, high), (bottom, top) = axis.get_xlim(), axis.get_ylim()
+        for line in axis.lines[:2]:
+            x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+            if len(x) > 2:  # the dots; the dotted line between inputs and labels runs through
+                assert low < x.min() - 0.5
+                assert x.max() + 0.5 < high
+                assert bottom < y.min()
+                assert y.max() < top
+
+
+def test_accuracies_start_at_zero_beside_what_guessing_gives(drawn: dict[str, Figure]) -> None:
+    for name, title in (("paper", "Learning curve"), ("private", "Accuracy of each class")):
+        axis = axes_of(drawn[name], title)
+        assert axis.get_ylim()[0] == 0
+        labels = [text.get_text() for text in axis.get_legend().get_texts()]
+        # 20 of the 50 test flowers of seed 0 are of the most frequent class.
+        assert "guessing 40 %" in labels
+
+
+def test_one_slot_is_two_numbers_and_matrices_have_a_scale(drawn: dict[str, Figure]) -> None:
+    axis = axes_of(drawn["private"], "Received signal-to-noise ratio of the slot")
+    assert sum(text.get_text().endswith(" dB") for text in axis.texts) == 2
+    images = [image for axis in drawn["private"].axes for image in axis.get_images()]
+    assert sum(image.colorbar is not None for image in images) == 2
+    pairs = [images[:2], images[2:4]]
+    assert all(sent.get_clim() == received.get_clim() for sent, received in pairs)
+
+
+def test_the_limit_is_named_beside_its_line(drawn: dict[str, Figure]) -> None:
+    axis = axes_of(drawn["paper"], "Power")
+    assert axis.get_legend() is None
+    assert [text.get_text() for text in axis.texts] == ["limit 23"]
+
+
+def test_the_privacy_picture_names_delta() -> None:
+    report = simulate(PRIVATE).report
+    assert "δ = 0.01" in draw_ledger(report.worker_epsilons(), report.statements).get_suptitle()
+
+
+def test_several_seeds_are_one_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("draw_run", "draw_ledger"):  # of the single seeds
+        monkeypatch.setattr(f"airmixml.runs.experiment.{name}", lambda *_arguments: None)
+    result = run(PAPER, seeds=3, out=tmp_path / "seeds")
+    assert isinstance(result, SeedsResult)
+    assert (tmp_path / "seeds" / "figures" / "seeds.png").exists()
+    figure = draw_seeds(result, tmp_path / "seeds")
+    dots = next(line for line in axes_of(figure, "Score").lines if line.get_label() == "final")
+    assert list(dots.get_xdata()) == [0, 1, 2]
+    assert list(dots.get_ydata()) == [100 * each.accuracy.final for each in result.runs]
+    mean = next(line for line in axes_of(figure, "Learning").lines if line.get_label() == "mean of all seeds")
+    curves = [read_curve(tmp_path / "seeds" / f"seed-{seed}" / "learning_curve.csv") for seed in range(3)]
+    assert np.allclose(mean.get_ydata(), 100 * np.mean(curves, axis=0))
+
+
+def test_releases_have_a_picture_of_what_they_reveal_together(tmp_path: Path) -> None:
+    run(PRIVATE, seeds=2, private=True, out=tmp_path / "real")
+    assert (tmp_path / "real" / "figures" / "privacy.png").exists()
+
+
+def test_the_demonstration_says_what_it_changes() -> None:
+    scenario = PRIVATE.with_overrides("privacy.adjacency=replace-one", "privacy.epsilon=5")
+    side = Side(scenario=scenario, metrics={}, final=[], best=[], mixtures=None)
+    assert changes_of(side) == ["privacy.adjacency = replace-one (preset: remove-one)"]

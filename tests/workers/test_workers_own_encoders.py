@@ -1,0 +1,348 @@
+"""Encoders of one's own: objects in Python, ONNX and TorchScript files, and rows that are features already."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import airmixml
+from airmixml import RunFolderError, Scenario, ScenarioError, load_model, simulate
+from airmixml.doors import ENCODERS
+from airmixml.errors import PluginError
+from airmixml.scenario import Workers
+from airmixml.streams import Streams
+from airmixml.workers import (
+    Encoder,
+    FeatureCost,
+    Signal,
+    TorchEncoder,
+    declared_bounds,
+    encode,
+    encoded_dim,
+    load_dataset,
+    worker_cost,
+)
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+PLAIN = ("privacy.sensitivity=encoder", "mixing.power=max", "learner.model=ridge", "radio.slots=200")
+Save = Callable[..., Path]
+
+
+def network(width: int = 64, features: int = 5) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(width, 7), nn.ReLU(), nn.Linear(7, features)).eval()
+
+
+def images(features: int = 5) -> nn.Module:
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, features))
+    return nn.Sequential(*layers).eval()
+
+
+@pytest.fixture
+def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
+    """Save a module for inputs of a shape as ONNX or TorchScript, and return what ``workers.encoder`` is then."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(module: nn.Module, *shape: int, kind: str, batch: int = 0, training: bool = False) -> str:
+        example = (torch.rand(batch or 2, *shape),)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if kind == "torchscript":
+                torch.jit.save(torch.jit.trace(module, example, check_trace=False), "features.pt")
+                return "torchscript:features.pt"
+            mode = torch.onnx.TrainingMode.TRAINING if training else torch.onnx.TrainingMode.EVAL
+            axes = {} if batch else {"x": {0: "n"}, "y": {0: "n"}}
+            names: dict[str, Any] = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": axes}
+            torch.onnx.export(
+                module, example, "features.onnx", dynamo=False, training=mode, do_constant_folding=not training, **names
+            )
+        return "onnx:features.onnx"
+
+    return write
+
+
+KINDS = pytest.mark.parametrize("kind", ["onnx", "torchscript"])
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+@KINDS
+@pytest.mark.parametrize(("make", "shape"), [(network, (64,)), (images, (1, 8, 8))])
+def test_features_are_those_of_the_module(save: Save, kind: str, make: Callable[[], nn.Module], shape: Any) -> None:
+    """600 rows, so that there are several blocks; the norm is bounded to 1 and declared so."""
+    module = make()
+    workers = Workers(encoder=save(module, *shape, kind=kind))
+    inputs = np.random.default_rng(1).random((600, 64), dtype=np.float32)
+    sent, _ = encode(workers, inputs, image_shape=(8, 8))
+    with torch.no_grad():
+        expected = module(torch.from_numpy(inputs).reshape(-1, *shape)).numpy()
+    lengths = np.maximum(np.linalg.norm(expected, axis=1, keepdims=True), 1.0)
+    np.testing.assert_allclose(sent, expected / lengths, atol=1e-5)
+    assert encoded_dim(workers, 64) == 5
+    assert declared_bounds(workers, 5) == (1.0, 4.0)
+    assert np.linalg.norm(sent, axis=1).max() <= 1.0
+    assert np.array_equal(sent, encode(workers, inputs, image_shape=(8, 8))[0])
+
+
+@KINDS
+def test_a_run_with_a_file(save: Save, kind: str) -> None:
+    scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={save(images(), 1, 8, 8, kind=kind)}", *PLAIN)
+    assert Scenario.from_toml(scenario.to_toml()) == scenario
+    result = airmixml.run(scenario, out="here", pictures=False)
+    data = load_dataset(scenario.workers, Streams(scenario.seed))
+    assert data.input_dim == 5
+    raw = load_model("here")
+    assert raw.n_features_in_ == 64
+    from sklearn.datasets import load_digits
+
+    inputs, labels = load_digits(return_X_y=True)
+    test = Streams(scenario.seed).generator("data").permutation(len(labels))[data.train_samples :]
+    assert raw.score(inputs[test], labels[test]) == pytest.approx(result.accuracy.final)
+
+
+@KINDS
+def test_another_file_is_refused(save: Save, kind: str, stop_at: Callable[..., Any], stopped: type[Exception]) -> None:
+    name = save(images(), 1, 8, 8, kind=kind)
+    small = ("privacy.sensitivity=encoder", "mixing.power=max", "radio.slots=50", "learner.epochs=5")
+    scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={name}", *small, "learner.model=mlp")
+    airmixml.run(scenario, out="done", pictures=False)
+    with pytest.raises(stopped):
+        airmixml.run(scenario, out="here", checkpoint_seconds=0.0, progress=stop_at(2))
+    save(images(6), 1, 8, 8, kind=kind)
+    with pytest.raises(RunFolderError, match="holds an interrupted run with other settings"):
+        airmixml.run(scenario, out="here")
+    with pytest.raises(RunFolderError, match="is another file than the one that the run used"):
+        load_model("done")
+    os.remove(name.partition(":")[2])
+    with pytest.raises(RunFolderError, match="is not there; put the same file there again"):
+        load_model("done")
+
+
+def test_a_graph_for_one_row_at_a_time_or_for_batches_of_four(save: Save) -> None:
+    inputs = np.random.default_rng(1).random((7, 64), dtype=np.float32)
+    with torch.no_grad():
+        expected = network()(torch.from_numpy(inputs)).numpy()
+    for batch in (1, 4):
+        workers = Workers(encoder=save(network(), 64, kind="onnx", batch=batch), clip_norm=1e6)
+        np.testing.assert_allclose(encode(workers, inputs)[0], expected, atol=1e-5)
+
+
+def test_the_cost_of_a_graph_by_hand(save: Save) -> None:
+    """Conv: 4 maps of 8 x 8 with 9 products; 256 comparisons, 256 additions for the mean; 4 x 5 at the end.
+
+    Stored are 4 x 9 + 4 and 5 x 4 + 5 numbers. At most the maps before and after the comparison are held at once.
+    """
+    expected = FeatureCost(
+        multiply_accumulates=256 * 9 + 256 + 256 + 20, constant_bytes=4 * 65, working_numbers=2 * 256
+    )
+    for kind in ("onnx", "torchscript"):
+        workers = Workers(encoder=save(images(), 1, 8, 8, kind=kind), dataset="digits")
+        assert ENCODERS.load(workers.encoder).cost(workers, 64) == expected, kind
+    whole = worker_cost(workers, 64, Signal.of(workers, 5, 10))
+    assert whole.multiply_accumulates == expected.multiply_accumulates + 2 * 64 + 2 * 5 + 20
+
+
+@KINDS
+def test_wrong_shapes_are_refused(save: Save, kind: str) -> None:
+    colour = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten())
+    workers = Workers(encoder=save(colour, 3, 8, 8, kind=kind))
+    with pytest.raises(ScenarioError, match=r"but the data give N x 1 x 8 x 8 or .*put resizing and channels into"):
+        encode(workers, np.zeros((2, 64), dtype=np.float32), image_shape=(8, 8))
+    workers = Workers(encoder=save(network(), 64, kind=kind))
+    with pytest.raises(ScenarioError, match="but the data give N x 4; put resizing"):
+        encode(workers, np.zeros((2, 4), dtype=np.float32))
+
+
+class Wild(nn.Module):
+    """Misbehaves in one way."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.layer = way, nn.Linear(64, 8)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return features, or what should be some."""
+        if self.way == "nan":
+            return self.layer(inputs) / (0.0 * inputs[:, :8])
+        if self.way == "dropout":
+            return nn.functional.dropout(self.layer(inputs), 0.5, training=True)
+        if self.way == "batch":
+            return self.layer(inputs - inputs.mean(dim=0))
+        return self.layer(inputs).sum(dim=0)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("nan", "gives features that are not finite"),
+        ("dropout", "gives other features for the same inputs; export it in evaluation mode"),
+        ("batch", "gives a row other features among other rows than alone"),
+        ("sum", "one row each|a row for each input"),
+    ],
+)
+def test_networks_that_no_bound_holds_for_are_refused(save: Save, kind: str, way: str, said: str) -> None:
+    workers = Workers(encoder=save(Wild(way), 64, kind=kind, training=way == "dropout"))
+    with pytest.raises((PluginError, ScenarioError), match=said):
+        encode(workers, np.zeros((2, 64), dtype=np.float32))
+
+
+@KINDS
+def test_broken_files(save: Save, kind: str) -> None:
+    name = save(network(), 64, kind=kind)
+    path = Path(name.partition(":")[2])
+    whole = path.read_bytes()
+    inputs = np.zeros((2, 64), dtype=np.float32)
+    for content in (whole[: len(whole) // 2], b"", b"junk"):
+        path.write_bytes(content)
+        with pytest.raises(PluginError, match=f"{path}: not a whole"):
+            encode(Workers(encoder=name), inputs)
+    path.unlink()
+    with pytest.raises(ScenarioError, match=r"cannot be read \(No such file or directory\); paths are relative"):
+        encode(Workers(encoder=name), inputs)
+    path.write_bytes(whole)
+    assert encode(Workers(encoder=name), inputs)[0].shape == (2, 5)
+
+
+def test_names_of_files() -> None:
+    with pytest.raises(ScenarioError, match=r'"onnx:FILE", "torchscript:FILE"; did you mean "gradients"'):
+        Workers(encoder="gradient")
+    with pytest.raises(ScenarioError, match="names no file; write onnx:FILE with the path of one"):
+        Workers(encoder="onnx:")
+    assert "| onnx:FILE | torchscript:FILE)" in Scenario().to_toml(comments=True)
+    with pytest.raises(ScenarioError, match=r"workers\.features = 3: must be 0"):
+        Scenario().with_overrides("workers.encoder=onnx:a.onnx", "workers.features=3", "privacy.sensitivity=encoder")
+
+
+def test_without_the_extra(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    name = save(network(features=9), 64, kind="onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(PluginError, match=r"needs onnx and onnxruntime; pip install 'airmixml\[onnx\]'"):
+        encode(Workers(encoder=name), np.zeros((2, 64), dtype=np.float32))
+
+
+# --- Objects ----------------------------------------------------------------------------------------------------------
+
+
+class Doubled(Encoder):
+    """Every input twice, the second time with a factor."""
+
+    about = "every input twice"
+    takes_features = False
+
+    def __init__(self, factor: float = 0.5) -> None:
+        self.factor = factor
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        """Return two for each input."""
+        return 2 * input_dim
+
+    def features(self, workers: Workers, unit_inputs: Any, image_shape: Any, rng: Any) -> Any:
+        """Return both."""
+        return np.hstack([unit_inputs, self.factor * unit_inputs])
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        """Return one product each."""
+        return FeatureCost(multiply_accumulates=input_dim)
+
+
+def test_an_object_is_an_encoder(tmp_path: Path) -> None:
+    scenario = Scenario.preset("paper-iris").with_overrides(*PLAIN, "workers.encoder=clip")
+    scenario = Scenario(**{**vars(scenario), "workers": Workers(encoder=Doubled())})
+    assert scenario.workers.encoder.startswith("object:Doubled-")
+    assert simulate(scenario).inputs.shape == (200, 8)
+    airmixml.run(scenario, out=tmp_path / "here", pictures=False)
+    model = load_model(tmp_path / "here", encoder=Doubled())
+    rows = np.array([[5.0, 3.0, 2.0, 1.0]])
+    assert model.predict(rows).shape == (1,)
+    ENCODERS.loaded.pop(scenario.workers.encoder)  # as in another process
+    with pytest.raises(ScenarioError, match=r"an object that was given in Python.*load_model takes it as encoder="):
+        load_model(tmp_path / "here")
+    with pytest.raises(ScenarioError, match="an object that was given in Python"):
+        load_model(tmp_path / "here", encoder=Doubled(0.25))  # another one
+
+
+def test_names_of_objects() -> None:
+    name = ENCODERS.add(Doubled())
+    assert ENCODERS.add(Doubled) == ENCODERS.add(pickle.loads(pickle.dumps(Doubled()))) == name
+    assert ENCODERS.add(Doubled(0.25)) != name
+    assert name not in ENCODERS.names
+    assert Workers(encoder=name) == Workers(encoder=Doubled())
+
+    class Half:
+        about = "half an encoder"
+
+    with pytest.raises(PluginError, match="has no feature_count, features, cost"):
+        Workers(encoder=Half())
+    with pytest.raises(ScenarioError, match=r"^workers\.encoder = 3: must be one of"):
+        Workers(encoder=3)
+
+
+def test_a_torch_module_is_an_encoder() -> None:
+    torch.manual_seed(3)
+    module = nn.Sequential(nn.Dropout(0.5), nn.Linear(64, 6))  # dropout: put into evaluation mode
+    inputs = np.random.default_rng(1).random((9, 64), dtype=np.float32)
+    sent, _ = encode(Workers(encoder=TorchEncoder(module), clip_norm=1e6), inputs)
+    with torch.no_grad():
+        np.testing.assert_allclose(sent, module.eval()(torch.from_numpy(inputs)).numpy(), atol=1e-6)
+    assert encoded_dim(Workers(encoder=TorchEncoder(module)), 64) == 6
+    assert pickle.loads(pickle.dumps(TorchEncoder(module))).feature_count(Workers(), 64) == 6
+
+
+def test_objects_and_embeddings_in_the_estimator() -> None:
+    from sklearn.base import clone
+    from sklearn.datasets import load_iris
+
+    inputs, classes = load_iris(return_X_y=True)
+    settings: dict[str, Any] = {"epsilon": 50.0, "random_state": 0, "mode": "simulation"}
+    model = airmixml.AirMixClassifier(encoder=Doubled(), input_bounds=(0, 10), **settings)
+    expected = model.fit(inputs, classes).predict_proba(inputs)
+    assert (clone(model).fit(inputs, classes).predict_proba(inputs) == expected).all()
+    sent = pickle.dumps(model)
+    ENCODERS.loaded.pop(model.encoder_.encoder)  # as in another process
+    assert (pickle.loads(sent).predict_proba(inputs) == expected).all()
+    raw = airmixml.AirMixClassifier(encoder="embeddings", norm="unit", **settings)
+    assert raw.fit(inputs - 3.0, classes).score(inputs - 3.0, classes) > 0.6
+    with pytest.raises(ScenarioError, match="input_bounds = None: must be"):
+        airmixml.AirMixClassifier(encoder=Doubled()).fit(inputs, classes)
+
+
+# --- Rows that are features already -----------------------------------------------------------------------------------
+
+
+def test_embeddings_need_no_bounds_and_have_their_norm_bounded(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    inputs = rng.normal(size=(300, 6)) + 40.0 * np.eye(6)[labels]
+    np.savez(tmp_path / "rows.npz", inputs=inputs, labels=labels)
+    changes = ("workers.encoder=embeddings", f"workers.dataset={tmp_path / 'rows.npz'}", "workers.centre=none")
+    scenario = Scenario.preset("private-table").with_overrides(*changes, "workers.norm=unit", "privacy.epsilon=50")
+    airmixml.run(scenario, out=tmp_path / "here", pictures=False)
+    data = load_dataset(scenario.workers, Streams(0))
+    np.testing.assert_allclose(np.linalg.norm(data.train_inputs, axis=1), 1.0, atol=1e-5)
+    assert data.clipped_values == 0
+    assert declared_bounds(scenario.workers, 7) == (1.0, 4.0)
+    model = load_model(tmp_path / "here")
+    assert model.score(inputs, labels) == 1.0
+    assert model.clipped_values(inputs * 1e6) == 0
+    with pytest.raises(ScenarioError, match=r'workers\.centre = "public": is the middle of declared bounds'):
+        scenario.with_overrides("workers.centre=public")
+    with pytest.raises(ScenarioError, match=r"workers\.input_lower = \[0\.0\]: must be empty"):
+        scenario.with_overrides("workers.input_lower=0")
+    cost = worker_cost(scenario.workers, 6, Signal.of(scenario.workers, 7, 3))
+    assert cost.multiply_accumulates == 2 * 6 + 20 + 7 * 8 // 2 + 7  # norm, products, products with the label
