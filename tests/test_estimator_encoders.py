@@ -127,7 +127,7 @@ def test_bounds_that_cannot_be_meant_are_warned_of(iris: tuple[np.ndarray, np.nd
         AirMixClassifier(input_bounds=(100.0, 200.0), random_state=0).fit(*iris)
 
 
-@pytest.mark.parametrize("centre", ["none", "own", "public", "private"])
+@pytest.mark.parametrize("centre", ["none", "own", "public", "private", "refined"])
 @pytest.mark.parametrize("model", ["ridge", "lda"])
 def test_iris_is_learnt_and_predicted_with_every_centre(
     iris: tuple[np.ndarray, np.ndarray], centre: str, model: str

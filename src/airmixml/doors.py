@@ -155,6 +155,7 @@ ENCODERS: Final = Registry(
         "cells": "airmixml.workers.encoders.cells:CELLS",
         "windows": "airmixml.workers.encoders.windows:WINDOWS",
         "embeddings": "airmixml.workers.encoders.inputs:EMBEDDINGS",
+        "mixed": "airmixml.workers.encoders.mixed:MIXED",
     },
     objects=True,
     files={
@@ -178,6 +179,7 @@ DATASETS: Final = Registry(
         "fashion-mnist": "airmixml.data.mnist:FASHION_MNIST",
         "breast-cancer": "airmixml.data.tables:BREAST_CANCER",
         "wine": "airmixml.data.tables:WINE",
+        "diabetes": "airmixml.data.tables:DIABETES",
     },
     objects=True,
 )
@@ -248,7 +250,10 @@ METHODS: Final = Registry(
         "federated": "airmixml.compare.baselines.federated:FEDERATED",
         "federated-network": "airmixml.compare.baselines.federated:FEDERATED_NETWORK",
         "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
+        "dp-logistic": "airmixml.compare.baselines.dp_logistic:DP_LOGISTIC",
+        "adassp": "airmixml.compare.baselines.adassp:ADASSP",
         "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
+        "logistic": "airmixml.compare.baselines.logistic:LOGISTIC",
         "raw": "airmixml.compare.baselines.separate:RAW",
     },
     objects=True,

@@ -45,6 +45,7 @@ from airmixml.workers import (
     sends_inputs_unchanged,
 )
 from airmixml.workers.holdings import gather_rows
+from airmixml.workers.loading import class_code
 
 _MODES: Final = ("protection", "simulation")
 _RECIPES: Final[dict[str, Callable[[object], str]]] = {
@@ -91,6 +92,7 @@ class AirMixEstimator(BaseEstimator):
     clip_norm: float | None = None
     constant: float | None = None
     sends: str | None = None
+    label_code: str | None = None
     label_weight: float | None = None
     bits: int | None = None
     rows_bound: float | None = None
@@ -147,6 +149,7 @@ class AirMixEstimator(BaseEstimator):
         count = len(labels) if holders is None else int(holders.max()) + 1
         scenario = self._scenario(count, seed, OneHot.task if code is None else code.task, several=worker is not None)
         workers = scenario.workers
+        code = class_code(workers, len(names)) if code is None else code
         dataset = replace(self._dataset(inputs, labels, names, workers, seed), code=code)
         if not protected:
             warn_of_clipping(dataset.clipped_values, inputs.size, "input_bounds")
@@ -296,12 +299,13 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
             "torchscript:FILE", or an object of one's own (``airmixml.workers.Encoder``, ``TorchEncoder``).
         features: numbers that a feature encoder makes of a row (0: its own choice).
-        centre: what is subtracted from the features: "none", "own", "public" or "private".
-        centre_share: of "private", the share of epsilon and delta that is spent on it.
+        centre: what is subtracted from the features: "none", "own", "public", "private" or "refined".
+        centre_share: of the last two, the share of the privacy target that is spent on it.
         norm: "clip" or "unit", all rows brought to ``clip_norm``.
         clip_norm: largest Euclidean norm of an encoded row that is sent.
         constant: share of the amplitude that an appended constant takes; moments need it to know means.
         sends: "samples", or "moments" for the learners in closed form.
+        label_code: "one-hot", or "centred" for moments of classes, which takes less noise.
         label_weight: amplitude of the label's symbols beside that of the input's.
         bits: bits per symbol (0: analog).
         rows_bound: where a worker holds several rows, its sum is shortened to the norm of so many.

@@ -39,7 +39,9 @@ def test_the_list_tells_the_public_facts_as_json(cache: Path) -> None:
     assert fashion["folder"] == str(cache.parent / "fashion-mnist")
 
 
-@pytest.mark.parametrize(("name", "facts"), [("breast-cancer", (569, 30, 2)), ("wine", (178, 13, 3))])
+@pytest.mark.parametrize(
+    ("name", "facts"), [("breast-cancer", (569, 30, 2)), ("wine", (178, 13, 3)), ("diabetes", (442, 10, 1))]
+)
 def test_tables_have_round_bounds_that_hold_every_row_and_touch_none(name: str, facts: tuple[int, int, int]) -> None:
     entry = next(each for each in json.loads(run("list", "--json"))["data_sets"] if each["name"] == name)
     assert (entry["train_samples"], entry["input_dim"], entry["label_dim"]) == facts
@@ -50,8 +52,12 @@ def test_tables_have_round_bounds_that_hold_every_row_and_touch_none(name: str, 
     # Two digits say no row's value; a measured extreme such as 28.11 has more.
     assert all(float(f"{bound:.2g}") == bound for bound in (*raw.lower, *raw.upper))
     unit = (raw.inputs - lower) / (upper - lower)
-    assert entry["label_dim"] == len(set(raw.labels.tolist()))
     known = DATASETS.load(name)
+    if known.task == "classification":
+        assert entry["label_dim"] == len(set(raw.labels.tolist()))
+    else:
+        assert (raw.labels >= raw.target_lower).all()
+        assert (raw.labels <= raw.target_upper).all()
     assert known.scaled_mean == pytest.approx(np.sqrt((unit.mean(axis=0) ** 2).mean()), abs=5e-4)
     assert known.scaled_deviation == pytest.approx(np.sqrt(unit.var(axis=0).mean()), abs=5e-4)
 

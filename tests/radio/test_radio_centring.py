@@ -16,7 +16,7 @@ from airmixml.planning.account import account_scenario
 from airmixml.radio.centring import centre_privately, plan_centring
 from airmixml.radio.mixtures import simulate_family
 from airmixml.radio.rehearsal import rehearse
-from airmixml.workers import Population
+from airmixml.workers import Population, encode
 
 NOISE_WATTS = 10 ** (-14.4)  # -114 dBm
 GAIN = 10 ** (-3.2) / 100.0**2  # -32 dB at one metre, exponent 2
@@ -238,3 +238,59 @@ def test_a_colluding_server_learns_no_more_than_stated_where_nobody_is_silent() 
         (each.adversary, each.accountant): each.epsilon for each in report.statements if each.adjacency == "remove-one"
     }
     assert by_name["release", "pld"] == pytest.approx(by_name["server", "gdp"], rel=1e-9)
+
+
+def test_a_refined_mean_and_the_slots_are_one_gaussian_mechanism() -> None:
+    """mu^2 of both add up to that of the target: the mean has a fifth of it, which is far more than of epsilon."""
+    report = simulate(private("workers.centre=refined")).report
+    assert report.centring is not None
+    target = mu_of(4.0, 1e-3)
+    assert report.centring.removal_mu == pytest.approx(math.sqrt(0.2) * target, rel=1e-6)
+    slots_mu = math.sqrt(report.design.received_watts[0] * 2.0 / (NOISE_WATTS / 2))
+    assert slots_mu == pytest.approx(math.sqrt(0.8) * target, rel=1e-6)
+    assert report.centring.removal_mu > 1.5 * mu_of(0.8, 2e-4)
+    assert (report.privacy.epsilon, report.privacy.delta) == pytest.approx((4.0, 1e-3), rel=1e-6)
+    assert report.privacy.epsilon <= 4.0
+    assert report.squared_mu() == pytest.approx(target**2, rel=1e-6)
+    assert report.worker_epsilons() == pytest.approx(np.full(500, 4.0), rel=1e-6)
+    # An accountant that is no Gaussian mechanism's states the sum of both.
+    slots = {each.accountant: each for each in report.statements if each.adversary == "server"}
+    assert "basic composition" in slots["pld"].why
+    assert slots["pld"].epsilon > 4.0
+    assert slots["pld"].delta == pytest.approx(1e-3, rel=1e-9)
+    account = account_scenario(private("workers.centre=refined"), 4, 3)
+    assert min(each.epsilon for each in account.statements) == pytest.approx(4.0, rel=1e-6)
+
+
+def test_another_accountant_splits_epsilon_for_a_refined_mean_too() -> None:
+    report = simulate(private("workers.centre=refined", "privacy.accountant=pld")).report
+    assert report.centring is not None
+    assert report.centring.removal_mu == pytest.approx(mu_of(0.8, 2e-4), rel=1e-6)
+    assert report.privacy.epsilon == pytest.approx(4.0, rel=1e-2)
+
+
+def test_a_refined_mean_is_what_a_public_one_leaves() -> None:
+    """Rows around (0.5 + 0.3, 0.5 - 0.1, ...) without noise: what is left of the mean is (0.3, -0.1, 0, 0)."""
+    scenario = private("workers.centre=refined", "privacy.epsilon=1e9", "workers.norm=unit")
+    rng = np.random.default_rng(5)
+    offset = np.array([0.3, -0.1, 0.0, 0.0])
+    raw = (0.5 + offset + rng.uniform(-0.15, 0.15, (500, 4))).astype(np.float32)
+    encoded, shortened = encode(scenario.workers, raw)
+    assert shortened == 0
+    assert encoded == pytest.approx(raw - 0.5, abs=1e-6)
+    dataset = DataSet(
+        name="made",
+        train_inputs=encoded,
+        train_labels=np.zeros(500, dtype=np.int64),
+        test_inputs=encoded[:0],
+        test_labels=np.zeros(0, dtype=np.int64),
+        class_names=("a", "b", "c"),
+        image_shape=None,
+        clipped_values=0,
+    )
+    population = Population(distance_metres=DISTANCES, sample_index=np.arange(500))
+    centred = centre_privately([scenario], dataset, population)
+    assert centred.private_mean == pytest.approx(raw.mean(axis=0) - 0.5, abs=1e-3)
+    directions = raw - raw.mean(axis=0)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    assert np.einsum("ij,ij->i", directions, centred.train_inputs).min() > 0.999

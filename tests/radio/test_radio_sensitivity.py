@@ -31,6 +31,7 @@ ENCODERS = {
     "projection": ("workers.features=12",),
     "convolution": ("workers.features=12",),
     "gradients": (),
+    "mixed": ("workers.features=9",),
     "mixed-gradients": ("workers.features=12",),
     "cells": ("workers.features=12",),
 }
@@ -109,7 +110,7 @@ SENDINGS = [
 ]
 
 
-@pytest.mark.parametrize("centre", ["none", "own", "public", "private"])
+@pytest.mark.parametrize("centre", ["none", "own", "public", "private", "refined"])
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_no_built_neighbours_break_the_sensitivity(encoder: str, centre: str) -> None:
     large = encoder == "gradients"  # 300 features make 45 150 products

@@ -65,8 +65,12 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
 WORDS = {
     "workers.holding": ("drawn", "dealt", "label-skewed", "size-skewed"),
     "workers.task": ("classification", "regression", "multi-label"),
-    "workers.encoder": ("scale", "clip", "dct", "projection", "convolution", "gradients"),
-    "workers.centre": ("none", "own", "public", "private"),
+    "workers.encoder": (
+        *("scale", "clip", "dct", "projection", "convolution", "gradients"),
+        *("cells", "windows", "mixed"),
+    ),
+    "workers.label_code": ("one-hot", "centred"),
+    "workers.centre": ("none", "own", "public", "private", "refined"),
     "workers.norm": ("clip", "unit"),
     "workers.sends": ("samples", "moments"),
     "radio.schedule": ("fixed", "poisson"),

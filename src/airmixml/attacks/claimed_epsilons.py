@@ -69,6 +69,7 @@ def least_epsilons(scenario: Scenario, dataset: DataSet, adversaries: Iterable[s
         against[name] = None
         if least is not None and least.epsilon is not None:
             with suppress(PrivacyError):  # what an eavesdropper learns of that slot is not accounted for
-                mean = 0.0 if tally.centring is None else tally.centring.epsilon(name, adjacency)
-                against[name] = least.epsilon + mean
+                against[name] = least.epsilon
+                if tally.centring is not None:
+                    against[name] = tally.centring.joined(least.epsilon, delta, name, least.accountant, adjacency)
     return against

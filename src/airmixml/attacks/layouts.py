@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.attacks.whitening import blocks_of
-from airmixml.data import DataSet
+from airmixml.data import Centred, DataSet, OneHot
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.workers import Signal
@@ -63,7 +63,8 @@ class Moments(Layout):
     def numbers_of(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the products of samples; samples x numbers."""
         samples = torch.from_numpy(inputs).double()
-        one_hot = torch.from_numpy(np.eye(self._signal.classes)[labels])
+        code = Centred if self._signal.centred_labels else OneHot
+        one_hot = torch.from_numpy(code(self._signal.classes).coded(labels).astype(np.float64))
         products = pack_symmetric(samples[:, :, None] * samples[:, None, :])
         with_labels = self._signal.label_weight * (samples[:, :, None] * one_hot[:, None, :]).flatten(1)
         return np.asarray(torch.cat([products, with_labels], dim=1).numpy())

@@ -160,7 +160,7 @@ class Auditor:
         notes = []
         if evidence.adversary == "release" and why_told:
             notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
-        if self.scenario.workers.centre == "private":
+        if self.scenario.workers.centre_on_air:
             notes.append("the slots alone are audited, not the one that estimates the mean")
         if not why_told and len(self.tally.design.counts) > 1:
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.settings import SOUND, Fault
-from airmixml.data import Bounded, DataSet, LabelCode
+from airmixml.data import Bounded, Centred, DataSet, LabelCode
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -29,6 +29,8 @@ def _encoded(workers: Workers, features: NDArray[np.float32], labels: NDArray[np
     if workers.task != "classification":
         code = Bounded((-1.0,) * classes, (1.0,) * classes)
         labels = np.repeat(1 - 2 * (labels[:, None] % 2), classes, axis=1)
+    elif workers.label_code == "centred":
+        code = Centred(classes)
     return DataSet(
         name="canaries",
         train_inputs=inputs,
@@ -51,7 +53,7 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     makes their products differ most (``Signal.largest_squared_distance``). The constant is one of the features.
     """
     workers = scenario.workers
-    opposite = workers.task != "classification"
+    opposite = Signal.of(workers, features, classes).signed
     labels = np.arange(3, dtype=np.int64) % (2 if opposite else classes)
     if _stays_in_cube(workers):
         return _encoded(workers, _cube_corners(workers, features), labels, classes)

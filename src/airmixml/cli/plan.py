@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,7 +18,9 @@ from airmixml.cli.terminal import console, inputs_in_words, print_json, print_li
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import terminal_table
+from airmixml.progress import silent
 from airmixml.scenario import Scenario, Workers
+from airmixml.scenario.rules import Whole
 from airmixml.storage.files import writing_to
 from airmixml.workers import Signal, encoder_of
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from airmixml.planning.alternatives import InputMoments
     from airmixml.planning.plan import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
+    from airmixml.planning.rehearsed_designs import Rehearsal, RehearsedDesign
 
 # Above this, ten classes of digits were learnt with errors of 70 % and more (benchmarks/check_plan.py).
 _CHANCE_DB: Final = -4.0
@@ -39,10 +43,15 @@ def plan_command(
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
     input_mean: Annotated[
-        float | None, Option(help="Mean of an input scaled to [0, 1] [default: that of the data set, or 0.5].")
+        float | None,
+        Option(help="Mean of an input scaled to [0, 1] [default: that of the data set, or 0.5; 0.37 for a table]."),
     ] = None,
     input_deviation: Annotated[
-        float | None, Option(help="Standard deviation of a scaled input [default: that of the data set, or 0.29].")
+        float | None,
+        Option(help="Standard deviation of a scaled input [default: that of the data set, or 0.29; 0.12 for a table]."),
+    ] = None,
+    rows: Annotated[
+        int | None, Option(help="Rows of your own table, each on a worker that sends [default: as the scenario says].")
     ] = None,
     max_air_seconds: Annotated[
         float | None,
@@ -57,9 +66,12 @@ def plan_command(
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
     privacy target sets the power.
     """
-    scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
+    if rows is None:
+        scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
+    else:
+        scenario = _with_rows(options.read_scenario(file, preset, assignments, bounds=bounds), rows)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
-    moments = _moments(scenario, input_mean, input_deviation)
+    moments = _moments(scenario, input_mean, input_deviation, named=input_dim is None)
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
         raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
     drawn = None if no_picture else picture_path(picture, f"{scenario.name}-plan.png")
@@ -67,7 +79,14 @@ def plan_command(
     from airmixml.planning.plan import make_plan
 
     with progress_bars() as progress:
-        plan = make_plan(scenario, *dimensions, moments, max_air_seconds=max_air_seconds, progress=progress)
+        plan = make_plan(
+            scenario,
+            *dimensions,
+            moments,
+            held_dim=_table_columns(scenario, input_dim),
+            max_air_seconds=max_air_seconds,
+            progress=progress,
+        )
     seconds = time.perf_counter() - started
     if not (plan.options or plan.recommended):
         drawn = None
@@ -81,26 +100,52 @@ def plan_command(
         return
     _print(plan, scenario, dimensions)
     if plan.feasible and scenario.learner.closed_form:
-        _print_recommendation(plan.recommended, scenario, _run_of(file, preset, assignments or []))
+        _print_recommendation(plan.recommended, scenario, _run_of(file, preset, assignments or [], bounds))
     if drawn is not None:
         print_line(f"picture: {drawn}")
 
 
-def _run_of(file: Path | None, preset: str | None, assignments: list[str]) -> list[str]:
+def _run_of(file: Path | None, preset: str | None, assignments: list[str], bounds: Path | None) -> list[str]:
     """Return the ``airmix run`` of what was planned, before anything is changed."""
     chosen = [str(file)] if file is not None else ["--preset", preset or ""]
-    return ["airmix", "run", *chosen, *(word for assignment in assignments for word in ("--set", assignment))]
+    declared = [] if bounds is None else ["--bounds", str(bounds)]
+    return ["airmix", "run", *chosen, *declared, *(word for each in assignments for word in ("--set", each))]
 
 
-def _moments(scenario: Scenario, mean: float | None, deviation: float | None) -> InputMoments:
+def _with_rows(scenario: Scenario, rows: int) -> Scenario:
+    """Return the scenario for so many rows, one on each worker; where all workers send, all of these do."""
+    Whole(low=2, high=10**9).check("--rows", rows)
+    everybody = scenario.radio.scheduled == scenario.workers.count
+    radio = replace(scenario.radio, scheduled=0) if everybody else scenario.radio
+    return replace(scenario, workers=replace(scenario.workers, count=rows), radio=radio).settled(rows)
+
+
+def _table_columns(scenario: Scenario, input_dim: int | None) -> int | None:
+    """Return how many columns the rows of a table have; None where inputs are images or series."""
+    from airmixml.data import known_dataset
+    from airmixml.workers.loading import load_raw
+
+    if input_dim is not None:
+        return input_dim
+    known = known_dataset(scenario.workers.dataset)
+    if known is not None:
+        return None if known.image_shape else known.input_dim
+    raw = load_raw(scenario.workers, None, silent)
+    return None if raw.image_shape else int(raw.inputs.shape[1])
+
+
+def _moments(scenario: Scenario, mean: float | None, deviation: float | None, *, named: bool) -> InputMoments:
+    """Return what is assumed of a scaled input; ``named``: that of the scenario's data set, if it is a known one."""
     from airmixml.data import known_dataset
     from airmixml.planning.alternatives import InputMoments
 
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
         if value is not None and not 0.0 < value <= 1.0:
             raise ScenarioError(f"{name} = {value:g}: must be above 0 and at most 1, for inputs scaled to [0, 1]")
-    known = known_dataset(scenario.workers.dataset)
-    assumed_mean, assumed_deviation = (0.5, 0.29) if known is None else _known_moments(known, scenario.workers)
+    known = known_dataset(scenario.workers.dataset) if named else None
+    # Of a table with round bounds about those of the two public ones; of other inputs those of even spread.
+    own = (0.37, 0.12) if scenario.workers.encoder in ("clip", "mixed") else (0.5, 0.29)
+    assumed_mean, assumed_deviation = own if known is None else _known_moments(known, scenario.workers)
     return InputMoments(mean=mean or assumed_mean, deviation=deviation or assumed_deviation)
 
 
@@ -187,8 +232,19 @@ def _print_recommendation(found: Recommendation | None, scenario: Scenario, comm
     columns = ("", "this scenario", "[green]best for learning" if found.overrides else "best for learning")
     own, best = _learning_cells(found.own), _learning_cells(found.best)
     rows = [(name, own[name], best[name]) for name in own]
+    rehearsal = found.rehearsal
+    if rehearsal is not None:
+        mine, other = _design_cells(rehearsal.own), _design_cells(rehearsal.best)
+        rows = [(name, mine[name], other[name]) for name in mine] + [row for row in rows if row[0] not in mine]
     console.print(terminal_table(columns, rows, title=f"At the same privacy, for {scenario.learner.model}", words=3))
-    if found.overrides:
+    if rehearsal is not None:
+        _print_rehearsal(rehearsal, scenario)
+    if found.overrides and rehearsal is not None:
+        gained = 100.0 * (rehearsal.best.accuracy - rehearsal.own.accuracy)
+        less = f", {found.gain_db:.1f} dB less learning noise" if found.gain_db >= 0.05 else ""
+        console.print(f"{gained:+.1f} points of accuracy on the made-up tables{less} with:")
+        print_line(shlex.join([*command, *(word for override in found.overrides for word in ("--set", override))]))
+    elif found.overrides:
         gain = f"{abs(found.gain_db):.1f} dB {'less' if found.gain_db >= 0 else 'more'} learning noise"
         if found.gain_db < 0:
             gain = f"this scenario is on the air for longer than is allowed; within the limit, {gain}"
@@ -202,6 +258,32 @@ def _print_recommendation(found: Recommendation | None, scenario: Scenario, comm
         console.print("at this target even the best design is nearly all noise: expect little better than guessing")
     if found.note:
         print_line(found.note)
+
+
+def _print_rehearsal(rehearsal: Rehearsal, scenario: Scenario) -> None:
+    """Print the best of every learner, encoder and centre on the made-up tables."""
+    best: dict[tuple[str, str, str], RehearsedDesign] = {}
+    for each in rehearsal.tried:
+        best.setdefault((each.design.model, each.design.encoder, each.design.centre), each)
+    cells = [_design_cells(each) for each in best.values()]
+    size = f"{rehearsal.rows:,} rows, {rehearsal.inputs:,} inputs, {rehearsal.classes:,} classes"
+    title = f"Tried on {rehearsal.tables} made-up tables of {size}"
+    console.print(terminal_table(tuple(cells[0]), [tuple(row.values()) for row in cells], title=title))
+    if rehearsal.rows < scenario.workers.count:
+        console.print(f"(with the noise of {scenario.workers.count:,} rows; larger tables are made up with fewer)")
+
+
+def _design_cells(found: RehearsedDesign) -> dict[str, str]:
+    design = found.design
+    return {
+        "learner": design.model,
+        "encoder": f"{design.encoder}, {design.features} features" if design.features else design.encoder,
+        "centre": design.centre,
+        "norm": design.norm,
+        "labels": design.label_code,
+        "label weight w": f"{design.label_weight:g}",
+        "accuracy, made up": f"{100.0 * found.accuracy:.1f} +- {100.0 * found.error:.1f} %",
+    }
 
 
 def _learning_cells(option: LearningOption) -> dict[str, str]:

@@ -216,7 +216,7 @@ def _sampling(credited_rate: float, true_rate: float, why: str) -> str:
 def _why_the_server_knows(scenario: Scenario, slots: int) -> str:
     used = "slot" if slots == 1 else f"{slots:,} slots"
     known = f"the server knows which {used} this worker used"
-    if scenario.workers.centre == "private":
+    if scenario.workers.centre_on_air:
         return f"{known}, and the mean, which took {100 * scenario.workers.centre_share:g} % of epsilon and delta"
     return known
 

@@ -1,5 +1,6 @@
 """Run methods, or values of a key, with several seeds; keep what is finished; give one row for each of them."""
 
+import math
 import re
 import statistics
 import time
@@ -89,13 +90,18 @@ class Row:
         return {
             **(value if self.about is None else {"method": self.name, "about": self.about}),
             "accuracy": {"mean": self.accuracy, "deviation": self.deviation, "by_seed": self.accuracies},
-            "privacy": [statement.to_dict() for statement in self.privacy],
+            "privacy": [_finite(statement.to_dict()) for statement in self.privacy],
             "uplink_symbols": self.first.uplink_symbols,
             "air_seconds": self.first.air_seconds,
             "energy_joules": self.energy_joules,
             "worker_multiply_accumulates": self.first.worker_multiply_accumulates,
             "seconds": self.seconds,
         }
+
+
+def _finite(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a statement for JSON, which has no infinity: no epsilon holds where it is None."""
+    return {**plain, "epsilon": plain["epsilon"] if math.isfinite(plain["epsilon"]) else None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,9 +82,9 @@ def samples_scenario(scenario: Scenario) -> Scenario:
 
     A mean estimated over the air belongs to the mixtures; the other methods centre without it.
     """
-    workers = replace(scenario.workers, sends="samples", bits=0)
-    if workers.centre == "private":
-        workers = replace(workers, centre="own")
+    workers = replace(scenario.workers, sends="samples", label_code="one-hot", bits=0)
+    if workers.centre_on_air:
+        workers = replace(workers, centre="own" if workers.centre == "private" else "public")
     return replace(scenario, workers=workers, learner=_closed_form(scenario.learner))
 
 
@@ -96,7 +96,7 @@ def features_scenario(scenario: Scenario) -> Scenario:
         slots=min(_FEATURE_SLOTS, _FEATURE_SLOTS_PER_WORKER * count),
         scheduled=min(_FEATURE_SCHEDULED, count),
         mixing=Mixing(policy="equalmix", power="dp"),
-        workers=replace(scenario.workers, sends="samples"),
+        workers=replace(scenario.workers, sends="samples", label_code="one-hot"),
         learner=_closed_form(scenario.learner),
     )
 
@@ -108,7 +108,10 @@ def paper_scenario(scenario: Scenario) -> Scenario:
     """
     dataset, plain = scenario.workers.dataset, Workers()
     printed = _first_preset(f"paper-{dataset}", "paper-iris")
-    encoding = ("encoder", "features", "centre", "norm", "clip_norm", "constant", "sends", "label_weight", "bits")
+    encoding = (
+        *("encoder", "features", "centre", "norm", "clip_norm", "constant"),
+        *("sends", "label_code", "label_weight", "bits"),
+    )
     return with_slots(
         scenario,
         slots=printed.radio.slots,

@@ -1,12 +1,14 @@
 """How a label is sent: numbers of Euclidean norm at most 1, whatever the label, and what scores of them mean.
 
-The norm bounds what a label can move, so the privacy guarantee rests on it. A class is sent as a one-hot vector. The
-targets of a regression are scaled by *declared* bounds to [-1, 1] / sqrt(targets); of several labels each is sent as
--1 or 1 over sqrt(labels). Two one-hot labels never point apart; the others may point to opposite sides (``signed``).
+The norm bounds what a label can move, so the privacy guarantee rests on it. A class is sent as a one-hot vector, or as
+that less its mean. The targets of a regression are scaled by *declared* bounds to [-1, 1] / sqrt(targets); of several
+labels each is sent as -1 or 1 over sqrt(labels). Two one-hot labels never point apart; the others may point to opposite
+sides (``signed``).
 """
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -45,6 +47,21 @@ class OneHot(LabelCode):
     def decoded(self, scores: Doubles) -> NDArray[Any]:
         """Return the class with the highest score; shape samples."""
         return np.asarray(scores.argmax(axis=1))
+
+
+@dataclass(frozen=True)
+class Centred(OneHot):
+    """A one-hot vector less 1 / classes, brought to norm 1: all of it tells classes apart."""
+
+    def coded(self, labels: NDArray[Any]) -> Singles:
+        """Return centred vectors; samples x classes."""
+        return np.asarray(self._vectors[labels])
+
+    @cached_property
+    def _vectors(self) -> Singles:
+        """What is sent of each class, rounded so that no norm exceeds 1; classes x classes."""
+        centred = (np.eye(self.classes) - 1.0 / self.classes) / math.sqrt(1.0 - 1.0 / self.classes)
+        return (centred * (1.0 - 1e-7)).astype(np.float32)
 
 
 @dataclass(frozen=True)

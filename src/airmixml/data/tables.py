@@ -1,4 +1,4 @@
-"""Two tables of measurements, which come with scikit-learn: breast cancer and wine.
+"""Tables of measurements, which come with scikit-learn: breast cancer and wine (classes), diabetes (a target).
 
 Their bounds are examples of what can be declared without measuring: lengths, areas and contents are not negative, and
 a round number well above what is usual for the quantity serves as the upper bound. They are no row's extremes, so no
@@ -7,10 +7,14 @@ of its bounds.
 """
 
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-from airmixml.data.dataset import KnownDataSet
+import numpy as np
+
+from airmixml.data.dataset import KnownDataSet, RawData
 from airmixml.data.embedded import load_embedded
+from airmixml.progress import Progress, silent
 
 BREAST_CANCER: Final = KnownDataSet(
     name="breast-cancer",
@@ -43,4 +47,34 @@ WINE: Final = KnownDataSet(
     scaled_mean=0.426,
     scaled_deviation=0.126,
     load=partial(load_embedded, "wine"),
+)
+
+
+def load_diabetes(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
+    """Return the 442 patients in their own units, with how far their disease progressed within a year."""
+    from sklearn import datasets
+
+    bunch = datasets.load_diabetes(scaled=False)
+    return RawData(
+        inputs=np.asarray(bunch.data, dtype=np.float64),
+        labels=np.asarray(bunch.target, dtype=np.float64)[:, None],
+        class_names=("progression",),
+        target_lower=(0.0,),
+        target_upper=(400.0,),
+    )
+
+
+DIABETES: Final = KnownDataSet(
+    name="diabetes",
+    about="age, sex, body-mass index, blood pressure and six blood values of patients; target: progression in a year",
+    train_samples=442,
+    test_samples=0,
+    input_dim=10,
+    label_dim=1,
+    lower=(0.0, 1.0, 10.0, 40.0, 50.0, 0.0, 0.0, 0.0, 2.0, 40.0),
+    upper=(100.0, 2.0, 50.0, 160.0, 350.0, 300.0, 120.0, 12.0, 8.0, 160.0),
+    scaled_mean=0.431,
+    scaled_deviation=0.188,
+    load=load_diabetes,
+    task="regression",
 )

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from airmixml.doors import LEARNERS
+from airmixml.edge.centred_labels import one_hot_moments
 from airmixml.errors import ScenarioError
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.scenario import Learner
@@ -45,10 +46,11 @@ class MomentsCollector:
     Args:
         signal: what the workers send.
         constant: value of the constant that they append to their input, if they do.
+        squared_norm: of all inputs, where they have one norm; else 0.
     """
 
-    def __init__(self, signal: Signal, *, constant: float = 0.0) -> None:
-        self._signal, self._constant, self._slots = signal, constant, 0
+    def __init__(self, signal: Signal, *, constant: float = 0.0, squared_norm: float = 0.0) -> None:
+        self._signal, self._constant, self._squared_norm, self._slots = signal, constant, squared_norm, 0
         self._sums: torch.Tensor | float = 0.0
         self._products: torch.Tensor | float = 0.0
 
@@ -82,6 +84,10 @@ class MomentsCollector:
         if (self._signal.bits or self._signal.several_rows) and self._constant:
             softer = self._softer(second, cross)
             second, cross, deviation = second / softer, cross / softer, deviation / softer
+        cross_deviation = deviation / self._signal.label_weight
+        if self._signal.centred_labels:
+            second, cross = one_hot_moments(second, cross, constant=self._constant, squared_norm=self._squared_norm)
+            cross_deviation *= math.sqrt(1.0 - 1.0 / classes)
         return ReceivedMoments(
             second=second,
             cross=cross,
@@ -89,8 +95,8 @@ class MomentsCollector:
             label_mean=mean.new_zeros(classes),
             noise_edge=deviation * math.sqrt(2.0 * size),
             constant=self._constant,
-            signed=self._signal.signed,
-            cross_deviation=deviation / self._signal.label_weight,
+            signed=self._signal.signed and not self._signal.centred_labels,
+            cross_deviation=cross_deviation,
         )
 
     def _softer(self, second: torch.Tensor, cross: torch.Tensor) -> float:

@@ -158,7 +158,8 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     """Return what adds up the scenario's slots for a learner in closed form."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
-    return MomentsCollector(signal, constant=workers.constant * workers.clip_norm)
+    squared_norm = workers.clip_norm**2 if workers.norm == "unit" else 0.0
+    return MomentsCollector(signal, constant=workers.constant * workers.clip_norm, squared_norm=squared_norm)
 
 
 def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> TrainedModel:

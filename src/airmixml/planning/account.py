@@ -128,7 +128,7 @@ def account_scenario(
     is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws.
     """
     privacy, power = scenario.privacy, scenario.mixing.power
-    drawn = ledger or power != "dp" or scenario.workers.centre == "private"
+    drawn = ledger or power != "dp" or scenario.workers.centre_on_air
     tally = rehearse(scenario, input_dim, label_dim, progress=progress) if drawn else None
     if tally is not None:
         design = tally.design
@@ -261,8 +261,10 @@ def epsilon_curves(
                 )
             except PrivacyError:
                 value = math.nan
-            if account.centring is not None:
-                value += account.centring.epsilon(adversary.name, account.adjacency)
+            if account.centring is not None and not math.isnan(value):
+                value = account.centring.joined(
+                    value, account.slots_delta, adversary.name, accountant, account.adjacency
+                )
             curves.setdefault((adversary.name, accountant), []).append(value)
     progress("epsilon against slots", len(slots), len(slots))
     return slots.tolist(), curves

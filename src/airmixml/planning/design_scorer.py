@@ -83,7 +83,8 @@ class SendingPlan:
         )
         alpha = mixing.alpha if self.alpha is None else self.alpha
         mixed = replace(mixing, power="dp", policy=self.policy, alpha=alpha, prior=())
-        sent = replace(workers, sends=self.sends, label_weight=self.label_weight)
+        code = workers.label_code if self.sends == "moments" else "one-hot"
+        sent = replace(workers, sends=self.sends, label_weight=self.label_weight, label_code=code)
         return replace(scenario, workers=sent, radio=aired, mixing=mixed)
 
     def _participations(self, scenario: Scenario) -> int:
@@ -199,6 +200,8 @@ class DesignScorer:
     def _send(self, sends: str, label_weight: float) -> tuple[Signal, Sensitivity]:
         """Return what a worker sends in a slot, and how far it can move that."""
         workers = replace(self.scenario.workers, sends=sends, label_weight=label_weight)
+        if sends == "samples":
+            workers = replace(workers, label_code="one-hot")
         return Signal.of(workers, *self._dims), sensitivity_of(replace(self.scenario, workers=workers), *self._dims)
 
     def _watts(self, sending: SendingPlan, *, guess: bool = False) -> float | None:

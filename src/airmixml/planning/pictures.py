@@ -15,6 +15,7 @@ from airmixml.planning.account import Account
 from airmixml.planning.alternatives import Option
 from airmixml.planning.plan import Plan
 from airmixml.planning.recommend import LearningOption, Recommendation
+from airmixml.planning.rehearsed_designs import Rehearsal, RehearsedDesign
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def frontier(options: tuple[Option, ...]) -> list[Option]:
 
 def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:
     """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
-    rows, privacy = bool(plan.options) + (plan.recommended is not None), scenario.privacy
+    rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
+    rows = bool(plan.options) + (plan.recommended is not None) + (rehearsal is not None)
+    privacy = scenario.privacy
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     figure = new_figure(13.5, 5 * rows, f"{plan.name}: designs with {target}")
     axes = figure.subplots(rows, 2, squeeze=False)
@@ -68,8 +71,12 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
         _energy(axes[0, 0], plan, scenario)
         _dispersion(axes[0, 1], plan, scenario)
     if plan.recommended is not None:
-        _by_scheduled(axes[-1, 0], plan.recommended)
-        _by_weight(axes[-1, 1], plan.recommended)
+        place = rows - 1 if rehearsal is None else rows - 2
+        _by_scheduled(axes[place, 0], plan.recommended)
+        _by_weight(axes[place, 1], plan.recommended)
+    if rehearsal is not None:
+        for axis, model in zip(axes[-1], ("ridge", "lda"), strict=True):
+            _by_encoder(axis, rehearsal, model)
     if path is not None:
         save_figure(figure, path)
     return figure
@@ -131,6 +138,24 @@ def _by_weight(axis: Axes, found: Recommendation) -> None:
     _learning_noise(axis, found, "label_weight", {"recommended design": found.by_weight})
     axis.set(xlabel="label weight w")
     finish_axis(axis, "Power for inputs against labels", size=12, legend=8)
+
+
+def _by_encoder(axis: Axes, rehearsal: Rehearsal, model: str) -> None:
+    """Draw what each encoder and centre gave on the made-up tables, with that learner and the best of the rest."""
+    best: dict[str, RehearsedDesign] = {}
+    for each in rehearsal.tried:
+        design = each.design
+        features = f" {design.features}" if design.features else ""
+        if design.model == model:
+            best.setdefault(f"{design.encoder}{features}, {design.centre}, {design.norm}", each)
+    names = list(best)[::-1]
+    marked = {rehearsal.own: ORANGE, rehearsal.best: GREEN}
+    colours = [marked.get(best[name], BLUE) for name in names]
+    accuracies, errors = ([100.0 * getattr(best[name], key) for name in names] for key in ("accuracy", "error"))
+    axis.barh(names, accuracies, xerr=errors, color=colours, ecolor="grey")
+    axis.axvline(100.0 / rehearsal.classes, color="grey", linestyle=":", label="guessing")
+    axis.set(xlabel="accuracy on made-up tables (%)", xlim=(0, 100))
+    finish_axis(axis, f"{model}: encoder, centre, norm (green: recommended)", size=12, legend=8)
 
 
 def _learning_noise(

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_facts
@@ -18,7 +19,8 @@ from airmixml.output.numbers import joules
 from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.expected_signal import ExpectedSignal
-from airmixml.planning.recommend import Recommendation, recommend
+from airmixml.planning.recommend import Recommendation, changed_keys, recommend
+from airmixml.planning.rehearsed_designs import rehearse_designs, why_not_rehearsed
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
@@ -100,6 +102,7 @@ def make_plan(
     label_dim: int,
     moments: InputMoments,
     *,
+    held_dim: int | None = None,
     max_air_seconds: float | None = None,
     progress: Progress = silent,
 ) -> Plan:
@@ -110,6 +113,7 @@ def make_plan(
         input_dim: d_X.
         label_dim: d_Y.
         moments: what is assumed of an input symbol.
+        held_dim: columns of a table before they are encoded; None where inputs are no rows of a table.
         max_air_seconds: most time on the air that may be recommended; None takes an hour or the scenario's own.
         progress: told how many options were tried.
     """
@@ -120,7 +124,7 @@ def make_plan(
     except PrivacyError as problem:
         return Plan(name=scenario.name, feasible=False, verdict=str(problem))
     expected = ExpectedSignal.of(scenario.workers, Signal.of(scenario.workers, input_dim, label_dim), moments)
-    moments = moments.encoded(scenario.workers, input_dim)
+    raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
     setting = AirSetting.of(scenario, *dimensions, distance_metres)
     draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
@@ -138,6 +142,8 @@ def make_plan(
         squared_norm = scenario.workers.clip_norm**2 if bounded else input_dim * moments.deviation**2
         scorer = DesignScorer(given, *dimensions, squared_norm, distance_metres)
         recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
+        if recommended is not None:
+            recommended = _rehearsed(recommended, given, held_dim, label_dim, raw_moments, distance_metres, progress)
     limited_share, beta = float(draws.limited.mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
@@ -170,6 +176,34 @@ def make_plan(
         best=best_options(options),
         recommended=recommended,
     )
+
+
+def _rehearsed(
+    found: Recommendation,
+    scenario: Scenario,
+    held_dim: int | None,
+    label_dim: int,
+    moments: InputMoments,
+    distance_metres: Doubles,
+    progress: Progress,
+) -> Recommendation:
+    """Return the recommendation with the learner and the encoder that do best on made-up tables, where they apply."""
+    weight = scenario.workers.label_weight
+    aired = found.best.sending.applied_to(scenario)
+    aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
+    if held_dim is None or why_not_rehearsed(aired, held_dim):
+        return found
+    rehearsal = rehearse_designs(
+        aired,
+        held_dim,
+        label_dim,
+        mean=moments.mean,
+        deviation=moments.deviation,
+        distance_metres=distance_metres,
+        progress=progress,
+    )
+    best = rehearsal.best.design.applied_to(aired)
+    return replace(found, rehearsal=rehearsal, overrides=changed_keys(scenario, best))
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from airmixml.doors import ACCOUNTANTS
 from airmixml.planning.design_scorer import DesignScorer, SendingPlan
+from airmixml.planning.rehearsed_designs import Rehearsal
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
 
@@ -59,6 +60,7 @@ class Recommendation:
         note: what was not considered, and why.
         by_scheduled: the best for each |N_t|.
         by_weight: the best design with each label weight.
+        rehearsal: how learners and encoders do on made-up tables, with that design on the air.
     """
 
     own: LearningOption
@@ -69,6 +71,7 @@ class Recommendation:
     note: str
     by_scheduled: tuple[LearningOption, ...]
     by_weight: tuple[LearningOption, ...]
+    rehearsal: Rehearsal | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the best option with how to get it, as plain values for JSON."""
@@ -81,6 +84,7 @@ class Recommendation:
             "own": self.own.to_dict(),
             "by_scheduled": [option.to_dict() for option in self.by_scheduled],
             "by_weight": [option.to_dict() for option in self.by_weight],
+            **({"rehearsal": self.rehearsal.to_dict()} if self.rehearsal else {}),
         }
 
 
@@ -115,7 +119,7 @@ def recommend(
         own=search.option(own, own_total),
         best=search.option(best, exact[best]),
         gain_db=10.0 * math.log10(own_total / exact[best]),
-        overrides=_changed_keys(scorer.given, best),
+        overrides=changed_keys(scorer.given, best.applied_to(scorer.given)),
         max_air_seconds=limit,
         note=f"moments were not considered: {scorer.moments_refused}" if scorer.moments_refused else "",
         by_scheduled=search.best_by_scheduled(found),
@@ -123,12 +127,12 @@ def recommend(
     )
 
 
-def _changed_keys(scenario: Scenario, sending: SendingPlan) -> tuple[str, ...]:
-    """Return what must be set so that a scenario sends this, as ``airmix run --set`` takes it."""
-    before, after = scenario.to_dict(), sending.applied_to(scenario).to_dict()
+def changed_keys(scenario: Scenario, changed: Scenario) -> tuple[str, ...]:
+    """Return what must be set to make one scenario the other, as ``airmix run --set`` takes it."""
+    before, after = scenario.to_dict(), changed.to_dict()
     return tuple(
         f"{table}.{name}={'' if value == [] else value}"
-        for table in ("workers", "radio", "mixing")
+        for table in ("workers", "radio", "mixing", "learner")
         for name, value in after[table].items()
         if value != before[table][name]
     )

@@ -163,9 +163,12 @@ class Ledger:
         """Return mu^2 of each worker; shape workers."""
         return np.asarray(self.received_watts * sensitivity / (noise_watts / 2.0))
 
-    def epsilons(self, *, noise_watts: float, sensitivity: float, delta: float) -> NDArray[np.float64]:
-        """Return the exact epsilon of each worker at ``delta``; shape workers."""
-        return gaussian_epsilons(np.sqrt(self.losses(noise_watts=noise_watts, sensitivity=sensitivity)), delta)
+    def epsilons(
+        self, *, noise_watts: float, sensitivity: float, delta: float, spent_mu: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Return the exact epsilon of each worker at ``delta``, who spent ``spent_mu`` besides; shape workers."""
+        losses = self.losses(noise_watts=noise_watts, sensitivity=sensitivity) + spent_mu**2
+        return gaussian_epsilons(np.sqrt(losses), delta)
 
     def summary(self, epsilons: NDArray[np.float64]) -> dict[str, Any]:
         """Return worst, median and histogram over the workers as plain values."""

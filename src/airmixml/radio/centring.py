@@ -2,8 +2,10 @@
 
 The server broadcasts the noisy mean, and each worker subtracts it before it bounds the norm of what it sends from then
 on. The slot has a share of epsilon and of delta to itself; the rest is what the other slots may spend (basic
-composition, which holds for every accountant). It is sent unrounded, also where ``workers.bits`` rounds the others: its
-noise covers any input of the declared norm, and rounding would only add to what the mean is off by.
+composition, which holds for every accountant). A refined mean is what is left after a public one was subtracted, so
+fewer inputs are clipped; by the exact accountant its slot and the others are one Gaussian mechanism. The mean is sent
+unrounded, also where ``workers.bits`` rounds the others: its noise covers any input of the declared norm, and rounding
+would only add to what the mean is off by.
 """
 
 import math
@@ -19,12 +21,13 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.channel import path_gain
-from airmixml.radio.privacy_target import slots_target
+from airmixml.radio.privacy_target import centring_target, composes_exactly
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import SYMBOLS_PER_SECOND, Population, declared_bounds, finish_encoding
+from airmixml.workers import SYMBOLS_PER_SECOND, Population, declared_bounds, encode_centred
 
+_LEAST_EPSILON = 1e-300  # stands for 0, of which mu is not asked
 _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw features and rounding
 
 
@@ -38,6 +41,7 @@ class CentringSlot:
     removal_mu: float  # mu of the Gaussian mechanism when a worker falls silent
     replacement_mu: float  # the same when another input takes the place of the worker's own
     delta: float  # share of delta that it may spend
+    exact: bool = False  # whether it composes with the other slots as one Gaussian mechanism
     seconds: float  # how long it lasts
     energy_joules: Doubles  # what each worker spends; shape workers
     unrounded: bool  # whether it alone is sent without rounding, since the other slots have symbols of a few bits
@@ -46,10 +50,27 @@ class CentringSlot:
         """Return what it costs a row on so many workers; all send, so nobody's ignorance of the schedule helps."""
         if ADVERSARIES.load(adversary).own_receiver:
             raise PrivacyError(
-                'workers.centre = "private": what a receiver near the workers hears of the slot for the mean is '
-                'not accounted for; use workers.centre = "public" or "own"'
+                'workers.centre = "private" or "refined": what a receiver near the workers hears of the slot for the '
+                'mean is not accounted for; use workers.centre = "public" or "own"'
             )
         return gaussian_epsilon(copies * self.mu(adjacency), self.delta)
+
+    def one_with(self, accountant: str) -> bool:
+        """Whether that accountant's word on the other slots is of one Gaussian mechanism, as this slot is."""
+        return self.exact and accountant == "gdp"
+
+    def joined(
+        self, epsilon: float, delta: float, adversary: str, accountant: str, adjacency: str, copies: int = 1
+    ) -> float:
+        """Return epsilon of this slot and the others, which have ``epsilon`` at ``delta``, at the sum of both deltas.
+
+        Where both are Gaussian mechanisms, mu of the others follows from their epsilon, and the mu^2 add up.
+        """
+        own = self.epsilon(adversary, adjacency, copies)
+        if not self.one_with(accountant):
+            return epsilon + own
+        others = gaussian_mu(max(epsilon, _LEAST_EPSILON), delta)
+        return gaussian_epsilon(math.hypot(others, copies * self.mu(adjacency)), delta + self.delta)
 
     def mu(self, adjacency: str) -> float:
         """Return mu of the Gaussian mechanism that it is for one worker."""
@@ -57,15 +78,20 @@ class CentringSlot:
 
 
 def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies: int = 1) -> PrivacyStatement:
-    """Return what holds for the slots and the one that estimated the mean together; basic composition."""
+    """Return what holds for the slots and the one that estimated the mean together.
+
+    Basic composition: epsilons and deltas add up. Where both are exactly Gaussian their mu^2 add up instead.
+    """
     if slot is None:
         return statement
+    adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant
+    composition = "one Gaussian mechanism" if slot.one_with(accountant) else "basic composition"
     how = ", sent unrounded" if slot.unrounded else ""
     return replace(
         statement,
-        epsilon=statement.epsilon + slot.epsilon(statement.adversary, statement.adjacency, copies),
+        epsilon=slot.joined(statement.epsilon, statement.delta, adversary, accountant, adjacency, copies),
         delta=statement.delta + slot.delta,
-        why=f"{statement.why}; with the slot that estimated the mean{how} (basic composition)",
+        why=f"{statement.why}; with the slot that estimated the mean{how} ({composition})",
     )
 
 
@@ -75,14 +101,13 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     It averages that many features of workers at these distances; shape workers.
     """
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
-    if workers.centre != "private":
+    if not workers.centre_on_air:
         return None
-    squared_norm, squared_distance = declared_bounds(replace(workers, centre="none"), features)
+    before = "public" if workers.centre == "refined" else "none"
+    squared_norm, squared_distance = declared_bounds(replace(workers, centre=before), features)
     move = squared_norm if privacy.adjacency == "remove-one" else squared_distance
     half_noise_watts = dbm_to_watts(radio.noise_dbm) / 2.0
-    slots_epsilon, slots_delta = slots_target(scenario)
-    delta = privacy.delta - slots_delta
-    mu = gaussian_mu(privacy.epsilon - slots_epsilon, delta)
+    mu, delta = centring_target(scenario)
     gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
     limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
     received_watts = min(mu**2 * half_noise_watts / move, limit_watts)
@@ -94,6 +119,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         removal_mu=math.sqrt(received_watts * squared_norm / half_noise_watts),
         replacement_mu=math.sqrt(received_watts * squared_distance / half_noise_watts),
         delta=delta,
+        exact=composes_exactly(scenario),
         seconds=radio.slot_seconds or features / SYMBOLS_PER_SECOND,
         energy_joules=power_watts * (radio.slot_seconds or squared_norm / SYMBOLS_PER_SECOND),
         unrounded=bool(workers.bits),
@@ -109,13 +135,16 @@ def centre_privately(
     if slot is None:
         return dataset
     if len(scenarios) > 1:
-        raise ScenarioError('workers.centre = "private": the mean depends on the target; simulate each scenario apart')
+        raise ScenarioError(
+            f'workers.centre = "{scenario.workers.centre}": the mean depends on the target; simulate each scenario '
+            "apart"
+        )
     streams = streams or Streams(scenario.seed)
     noise = streams.generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
     held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
     mean = (held @ dataset.train_inputs + slot.noise_deviation * noise).astype(np.float32)
-    train_inputs, shortened = finish_encoding(scenario.workers, dataset.train_inputs - mean)
-    test_inputs, _ = finish_encoding(scenario.workers, dataset.test_inputs - mean)
+    train_inputs, shortened = encode_centred(scenario.workers, dataset.train_inputs - mean, streams)
+    test_inputs, _ = encode_centred(scenario.workers, dataset.test_inputs - mean, streams)
     return replace(
         dataset, train_inputs=train_inputs, test_inputs=test_inputs, clipped_samples=shortened, private_mean=mean
     )

@@ -13,6 +13,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.channel import path_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
@@ -123,9 +124,33 @@ def planned_design(
 
 
 def slots_target(scenario: Scenario) -> tuple[float, float]:
-    """Return epsilon and delta that the slots may spend: all of them, less the share of a private mean."""
-    share = scenario.workers.centre_share if scenario.workers.centre == "private" else 0.0
-    return (1.0 - share) * scenario.privacy.epsilon, (1.0 - share) * scenario.privacy.delta
+    """Return epsilon and delta that the slots may spend: all of them, less the share of a private mean.
+
+    A refined mean and the slots compose exactly where both are accounted for as Gaussian mechanisms: their mu^2 add up,
+    so the share is one of mu^2, and epsilon is that of the rest at the rest of delta.
+    """
+    workers, privacy = scenario.workers, scenario.privacy
+    if not workers.centre_on_air:
+        return privacy.epsilon, privacy.delta
+    rest = 1.0 - workers.centre_share
+    if composes_exactly(scenario):
+        mu = math.sqrt(rest) * gaussian_mu(privacy.epsilon, privacy.delta)
+        return gaussian_epsilon(mu, rest * privacy.delta), rest * privacy.delta
+    return rest * privacy.epsilon, rest * privacy.delta
+
+
+def centring_target(scenario: Scenario) -> tuple[float, float]:
+    """Return mu that the slot for a mean may spend, and the share of delta that is counted as its own."""
+    privacy, (slots_epsilon, slots_delta) = scenario.privacy, slots_target(scenario)
+    delta = privacy.delta - slots_delta
+    if composes_exactly(scenario):
+        return math.sqrt(scenario.workers.centre_share) * gaussian_mu(privacy.epsilon, privacy.delta), delta
+    return gaussian_mu(privacy.epsilon - slots_epsilon, delta), delta
+
+
+def composes_exactly(scenario: Scenario) -> bool:
+    """Whether the slot for a mean and all others are accounted for as one Gaussian mechanism."""
+    return scenario.workers.centre == "refined" and scenario.privacy.accountant == "gdp"
 
 
 def check_privacy_target(scenario: Scenario) -> None:

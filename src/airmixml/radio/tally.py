@@ -6,6 +6,7 @@ No symbol is looked at, so a plan can be tallied without data.
 import math
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
@@ -116,6 +117,7 @@ class Tally:
         distance_metres: Doubles | None = None,
         *,
         received_watts: float | None = None,
+        averaged: int | None = None,
     ) -> None:
         self.scenario = scenario
         self.before_the_draw = False  # whether statements hold for any schedule, and so say nothing of the drawn one
@@ -128,7 +130,8 @@ class Tally:
         self.sensitivity = sensitivity_of(scenario, input_dim, label_dim)
         self.signal = Signal.of(scenario.workers, input_dim, label_dim)
         self.joules_per_watt = joules_per_watt(scenario, self.signal, self.sensitivity)
-        averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
+        if averaged is None:
+            averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
         self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)
         if self.centring is not None:
             self.worker_energy_joules += self.centring.energy_joules
@@ -228,12 +231,15 @@ class Tally:
     def worker_epsilons(self) -> Doubles:
         """Return what the server can learn of each worker, exactly; shape workers."""
         adjacency = self.scenario.privacy.adjacency
-        for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
-        return for_the_mean + self.ledger.epsilons(
+        spent = partial(
+            self.ledger.epsilons,
             noise_watts=dbm_to_watts(self.scenario.radio.noise_dbm),
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),
-            delta=slots_target(self.scenario)[1],
         )
+        if self.centring is not None and self.centring.exact:
+            return spent(delta=self.scenario.privacy.delta, spent_mu=self.centring.mu(adjacency))
+        for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
+        return for_the_mean + spent(delta=slots_target(self.scenario)[1])
 
     def squared_mu(self) -> float:
         """Return mu^2 of the worst worker against the server, the slot for the mean included.

@@ -92,7 +92,14 @@ class AirReport(Tally):
         distance_metres: Doubles | None = None,
         received_watts: float | None = None,
     ) -> None:
-        super().__init__(scenario, dataset.input_dim, dataset.label_dim, distance_metres, received_watts=received_watts)
+        super().__init__(
+            scenario,
+            dataset.input_dim,
+            dataset.label_dim,
+            distance_metres,
+            received_watts=received_watts,
+            averaged=None if dataset.private_mean is None else len(dataset.private_mean),
+        )
         self.snr_db = DecibelHistogram()
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()

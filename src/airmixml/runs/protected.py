@@ -10,6 +10,7 @@ from airmixml.data import DataSet
 from airmixml.edge import TrainingHistory, learn
 from airmixml.output.tables import rows_csv
 from airmixml.radio.mixtures import Transmission
+from airmixml.radio.privacy_target import composes_exactly
 from airmixml.runs.model_files import save_model
 from airmixml.runs.pictures import draw_statements
 from airmixml.runs.results import PROTECTION, ProtectedResult, summarise_releases, versions
@@ -73,7 +74,8 @@ class ProtectedRunner:
 
     def summarise(self, scenario: Scenario, runs: list[ProtectedResult], run_dir: str) -> ProtectedResult:
         """Return what all releases together reveal."""
-        return summarise_releases(runs, run_dir, gaussian=scenario.workers.centre != "private")
+        gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
+        return summarise_releases(runs, run_dir, gaussian=gaussian)
 
 
 def row_statement(sent: Transmission) -> dict[str, Any]:

@@ -25,10 +25,12 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
     _check_limits(workers, radio, privacy)
     _check_signal(workers, privacy, learner)
     _check_task(workers, privacy, learner)
+    if workers.label_code == "centred":
+        _check_centred_labels(workers)
     if workers.several_rows:
         _check_several_rows(workers, learner)
-    if workers.centre == "private":
-        _check_private_centre(radio, mixing, privacy)
+    if workers.centre_on_air:
+        _check_private_centre(workers, radio, mixing, privacy)
     if radio.schedule == "poisson":
         _check_poisson(radio, mixing, privacy)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
@@ -123,6 +125,27 @@ def _check_task(workers: Workers, privacy: Privacy, learner: Learner) -> None:
         )
 
 
+def _check_centred_labels(workers: Workers) -> None:
+    """What labels less their mean allow: the server must know what was left out."""
+    for name, value, needed in (
+        ("sends", workers.sends, "moments"),
+        ("task", workers.task, "classification"),
+        ("bits", workers.bits, 0),
+        ("several_rows", workers.several_rows, False),
+    ):
+        if value != needed:
+            key = ("worker_column" if workers.worker_column else "holding") if name == "several_rows" else name
+            raise ScenarioError(
+                f'workers.{key} = {shown(getattr(workers, key))}: does not go with workers.label_code = "centred", '
+                'which is for unrounded moments of one row with one class; use workers.label_code = "one-hot"'
+            )
+    if not workers.constant:
+        raise ScenarioError(
+            'workers.constant = 0: must be above 0 for workers.label_code = "centred", whose mean is taken from the '
+            "moments with the constant"
+        )
+
+
 def _check_several_rows(workers: Workers, learner: Learner) -> None:
     """What several rows per worker allow."""
     key = "worker_column" if workers.worker_column else "holding"
@@ -135,8 +158,8 @@ def _check_several_rows(workers: Workers, learner: Learner) -> None:
         raise ScenarioError(
             f'workers.sends = "{workers.sends}": must be "moments" for {name}: rows are sent as one sum'
         )
-    if workers.centre == "private":
-        raise ScenarioError(f'workers.centre = "private": must be "none", "own" or "public" for {name}')
+    if workers.centre_on_air:
+        raise ScenarioError(f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for {name}')
     if getattr(LEARNERS.load(learner.model), "classes_only", False) and not workers.constant:
         raise ScenarioError(
             f'workers.constant = 0: must be above 0 for {name} and learner.model = "{learner.model}", which learns '
@@ -168,18 +191,18 @@ def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
         )
 
 
-def _check_private_centre(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
+def _check_private_centre(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
     """What a mean estimated over the air allows."""
     for name, value, wanted in (("mixing.power", mixing.power, "dp"), ("radio.fading", radio.fading, "none")):
         if value != wanted:
             raise ScenarioError(
-                f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "private"; use '
+                f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "{workers.centre}"; use '
                 'workers.centre = "own" or "public"'
             )
     if ADVERSARIES.load(privacy.adversary).own_receiver:
         raise ScenarioError(
-            f'privacy.adversary = "{privacy.adversary}": must be "server" or "release" for workers.centre = "private", '
-            "whose slot is accounted for against those; use another centre"
+            f'privacy.adversary = "{privacy.adversary}": must be "server" or "release" for workers.centre = '
+            f'"{workers.centre}", whose slot is accounted for against those; use another centre'
         )
 
 

@@ -71,13 +71,14 @@ class Workers(Table):
     features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
     centre: str = key(
         "none",
-        Choice(("none", "own", "public", "private")),
-        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, or one estimated on air",
+        Choice(("none", "own", "public", "private", "refined")),
+        "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, one estimated on air, or "
+        "a public one and what is left, estimated on air",
     )
     centre_share: float = key(
         0.1,
         Real(low=0, open_low=True, high=1, open_high=True),
-        'centre = "private": share of epsilon and of delta that is spent on the mean',
+        'centre = "private" or "refined": share of the privacy target that is spent on the mean',
     )
     norm: str = key(
         "clip",
@@ -96,6 +97,11 @@ class Workers(Table):
         "samples",
         Choice(("samples", "moments")),
         "the encoded input and its label, or their products: second moments and moments with the label",
+    )
+    label_code: str = key(
+        "one-hot",
+        Choice(("one-hot", "centred")),
+        "moments of classes: a class as one-hot vector, or less the mean of all classes, which takes less noise",
     )
     label_weight: float = key(
         1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols relative to the input's"
@@ -135,6 +141,11 @@ class Workers(Table):
     def several_rows(self) -> bool:
         """Whether a worker may hold several rows, which it sends as one bounded sum."""
         return bool(self.worker_column) or self.holding.endswith("-skewed")
+
+    @property
+    def centre_on_air(self) -> bool:
+        """Whether a mean is estimated over the air before anything else is sent."""
+        return self.centre in ("private", "refined")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -142,8 +142,11 @@ def _check(scenario: Scenario, kind: Kind) -> None:
         raise ScenarioError(
             f"learner.model = {scenario.learner.model!r}: a sweep trains networks; run each scenario by itself"
         )
-    if scenario.workers.centre == "private":
-        raise ScenarioError('workers.centre = "private": each target has data of its own; run each scenario by itself')
+    if scenario.workers.centre_on_air:
+        raise ScenarioError(
+            f'workers.centre = "{scenario.workers.centre}": each target has data of its own; run each scenario by '
+            "itself"
+        )
 
 
 def most_at_once(scenario: Scenario, device: str) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airmixml.workers.encoding import (
         declared_bounds,
         encode,
+        encode_centred,
         encoded_dim,
         finish_encoding,
         input_range,
@@ -32,16 +33,19 @@ if TYPE_CHECKING:
     from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
-__all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encoded_dim", "encoder_of"]
-__all__ += ["finish_encoding", "input_range", "keeps_pixels", "load_dataset", "place_coordinates", "place_workers"]
-__all__ += ["scales_inputs", "sends_inputs_unchanged", "settle", "worker_cost"]
+__all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
+__all__ += ["encoded_dim", "encoder_of", "finish_encoding", "input_range", "keeps_pixels", "load_dataset"]
+__all__ += ["place_coordinates", "place_workers", "scales_inputs", "sends_inputs_unchanged", "settle", "worker_cost"]
 
 # Late, so that checking a scenario imports the encoder that it names and no NumPy.
 __getattr__ = import_late(
     __name__,
     {
         ".encoder": ("Encoder", "FeatureCost", "GraphPart", "encoder_of", "scales_inputs", "sends_inputs_unchanged"),
-        ".encoding": ("declared_bounds", "encode", "encoded_dim", "finish_encoding", "input_range", "keeps_pixels"),
+        ".encoding": (
+            *("declared_bounds", "encode", "encode_centred", "encoded_dim"),
+            *("finish_encoding", "input_range", "keeps_pixels"),
+        ),
         ".encoders.torch_network": ("TorchEncoder",),
         ".holdings": ("Holdings",),
         ".loading": ("load_dataset",),

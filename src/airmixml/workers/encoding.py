@@ -5,6 +5,7 @@ hold for what is sent: on ||x||^2 (what a removal moves) and on ||x - x'||^2 (wh
 every sample, whatever the data set; nothing is measured on private samples.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -27,12 +28,14 @@ def encode(
 ) -> tuple[Singles, int]:
     """Return what the scenario's encoder makes of inputs in [0, 1], samples x features, and how many it clipped.
 
-    With ``centre = "private"`` the mean is not known yet: the inputs are of bounded norm and uncentred, and
-    ``finish_encoding`` is to follow. The stream "encoder" draws what is random in an encoder; ``image_shape`` is the
-    shape of an input, where it is an image or a series (``airmixml.shapes``).
+    Where the mean is estimated over the air it is not known yet: the features are of bounded norm, uncentred or less a
+    public mean, and ``encode_centred`` is to follow. The stream "encoder" draws what is random in an encoder;
+    ``image_shape`` is the shape of an input, where it is an image or a series (``airmixml.shapes``).
     """
     encoder = encoder_of(workers)
     features = _centred_features(encoder, workers, unit_inputs, image_shape, streams or Streams(0))
+    if workers.centre == "refined":
+        return bound_norms(replace(workers, norm="clip"), features)
     if features.shape != (len(unit_inputs), encoder.feature_count(workers, unit_inputs.shape[1])):
         raise _contradiction(workers, f"{features.shape[1:]} features, not as many as feature_count says")
     if not encoder.bounds_norm:
@@ -52,6 +55,8 @@ def _centred_features(
         return features
     public_inputs = _public_inputs(workers, unit_inputs, image_shape)
     public = None if public_inputs is None else _features(encoder, workers, public_inputs, image_shape, streams)
+    if workers.centre == "refined":  # mixed when all of the mean is known
+        return _centred(features, public, own=False)[0]
     mix = encoder.after_centring(workers, streams.generator("encoder"))
     if mix is not None:
         features, public = _centred(features, public, own=workers.centre in ("own", "private"))
@@ -130,16 +135,27 @@ def _centred(features: Singles, public_features: Singles | None, *, own: bool) -
 
 def _public_inputs(workers: Workers, unit_inputs: Singles, image_shape: ImageShape) -> Singles | None:
     """Return the inputs whose mean is the public centre: public images, or the middle of the declared bounds."""
-    if workers.centre != "public":
+    if workers.centre not in ("public", "refined"):
         return None
     if image_shape is None or len(image_shape) != 2:  # public images are grey
         return np.full((1, unit_inputs.shape[1]), 0.5, dtype=np.float32)
     if workers.dataset == "digits" or are_public(unit_inputs, image_shape):
         raise ScenarioError(
-            'workers.centre = "public": its constants are means of scikit-learn\'s digits, which are the private data '
-            'here; use workers.centre = "own"'
+            f'workers.centre = "{workers.centre}": its constants are means of scikit-learn\'s digits, which are the '
+            'private data here; use workers.centre = "own"'
         )
     return public_images(image_shape)
+
+
+def encode_centred(workers: Workers, features: Singles, streams: Streams) -> tuple[Singles, int]:
+    """Return the encoding of features less a mean estimated over the air, and how many were shortened.
+
+    The features are what ``encode`` gave, less that mean; samples x numbers.
+    """
+    mix = encoder_of(workers).after_centring(workers, streams.generator("encoder"))
+    if workers.centre == "refined" and mix is not None:
+        features = mix(features)
+    return finish_encoding(workers, features)
 
 
 def finish_encoding(workers: Workers, features: Singles) -> tuple[Singles, int]:

@@ -1,5 +1,6 @@
 """What a worker does to its row, as torch modules: scaling before the encoder, centre, norm and constant after it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,9 @@ def after_encoder(rows: RowEncoder) -> nn.Sequential:
         if mixing is None:
             raise _no_graph(workers, "graph_after_centring")
         steps += [_Centre(first, own=workers.centre in ("own", "private")), mixing]
-    steps += [_Centre(second, own=workers.centre == "own"), _Norm(workers)]
+    # A refined mean is of rows that were only shortened, whatever is done to their norm afterwards.
+    before = replace(workers, norm="clip") if workers.centre == "refined" else workers
+    steps += [_Centre(second, own=workers.centre == "own"), _Norm(before)]
     if rows.private_mean is not None:
         steps += [_Centre(rows.private_mean, own=False), _Norm(workers)]
     return nn.Sequential(*steps, *([_Constant(workers)] if workers.constant else []))

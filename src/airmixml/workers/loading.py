@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
 from airmixml.data.dataset import DataSet, RawData, RowFormat, known_dataset
-from airmixml.data.label_codes import Bounded, LabelCode, Signs
+from airmixml.data.label_codes import Bounded, Centred, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
 from airmixml.data.scaling import declare_bounds, declare_target_bounds
 from airmixml.doors import DATASETS
@@ -103,9 +103,14 @@ def label_code(workers: Workers, raw: RawData) -> LabelCode | None:
     if workers.task == "multi-label":
         return Signs(outputs)
     if workers.task != "regression":
-        return None
+        return class_code(workers, outputs)
     lower, upper = (workers.target_lower or raw.target_lower), (workers.target_upper or raw.target_upper)
     return Bounded(*declare_target_bounds(lower, upper, targets=outputs))
+
+
+def class_code(workers: Workers, classes: int) -> LabelCode | None:
+    """Return how the scenario's workers send one of so many classes; None: as a one-hot vector."""
+    return Centred(classes) if workers.label_code == "centred" else None
 
 
 def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> RawData:

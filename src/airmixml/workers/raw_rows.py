@@ -11,7 +11,7 @@ from airmixml.data import RowFormat, scale_to_unit
 from airmixml.doors import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
-from airmixml.workers.encoding import encode, finish_encoding
+from airmixml.workers.encoding import encode, encode_centred
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,4 +47,4 @@ class RowEncoder:
         encoded, _ = encode(self.workers, scaled, image_shape=shape, streams=streams)
         if self.private_mean is None:
             return encoded
-        return finish_encoding(self.workers, encoded - self.private_mean)[0]
+        return encode_centred(self.workers, encoded - self.private_mean, streams)[0]

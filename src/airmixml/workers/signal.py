@@ -28,6 +28,7 @@ class Signal:
         bits: bits per symbol; 0 where symbols are not rounded.
         signed: whether two labels may point to opposite sides, as targets and signs do and one-hot labels do not.
         several_rows: whether what is sent may be the shortened sum of several rows' products.
+        centred_labels: whether a class is sent as its one-hot vector less the mean of all, brought to norm 1.
     """
 
     features: int
@@ -37,6 +38,7 @@ class Signal:
     bits: int = 0
     signed: bool = False
     several_rows: bool = False
+    centred_labels: bool = False
 
     @classmethod
     def of(cls, workers: Workers, features: int, classes: int) -> Self:
@@ -47,7 +49,8 @@ class Signal:
             moments=workers.sends == "moments",
             label_weight=workers.label_weight,
             bits=workers.bits,
-            signed=workers.task != "classification",
+            signed=workers.task != "classification" or workers.label_code == "centred",
+            centred_labels=workers.label_code == "centred",
             several_rows=workers.several_rows,
         )
 
@@ -129,7 +132,7 @@ def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
     features = encoder.feature_count(workers, input_dim)
     cost = encoder.cost(workers, input_dim)
     operations, constant_bytes = cost.multiply_accumulates, cost.constant_bytes
-    if workers.centre in ("public", "private"):
+    if workers.centre in ("public", "private", "refined"):
         constant_bytes += FLOAT_BYTES * features
     if workers.centre != "none":
         operations += 2 * features

@@ -27,8 +27,8 @@ from airmixml.workers.encoder import HARD_OPERATION
 
 CLIP_NORM: Final = 1.0
 # Fixed for all data sets. They were chosen once on 10,000 of MNIST's training images, held out; no test set was seen.
-_ROUNDS: Final = 100
-_LEARNING_RATE: Final = 0.2
+ROUNDS: Final = 100
+LEARNING_RATE: Final = 0.2
 _SAMPLES_AT_ONCE: Final = 16384
 
 _NETWORK_LEARNING_RATE: Final = 2e-3
@@ -51,11 +51,11 @@ class Federated(Method):
         scenario = samples_scenario(work.scenario)
         dataset, population = work.load(scenario.workers)
         count, symbols = population.count, (dataset.input_dim + 1) * dataset.label_dim
-        rounds = plan_rounds(scenario, population, rounds=_ROUNDS, scheduled=count, symbols=symbols, norm=CLIP_NORM)
+        rounds = plan_rounds(scenario, population, rounds=ROUNDS, scheduled=count, symbols=symbols, norm=CLIP_NORM)
         inputs, labels = pool_tensors(dataset, work.device)
         held = torch.bincount(torch.from_numpy(population.sample_index), minlength=dataset.train_samples).to(inputs)
         parameters = torch.zeros((dataset.input_dim + 1, dataset.label_dim), device=work.device)
-        adam = _Adam(_LEARNING_RATE)
+        adam = RoundAdam(LEARNING_RATE)
         for noise in round_noise(rounds, symbols, work, "federated"):
             gradient = clipped_gradient_sum(inputs, labels, held, parameters, CLIP_NORM) / count
             parameters += adam.change(gradient + noise.reshape(parameters.shape))
@@ -83,7 +83,7 @@ class FederatedNetwork(Method):
         inputs, labels = pool_tensors(dataset, work.device)
         held = torch.from_numpy(population.sample_index).to(work.device)
         everybody = torch.arange(population.count)
-        adam = _Adam(_NETWORK_LEARNING_RATE)
+        adam = RoundAdam(_NETWORK_LEARNING_RATE)
         for done, noise in enumerate(round_noise(rounds, symbols, work, "federated net")):
             senders = everybody if rounds.schedule is None else torch.from_numpy(rounds.schedule[done])
             samples = held[senders.to(work.device)]
@@ -102,7 +102,7 @@ FEDERATED, FEDERATED_NETWORK = Federated(), FederatedNetwork()
 
 
 @dataclass
-class _Adam:
+class RoundAdam:
     """Adam on one tensor, as a server would run it on what it receives."""
 
     learning_rate: float

@@ -1,0 +1,47 @@
+"""docs/tables.md shows what benchmarks/results/tables.json and tables_plan_check.json hold."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.record
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+
+
+def shown(name: str) -> list[list[str]]:
+    """Return the cells of the table after that comment, without its head."""
+    after = TEXT.split(f"<!-- table: {name} -->\n")[1]
+    lines = after[: after.index("\n\n")].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def results(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((ROOT / "benchmarks" / "results" / name).read_text())["results"]
+    return found
+
+
+def test_the_comparison_is_that_of_the_results() -> None:
+    assert shown("tables") == [
+        [
+            each["dataset"],
+            f"{each['epsilon']:g}",
+            *(f"{100 * one['mean']:.1f} ± {100 * one['deviation']:.1f}" for one in each["accuracy"].values()),
+        ]
+        for each in results("tables.json")
+    ]
+
+
+def test_the_check_of_the_plan_is_that_of_the_results() -> None:
+    assert shown("plan") == [
+        [
+            each["table"],
+            f"{each['epsilon']:g}",
+            f"{each['rows']:,}",
+            f"{each['rank_correlation']:.2f}",
+            *(f"{100 * each[name]:.1f}" for name in ("preset", "recommended", "best", "regret")),
+        ]
+        for each in results("tables_plan_check.json")
+    ]
