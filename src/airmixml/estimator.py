@@ -1,7 +1,7 @@
 """AirMixML as scikit-learn estimators: a row of ``X`` is the private sample of one worker, or one of several."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -48,10 +48,7 @@ from airmixml.workers.holdings import gather_rows
 from airmixml.workers.loading import class_code
 
 _MODES: Final = ("protection", "simulation")
-_RECIPES: Final[dict[str, Callable[[object], str]]] = {
-    "private": lambda image_shape: "private-table" if image_shape is None else "private-images",
-    "paper": lambda _: "paper-iris",
-}
+_RECIPES: Final = ("private", "paper")
 _ROWS: Final = RowLedger()
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
@@ -189,21 +186,21 @@ class AirMixEstimator(BaseEstimator):
         """Return the recipe's preset for so many workers (of several rows each), with the parameters that are given."""
         if self.recipe not in _RECIPES:
             raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
-        preset = Scenario.preset(_RECIPES[self.recipe](self.image_shape))
+        preset = Scenario.preset(self._preset())
         given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
+        learner: dict[str, Any] = {}
         if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
             given["encoder"] = "clip"
         if self.encoder is None and preset.workers.encoder == "cells" and is_series(self.image_shape):
             given["encoder"] = "windows"
-        if self.centre is None and self.encoder == "embeddings":  # which has no bounds, and so no middle of them
-            given["centre"] = "none"
         workers = self._table(preset.workers, **given)
         power = {"power": "max"} if self.epsilon is None else {}
         epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
         bounded = task != OneHot.task or not sends_inputs_unchanged(workers)
         sensitivity = {"sensitivity": "encoder"} if self.sensitivity is None and bounded else {}
-        loss = {"loss": "squared"} if task != OneHot.task and self.loss is None else {}
+        if task != OneHot.task and self.loss is None:
+            learner["loss"] = "squared"
         scheduled = {} if self.scheduled is None else {"scheduled": min(self.scheduled, samples)}
         return replace(
             preset,
@@ -213,8 +210,16 @@ class AirMixEstimator(BaseEstimator):
             radio=self._table(preset.radio, **scheduled),
             mixing=self._table(preset.mixing, **power),
             privacy=self._table(preset.privacy, **epsilon, **sensitivity),
-            learner=self._table(preset.learner, **loss),
+            learner=self._table(preset.learner, **learner),
         ).settled(samples)
+
+    def _preset(self) -> str:
+        """Return the preset of the recipe."""
+        if self.recipe == "paper":
+            return "paper-iris"
+        if self.image_shape is not None:
+            return "private-images"
+        return "private-table"
 
     def _table(self, preset: _Table, **given: Any) -> _Table:
         """Return the preset's table with the parameters that are named as its keys are, and what is given."""

@@ -75,11 +75,17 @@ class Choice:
     """One of a few words, or the name of something that a registry holds, ours or another package's."""
 
     options: Collection[str]
+    also: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All that may be chosen."""
+        return (*self.options, *self.also)
 
     def check(self, name: str, value: object) -> str:
         """Return the value if it is one of the options."""
-        if not isinstance(value, str) or value not in self.options:
-            quoted = [f'"{option}"' for option in self.options]
+        if not isinstance(value, str) or not (value in self.options or value in self.also):
+            quoted = [f'"{option}"' for option in self.words]
             near = did_you_mean(f'"{value}"', quoted) if isinstance(value, str) else ""
             raise _refuse(name, value, f"one of {', '.join(quoted)}{near}" if len(quoted) > 1 else quoted[0])
         return value

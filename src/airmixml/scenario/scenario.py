@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_text
+from airmixml.scenario.automatic import choose, is_chosen
 from airmixml.scenario.bounds import BOUNDS, bounded_columns
 from airmixml.scenario.consistency import check_consistency
 from airmixml.scenario.rules import Rule, Text, Whole
@@ -48,7 +49,11 @@ class Scenario:
                 raise ScenarioError(f"{name} = {shown(getattr(self, name))}: must be a {kind.__name__} table")
         if self.name.strip(" .") != self.name:
             raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
-        check_consistency(self.workers, self.radio, self.mixing, self.privacy, self.learner)
+        workers, learner = self._chosen()
+        check_consistency(workers, self.radio, self.mixing, self.privacy, learner)
+
+    def _chosen(self) -> tuple[Workers, Learner]:
+        return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner)
 
     @property
     def sampling_rate(self) -> float:
@@ -57,18 +62,21 @@ class Scenario:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it says how many workers there are, how many send at once, and delta; else its data decide that."""
-        return bool(self.workers.count and self.radio.scheduled and self.privacy.delta)
+        """Whether every key has a value: no count, |N_t| or delta is left to the data, and no choice is "auto"."""
+        numbers = self.workers.count and self.radio.scheduled and self.privacy.delta
+        return bool(numbers) and is_chosen(self.workers, self.learner)
 
     def settled(self, rows: int) -> Scenario:
         """Return the scenario for a pool of so many rows: one worker each, all at once, delta a tenth of 1 / N.
 
-        What the scenario says itself stays.
+        Keys that say "auto" get the choice that suits the others. What the scenario says itself stays.
         """
         count = self.workers.count or rows
+        workers, learner = self._chosen()
         return replace(
             self,
-            workers=replace(self.workers, count=count),
+            workers=replace(workers, count=count),
+            learner=learner,
             radio=replace(self.radio, scheduled=self.radio.scheduled or count),
             privacy=replace(self.privacy, delta=self.privacy.delta or _SHARE_OF_ONE_WORKER / count),
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
+from airmixml.scenario.automatic import AUTO
 from airmixml.scenario.rules import Choice, Items, Named, Real, Text, Whole, check_fields, key
 
 OWN_FILES = (".csv", ".npz")
@@ -71,9 +72,9 @@ class Workers(Table):
     features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
     centre: str = key(
         "none",
-        Choice(("none", "own", "public", "private", "refined")),
+        Choice(("none", "own", "public", "private", "refined", AUTO)),
         "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, one estimated on air, or "
-        "a public one and what is left, estimated on air",
+        "a public one and what is left, estimated on air; auto: the last where it can be, else public",
     )
     centre_share: float = key(
         0.1,
@@ -100,8 +101,9 @@ class Workers(Table):
     )
     label_code: str = key(
         "one-hot",
-        Choice(("one-hot", "centred")),
-        "moments of classes: a class as one-hot vector, or less the mean of all classes, which takes less noise",
+        Choice(("one-hot", "centred", AUTO)),
+        "moments of classes: a class as one-hot vector, or less the mean of all classes, which takes less noise; "
+        "auto: the latter where it can be",
     )
     label_weight: float = key(
         1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols relative to the input's"
@@ -250,8 +252,9 @@ class Learner(Table):
 
     model: str = key(
         "mlp",
-        Choice(LEARNERS),
-        "mlp: dense layers; cnn: convolutions, then dense layers; ridge, lda: linear, solved from streamed moments",
+        Choice(LEARNERS, also=(AUTO,)),
+        "mlp: dense layers; cnn: convolutions, then dense layers; ridge, lda: linear, solved from streamed moments; "
+        "auto: lda for classes, else ridge",
     )
     hidden_units: tuple[int, ...] = key(
         (32, 16), Items(rule=Whole(low=1, high=10**6)), "sizes of the hidden dense layers"
@@ -278,7 +281,7 @@ class Learner(Table):
     @property
     def closed_form(self) -> bool:
         """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
-        return bool(LEARNERS.load(self.model).closed_form)
+        return self.model == AUTO or bool(LEARNERS.load(self.model).closed_form)
 
 
 TABLES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Workers, Radio, Mixing, Privacy, Learner)}

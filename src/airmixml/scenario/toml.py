@@ -190,7 +190,7 @@ def _meaning(entry: Field[Any]) -> str:
     if not isinstance(rule, Choice) or len(rule.options) < 2:
         return doc
     forms = rule.options.forms if isinstance(rule, Named) else ()
-    return f"{doc} ({' | '.join((*rule.options, *forms))})"
+    return f"{doc} ({' | '.join((*rule.words, *forms))})"
 
 
 def _toml_value(value: object) -> str:

@@ -18,6 +18,7 @@ from airmixml.doors import DATASETS
 from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
+from airmixml.scenario.automatic import AUTO
 from airmixml.shapes import ImageShape, declared_shape, per_input
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown
@@ -40,6 +41,8 @@ def load_dataset(
     The stream "data" splits data sets that have no test set of their own; without ``test_rows`` all their rows may be
     in the pool. ``data_dir`` holds the files of MNIST; None takes the cache, which is filled where needed.
     """
+    if AUTO in (workers.centre, workers.label_code):
+        raise ScenarioError("workers.centre or workers.label_code is auto: use airmixml.settle(scenario) first")
     raw = load_raw(workers, data_dir, progress)
     image_shape = declared_shape(workers.shape, raw.image_shape, raw.inputs.shape[1])
     row_format = _row_format(workers, raw, image_shape)
