@@ -32,7 +32,7 @@ from airmixml.privacy.gaussian import RowLedger
 from airmixml.radio import AirReport, simulate
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
-from airmixml.shapes import per_input
+from airmixml.shapes import is_series, per_input
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
 from airmixml.workers import (
@@ -194,6 +194,8 @@ class AirMixEstimator(BaseEstimator):
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
         if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
             given["encoder"] = "clip"
+        if self.encoder is None and preset.workers.encoder == "cells" and is_series(self.image_shape):
+            given["encoder"] = "windows"
         if self.centre is None and self.encoder == "embeddings":  # which has no bounds, and so no middle of them
             given["centre"] = "none"
         workers = self._table(preset.workers, **given)

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from airmixml import Scenario, run
+
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
 
@@ -20,22 +22,21 @@ ROWS = ("20,a,1.5,cat", "60,b,9.0,dog", "22,c,1.2,cat", "55,d,8.1,dog", "25,e,2.
 
 
 @pytest.fixture(scope="session")
-def pets(airmix_in: Airmix, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on light cats and heavy dogs, whose file has weight before height."""
     folder = tmp_path_factory.mktemp("pets")
     lines = [",".join((row.split(",")[2], row.split(",")[0], row.split(",")[3])) for row in ROWS * 5]
     (folder / "pets.csv").write_text("\n".join(["weight,height,kind", *lines]) + "\n", encoding="utf-8")
     settings = {
-        "workers.dataset": "pets.csv",
+        "workers.dataset": folder / "pets.csv",
         "workers.label_column": "kind",
         "workers.input_lower": "0,10",
         "workers.input_upper": "12,80",
         "privacy.epsilon": "50",
         "radio.noise_dbm": "-200",
     }
-    changes = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    done = airmix_in("run", "--preset", "private-table", *changes, "--out", "run", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    changes = [f"{key}={value}" for key, value in settings.items()]
+    run(Scenario.preset("private-table").with_overrides(*changes), out=folder / "run", pictures=False)
     return folder / "run"
 
 
@@ -156,21 +157,21 @@ def test_other_mistakes(pets: Path, refused: Callable[..., str], tmp_path: Path)
 
 
 def test_a_folder_of_several_seeds(airmix: Airmix, refused: Callable[..., str], tmp_path: Path) -> None:
-    quick = ("--set", "radio.slots=20", "--set", "learner.epochs=1", "--seeds", "2", "--out", "both")
-    assert airmix("run", "--preset", "paper-iris", *quick).returncode == 0
+    quick = Scenario.preset("paper-iris").with_overrides("radio.slots=20", "learner.epochs=1")
+    run(quick, seeds=2, out=tmp_path / "both", pictures=False)
     np.savez(tmp_path / "rows.npz", inputs=np.ones((2, 4)))
     assert "holds several seeds; give one of them, such as both/seed-0" in refused("predict", "both", "rows.npz")
     assert airmix("predict", "both/seed-1", "rows.npz").stdout.count("\n") == 3
 
 
 def test_a_model_without_names_takes_columns_in_order(
-    small_run: tuple[Finished, Path], rows: Callable[..., Path], airmix: Airmix, refused: Callable[..., str]
+    small: Scenario, rows: Callable[..., Path], airmix: Airmix, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    run = next((small_run[1] / "runs").iterdir())
+    run(small, out=tmp_path / "here", pictures=False)
     numbered = rows("7,5,3,2,1", header="label,a,b,c,d")
-    assert airmix("predict", run, numbered).returncode == 0
-    assert "has 5 columns of inputs: must have 4" in refused("predict", run, rows("7,5,3,2,1", header="x,a,b,c,d"))
-    assert airmix("predict", run, "rows.csv", "--keep", "x").stdout.startswith("x,prediction\n7,")
+    assert airmix("predict", "here", numbered).returncode == 0
+    assert "has 5 columns of inputs: must have 4" in refused("predict", "here", rows("7,5,3,2,1", header="x,a,b,c,d"))
+    assert airmix("predict", "here", "rows.csv", "--keep", "x").stdout.startswith("x,prediction\n7,")
 
 
 @pytest.mark.parametrize("task", ["regression", "multi-label"])
@@ -178,13 +179,16 @@ def test_other_tasks(task: str, airmix: Airmix, refused: Callable[..., str], tmp
     inputs = np.random.default_rng(0).random((60, 2))
     lines = [f"{a:.3f},{b:.3f},{int(a > 0.5)},{int(b > 0.5)}" for a, b in inputs]
     (tmp_path / "data.csv").write_text("\n".join(["a,b,large a,large b", *lines]) + "\n", encoding="utf-8")
-    settings = ["workers.dataset=data.csv", f"workers.task={task}", "privacy.epsilon=500", "workers.input_lower=0"]
+    settings = [
+        f"workers.dataset={tmp_path / 'data.csv'}",
+        f"workers.task={task}",
+        "privacy.epsilon=500",
+        "workers.input_lower=0",
+    ]
     settings += ["workers.input_upper=1", "workers.feature_columns=a,b"]
     settings += ["workers.label_columns=large a,large b"] if task == "multi-label" else ["workers.label_column=large a"]
     settings += ["workers.target_lower=0", "workers.target_upper=1"] if task == "regression" else []
-    changes = [part for setting in settings for part in ("--set", setting)]
-    done = airmix("run", "--preset", "private-table", *changes, "--out", "run")
-    assert done.returncode == 0, done.stderr
+    run(Scenario.preset("private-table").with_overrides(*settings), out=tmp_path / "run", pictures=False)
     said = airmix("predict", "run", "data.csv").stdout.splitlines()
     assert len(said) == 61
     if task == "regression":

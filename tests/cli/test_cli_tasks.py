@@ -45,7 +45,12 @@ def test_the_summary_of_several_labels_and_seeds(airmix: Airmix) -> None:
 @pytest.mark.long
 def test_the_summary_of_several_rows(airmix: Airmix) -> None:
     printed = airmix("run", *BASE, *REGRESSION, "--set", "workers.worker_column=who").stdout
-    for words in ("40, 40 at a time", "one sum of all, shortened to", "a worker with all its rows", "one of its rows"):
+    for words in (
+        "40, 40 at a time",
+        "one sum of all, shortened to",
+        "per worker with all its rows",
+        "one of its rows",
+    ):
         assert words in printed
 
 

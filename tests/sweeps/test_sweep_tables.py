@@ -202,6 +202,22 @@ def test_nothing_is_cut_on_a_terminal(width: int, tmp_path: Path) -> None:
     assert (not without_room) == (width >= 130)
 
 
+def test_many_keys_leave_room_for_a_metric(tmp_path: Path) -> None:
+    grid = {
+        "privacy.epsilon": [0.1, 1],
+        "privacy.adjacency": ["remove-one", "replace-one"],
+        "learner.model": ["ridge", "lda"],
+        "workers.label_weight": [0.5, 1],
+    }
+    swept, stream = made_up(tmp_path, grid), io.StringIO()
+    Console(file=stream, width=80).print(terminal_summary(swept))
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    for name in ("privacy.", "epsilon", "adjacency", "label_weight", "accuracy.final"):
+        assert any(name in line for line in lines)
+    assert sum("±" in line or "failed" in line for line in lines) == 16
+
+
 # --- The picture ------------------------------------------------------------------------------------------------------
 
 

@@ -18,13 +18,13 @@ from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encoded_dim, finish_encoding, load_dataset
 from airmixml.workers.encoders.convolution import random_filters
-from airmixml.workers.encoders.gradients import draw_signs, rectified_mixtures, walsh_hadamard
 from airmixml.workers.encoders.image_features import (
     compass_edges,
     convolution_features,
     gradient_histograms,
     straighten,
 )
+from airmixml.workers.encoders.random_signs import draw_signs, rectified_mixtures, walsh_hadamard
 
 FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients", "cells")
 

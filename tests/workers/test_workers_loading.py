@@ -141,10 +141,16 @@ def test_own_csv_and_npz_give_the_same_data_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("irsi", "iris"), ("Mnist", "mnist"), ("digit", "digits"), ("data.txt", "digits|iris|mnist")]
+    ("name", "near"),
+    [
+        ("irsi", ".*did you mean iris"),
+        ("Mnist", ".*did you mean mnist"),
+        ("digit", ".*did you mean digits"),
+        ("data.txt", " file$"),  # like none of them
+    ],
 )
 def test_an_unknown_data_set_is_named_with_the_valid_ones(name: str, near: str) -> None:
-    with pytest.raises(ScenarioError, match=f"iris, digits, mnist, .*csv.*npz.*did you mean ({near})") as caught:
+    with pytest.raises(ScenarioError, match=f"iris, digits, mnist, .*csv.*npz{near}") as caught:
         load_dataset(Workers(dataset=name), Streams(0))
     assert f"workers.dataset = '{name}'" in str(caught.value)
 

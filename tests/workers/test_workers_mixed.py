@@ -9,7 +9,7 @@ from airmixml import Scenario, simulate
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encode_centred, worker_cost
-from airmixml.workers.encoders.gradients import draw_signs, rectified_mixtures
+from airmixml.workers.encoders.random_signs import draw_signs, rectified_mixtures
 from airmixml.workers.signal import Signal
 
 

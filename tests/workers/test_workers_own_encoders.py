@@ -131,6 +131,17 @@ def test_another_file_is_refused(save: Save, kind: str, stop_at: Callable[..., A
         load_model("done")
 
 
+def test_a_sweep_knows_another_file(save: Save) -> None:
+    from airmixml.sweeps.cells import cut_into_cells
+
+    scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={save(network(), 64, kind='onnx')}", *PLAIN)
+    (first,) = cut_into_cells([scenario], "run")
+    assert cut_into_cells([scenario], "run") == [first]
+    save(network(features=6), 64, kind="onnx")
+    (second,) = cut_into_cells([scenario], "run")
+    assert second.digest != first.digest
+
+
 def test_a_graph_for_one_row_at_a_time_or_for_batches_of_four(save: Save) -> None:
     inputs = np.random.default_rng(1).random((7, 64), dtype=np.float32)
     with torch.no_grad():

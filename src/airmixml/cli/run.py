@@ -168,6 +168,8 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     server = next(each for each in statements if (each["adversary"], each["accountant"]) == ("server", "gdp"))
     asked = "no target" if target is None else f"target {target:g}"
     holder = "per worker, which is per row of the data" if metrics["row_copies"] == 1 else "per worker"
+    if scenario.workers.several_rows:
+        holder = "per worker with all its rows"
     stated = f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:.3g}[/bold]"
     rows = [("privacy", f"{stated} {holder} ({asked})")]
     if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
@@ -197,7 +199,6 @@ def _other_workers_and_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows
     rows = [("", f"epsilon {ledger['median_epsilon']:.4g} for the median worker")] if ledger else []
     spent = f"[bold]epsilon {stated['epsilon']:.4g}[/bold] against the server" if stated else ""
     if stated and scenario.workers.several_rows:
-        rows.append(("  unit", "a worker with all its rows: any number of them may change"))
         rows.append(("  one of its rows", spent + (f", on up to {copies:,} workers" if copies > 1 else "")))
     elif stated and copies > 1:
         rows.append(("  a row of the data", f"{spent}, since up to {copies:,} workers hold it"))

@@ -46,12 +46,13 @@ def cut_into_cells(
     """
     from airmixml.radio.draws import draws_key
 
-    digests: dict[str, str] = {}
+    digests: dict[tuple[str, str], str] = {}  # of the user's files: data, and what an encoder is made of
     groups: dict[object, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
-        dataset = scenario.workers.dataset
-        if dataset not in digests:
-            digests[dataset] = identity_of(scenario)["data"]
+        files = scenario.workers.dataset, scenario.workers.encoder
+        if files not in digests:
+            identity = identity_of(scenario)
+            digests[files] = identity["data"] + identity.get("encoder", "")
         # The mean of a private centre depends on the target.
         shared = kind == "run" and scenario.workers.centre != "private" and jobs
         key = (draws_key(scenario), scenario.learner.closed_form) if shared else scenario
@@ -62,7 +63,7 @@ def cut_into_cells(
         first = alike[0]
         size = min(fair, 1 if len(alike) == 1 else _most_at_once(first, device))
         parts = (tuple(alike[start : start + size]) for start in range(0, len(alike), size))
-        data = digests[first.workers.dataset]
+        data = digests[first.workers.dataset, first.workers.encoder]
         batches += [Batch(kind=kind, scenarios=part, device=device, asked=asked, data=data) for part in parts]
     return batches
 

@@ -104,8 +104,10 @@ def terminal_summary(swept: Swept) -> FittedTable:
     from rich.markup import escape
 
     seeds = plural(len(swept.seeds), "seed")
+    # Heads of two lines leave the metrics more room.
+    keys = [key.replace(".", ".\n") if len(swept.grid.keys) > 2 else key for key in swept.grid.keys]
     return terminal_table(
-        list(map(escape, (*swept.grid.keys, *swept.metrics))),
+        list(map(escape, (*keys, *swept.metrics))),
         [list(map(escape, _texts(swept, point, cell))) for point, cell in swept.cells()],
         title=f"{escape(swept.scenario.name)}, airmix {swept.command}, {seeds}, simulation (protects nobody)",
         words=len(swept.grid.keys),

@@ -1,8 +1,6 @@
 """``gradients``: histograms of the edges of an image, on request mixed at random into another number of features.
 
-The mixing needs no stored matrix: signs and Walsh-Hadamard transforms, then the positive part. A microcontroller needs
-additions alone and one bit per sign: H S1 H S0 z, with H the Walsh-Hadamard transform and S0, S1 random signs, is
-nearly as random as a matrix of independent numbers (Yu et al. 2016).
+The mixing is by random signs (``random_signs.py``); of each sum the positive part is kept.
 """
 
 import math
@@ -16,6 +14,7 @@ from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
+from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_mixtures
 
 HISTOGRAM_FEATURES: Final = 128  # 8 directions around 4 x 4 places
 _CELLS_PER_PIXEL: Final = 4
@@ -81,40 +80,6 @@ class Gradients(Encoder):
             constant_bytes=2 * blocks * HISTOGRAM_FEATURES // 8,
             working_numbers=HISTOGRAM_FEATURES,
         )
-
-
-def draw_signs(features: int, size: int, rng: Generator) -> Singles:
-    """Draw the signs of as many blocks as the features need; blocks x 2 x size."""
-    blocks = math.ceil(features / size)
-    return rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=(blocks, 2, size))
-
-
-def rectified_mixtures(vectors: Singles, signs: Singles, features: int) -> Singles:
-    """Return the positive parts of H S1 H S0 z, block after block, the first ``features`` of them; samples x features.
-
-    The vectors z are samples x size, the size a power of 2; the signs S0 and S1 of each block are blocks x 2 x size.
-    """
-    # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
-    mixed = vectors @ mixing_matrix(signs, features)
-    return np.asarray(np.maximum(mixed, np.float32(0.0), out=mixed))
-
-
-def mixing_matrix(signs: Singles, features: int) -> Singles:
-    """Return what the transforms make of unit vectors, the first ``features`` of them; size x features."""
-    unit_vectors = np.eye(signs.shape[-1], dtype=np.float32)
-    matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second) for first, second in signs]
-    return np.concatenate(matrices, axis=1)[:, :features]
-
-
-def walsh_hadamard(vectors: Singles) -> Singles:
-    """Return the Walsh-Hadamard transform of each row, scaled to keep its length; same shape."""
-    samples, size = vectors.shape
-    step = 1
-    while step < size:
-        pairs = vectors.reshape(samples, size // (2 * step), 2, step)
-        vectors = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
-        step *= 2
-    return np.asarray(vectors.reshape(samples, size) / np.float32(math.sqrt(size)))
 
 
 GRADIENTS: Final = Gradients()

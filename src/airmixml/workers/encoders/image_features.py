@@ -16,6 +16,11 @@ _CELL_PITCH: Final = 5.0 / 28.0
 _STEEPEST_SHEAR: Final = 0.6
 _IMAGES_AT_ONCE: Final = 256
 _TINY: Final = 1e-6
+_MOST_CELLS_ACROSS: Final = 7
+_SHORTEST_SIDE: Final = 28  # larger images are averaged down: the edges of single pixels are noise there
+_EDGE_POWER: Final = 0.4  # keeps a few bold edges from drowning the fine ones
+_BRIGHTNESS_WEIGHT, _COLOUR_WEIGHT = 0.25, 0.5
+_COLOUR_NUMBERS: Final = 64
 
 
 def as_images(unit_inputs: Singles, image_shape: ImageShape) -> torch.Tensor:
@@ -113,3 +118,29 @@ def convolution_features(images: torch.Tensor, filters: Singles) -> torch.Tensor
         for some in torch.split(images, _IMAGES_AT_ONCE)
     ]
     return torch.cat(parts)
+
+
+def cell_numbers(images: torch.Tensor) -> torch.Tensor:
+    """Return what is seen in the cells, of norm 1; images x numbers (441 of a grey image of 7 x 7 pixels or more).
+
+    Images in [0, 1] are images x channels x height x width. Each block of numbers has a norm of its own, whatever the
+    contrast; colour counts as much as it is strong beside the brightness.
+    """
+    times = max(1, min(images.shape[2:]) // _SHORTEST_SIDE)
+    if times > 1:
+        images = functional.avg_pool2d(images, times, ceil_mode=True, count_include_pad=False)
+    channels, shortest = images.shape[1], min(images.shape[2:])
+    grey = images.mean(dim=1, keepdim=True)
+    cells = min(_MOST_CELLS_ACROSS, max(1, shortest // 2))
+    edges = pool(compass_edges(grey[:, 0]), cells, 1.0 / cells).clamp_(min=0.0) ** _EDGE_POWER
+    parts = [_unit(edges), _BRIGHTNESS_WEIGHT * _unit(pool(grey, cells, 1.0 / cells))]
+    if channels > 1:
+        across = min(max(1, math.isqrt(_COLOUR_NUMBERS // channels)), shortest)
+        level = pool(grey, across, 1.0 / across).norm(dim=1, keepdim=True)
+        parts.append(_COLOUR_WEIGHT * pool(images - grey, across, 1.0 / across) / level.clamp(min=_TINY))
+    numbers = torch.cat(parts, dim=1)
+    return _unit(numbers - numbers.mean(dim=1, keepdim=True))
+
+
+def _unit(vectors: torch.Tensor) -> torch.Tensor:
+    return torch.div(vectors, vectors.norm(dim=1, keepdim=True).clamp(min=_TINY))

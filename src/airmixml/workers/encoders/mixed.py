@@ -17,7 +17,7 @@ from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
-from airmixml.workers.encoders.gradients import draw_signs, rectified_mixtures
+from airmixml.workers.encoders.random_signs import draw_signs, rectified_mixtures
 
 DEFAULT_FEATURES: Final = 64
 

@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from airmixml.arrays import Integers, Singles
 from airmixml.shapes import ImageShape, planes
-from airmixml.workers.encoders.cells import cell_numbers
-from airmixml.workers.encoders.image_features import compass_edges, pool_coarsely, straighten
+from airmixml.workers.encoders.image_features import cell_numbers, compass_edges, pool_coarsely, straighten
 from airmixml.workers.encoders.waves import turning_matrix
 
 _SHORTEST = 1e-12

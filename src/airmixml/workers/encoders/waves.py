@@ -1,9 +1,8 @@
 """Cosines and sines of random sums: they let a linear classifier see what is near, not only which way it lies.
 
 With projections a of independent Gaussian numbers the mean of cos(a.z) cos(a.z') + sin(a.z) sin(a.z') is
-exp(-||z - z'||^2 / 2) (Rahimi and Recht 2007). Here H S1 H S0 z stands for them, with H the Walsh-Hadamard transform
-and S0, S1 random signs: additions alone, a bit per sign (Yu et al. 2016). Every vector of waves has the same norm, and
-none points where all others do, so no part of it is spent on a common mean.
+exp(-||z - z'||^2 / 2) (Rahimi and Recht 2007). Here sums with random signs (``random_signs.py``) stand for them. Every
+vector of waves has the same norm, and none points where all others do, so no part of it is spent on a common mean.
 """
 
 import math
@@ -14,7 +13,7 @@ from numpy.random import Generator
 
 from airmixml.arrays import Singles
 from airmixml.workers.encoder import HARD_OPERATION, FeatureCost
-from airmixml.workers.encoders.gradients import draw_signs, walsh_hadamard
+from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix
 
 _ROWS_AT_ONCE: Final = 8192
 
@@ -45,11 +44,7 @@ def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
 def turning_matrix(numbers: int, angles: int, rng: Generator) -> Singles:
     """Return what the transforms do to unit vectors, scaled; numbers x angles."""
     size = transform_size(numbers)
-    unit_vectors = np.eye(size, dtype=np.float32)
-    # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
-    matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second)
-                for first, second in draw_signs(angles, size, rng)]  # fmt: skip
-    return np.asarray(np.float32(math.sqrt(size)) * np.concatenate(matrices, axis=1)[:numbers, :angles])
+    return np.float32(math.sqrt(size)) * mixing_matrix(draw_signs(angles, size, rng), angles)[:numbers]
 
 
 def waves_cost(numbers: int, features: int) -> FeatureCost:
