@@ -103,16 +103,14 @@ def after_encoder(rows: RowEncoder) -> nn.Sequential:
     first, second = public_means(workers, rows.row_format.width, rows.row_format.image_shape, streams)
     mixing = None
     if encoder.after_centring(workers, streams.generator("encoder")) is not None:
-        mixing = encoder.graph_after_centring(workers, streams.generator("encoder"))
+        width = {"width": rows.row_format.width} if getattr(encoder, "mixes_rows", False) else {}
+        mixing = encoder.graph_after_centring(workers, streams.generator("encoder"), **width)
         if mixing is None:
             raise _no_graph(workers, "graph_after_centring")
     if workers.centre == "refined":  # of rows less a public mean that were only shortened; they are mixed afterwards
         public = second if mixing is None else first
-        steps += [
-            _Centre(public, own=False),
-            _Norm(replace(workers, norm="clip")),
-            _Centre(rows.private_mean, own=False),
-        ]
+        shortened = _Norm(replace(workers, norm="clip"))
+        steps += [_Centre(public, own=False), shortened, _Centre(rows.private_mean, own=False)]
         steps += [_Norm(workers)] if mixing is None else [mixing, _Norm(workers)]
     else:
         if mixing is not None:
