@@ -34,6 +34,15 @@ IRIS: dict[str, tuple[str, ...]] = {
         *("workers.encoder=clip", "workers.centre=private", "workers.constant=0.2", "privacy.epsilon=20"),
         *("privacy.sensitivity=encoder", "learner.model=lda"),
     ),
+    "clip, refined": (
+        *("workers.encoder=clip", "workers.centre=refined", "workers.norm=unit", "workers.constant=0.2"),
+        *("privacy.sensitivity=encoder", "privacy.epsilon=20", "learner.model=lda"),
+    ),
+    "mixed, refined": (
+        *("workers.encoder=mixed", "workers.features=9", "workers.centre=refined", "workers.norm=unit"),
+        *("privacy.sensitivity=encoder", "privacy.epsilon=20", "learner.model=ridge"),
+    ),
+    "mixed, public": (*LINEAR, "workers.encoder=mixed", "workers.features=6", "workers.centre=public"),
     "projection, unit": (*LINEAR, "workers.encoder=projection", "workers.features=9", "workers.norm=unit"),
     "dct, own": (*LINEAR, "workers.encoder=dct", "workers.centre=own", "workers.clip_norm=0.5"),
 }

@@ -101,16 +101,23 @@ def after_encoder(rows: RowEncoder) -> nn.Sequential:
     if not encoder.bounds_norm:
         return nn.Sequential(*steps)
     first, second = public_means(workers, rows.row_format.width, rows.row_format.image_shape, streams)
+    mixing = None
     if encoder.after_centring(workers, streams.generator("encoder")) is not None:
-        mixing = encoder.graph_after_centring(workers, streams.generator("encoder"))
+        width = {"width": rows.row_format.width} if getattr(encoder, "mixes_rows", False) else {}
+        mixing = encoder.graph_after_centring(workers, streams.generator("encoder"), **width)
         if mixing is None:
             raise _no_graph(workers, "graph_after_centring")
-        steps += [_Centre(first, own=workers.centre in ("own", "private")), mixing]
-    # A refined mean is of rows that were only shortened, whatever is done to their norm afterwards.
-    before = replace(workers, norm="clip") if workers.centre == "refined" else workers
-    steps += [_Centre(second, own=workers.centre == "own"), _Norm(before)]
-    if rows.private_mean is not None:
-        steps += [_Centre(rows.private_mean, own=False), _Norm(workers)]
+    if workers.centre == "refined":  # of rows less a public mean that were only shortened; they are mixed afterwards
+        public = second if mixing is None else first
+        shortened = _Norm(replace(workers, norm="clip"))
+        steps += [_Centre(public, own=False), shortened, _Centre(rows.private_mean, own=False)]
+        steps += [_Norm(workers)] if mixing is None else [mixing, _Norm(workers)]
+    else:
+        if mixing is not None:
+            steps += [_Centre(first, own=workers.centre in ("own", "private")), mixing]
+        steps += [_Centre(second, own=workers.centre == "own"), _Norm(workers)]
+        if rows.private_mean is not None:
+            steps += [_Centre(rows.private_mean, own=False), _Norm(workers)]
     return nn.Sequential(*steps, *([_Constant(workers)] if workers.constant else []))
 
 

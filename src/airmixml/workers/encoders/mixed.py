@@ -8,7 +8,7 @@ noise; each carries its share of it where there is. ``airmix plan`` says how man
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
-from airmixml.workers.encoders.random_signs import draw_signs, rectified_mixtures
+from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_mixtures
 
 DEFAULT_FEATURES: Final = 64
 
@@ -26,6 +26,7 @@ class Mixed(Encoder):
     """Positive parts of random mixtures of all inputs."""
 
     about = "positive parts of random mixtures of all inputs, for tables (centred inputs, brought to one norm)"
+    mixes_rows = True  # what it does after centring depends on how wide a row is
 
     def feature_count(self, workers: Workers, input_dim: int) -> int:
         """Return 64 or as many as the scenario says."""
@@ -40,7 +41,7 @@ class Mixed(Encoder):
         count = workers.features or DEFAULT_FEATURES
 
         def mix(rows: Singles) -> Singles:
-            size = 1 << max(1, rows.shape[1] - 1).bit_length()
+            size = _padded(rows.shape[1])
             lengths = np.linalg.norm(rows, axis=1, keepdims=True)
             padded = np.zeros((len(rows), size), dtype=np.float32)
             padded[:, : rows.shape[1]] = rows / np.maximum(lengths, np.float32(1e-12))
@@ -57,9 +58,25 @@ class Mixed(Encoder):
 
         return mix
 
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return what changes nothing."""
+        from torch.nn import Identity
+
+        return Identity()
+
+    def graph_after_centring(self, workers: Workers, rng: Generator, width: int = 0) -> Any:
+        """Return the mixing of rows of that width as a torch module; None where the width is not known."""
+        if not width:
+            return None
+        from airmixml.workers.encoders.modules import CentredMix
+
+        count = workers.features or DEFAULT_FEATURES
+        # What was padded is zero: the rest of the matrix would multiply nothing.
+        return CentredMix(mixing_matrix(draw_signs(count, _padded(width), rng), count)[:width])
+
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """A norm, two signed transforms for each block, and the mean of the mixtures."""
-        count, size = workers.features or DEFAULT_FEATURES, 1 << max(1, input_dim - 1).bit_length()
+        count, size = workers.features or DEFAULT_FEATURES, _padded(input_dim)
         blocks = math.ceil(count / size)
         transform = size * (1 + int(math.log2(size)))
         return FeatureCost(
@@ -67,6 +84,11 @@ class Mixed(Encoder):
             constant_bytes=math.ceil(2 * blocks * size / 8),
             working_numbers=size,
         )
+
+
+def _padded(width: int) -> int:
+    """Return the power of two that rows of that width are padded to."""
+    return 1 << max(1, width - 1).bit_length()
 
 
 MIXED: Final = Mixed()

@@ -37,6 +37,15 @@ class RectifiedMix(Product):
         return super().forward(inputs / lengths.clamp(min=_SHORTEST)).relu()
 
 
+class CentredMix(RectifiedMix):
+    """The same, less the mean of what it gives."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return batch x features."""
+        mixed = super().forward(inputs)
+        return mixed - mixed.mean(dim=1, keepdim=True)
+
+
 class Images(nn.Module):
     """Inputs as grey images, the mean of their channels."""
 
