@@ -197,7 +197,7 @@ OTHER_DRAWS = (
 
 
 # Refused for a scenario of classes and samples.
-OF_OTHER_TASKS = ("workers.worker_column=person", "workers.label_columns=a,b")
+OF_OTHER_TASKS = ("workers.worker_column=person", "workers.label_columns=a,b", "workers.label_code=centred")
 # These are nothing without an encoder that bounds a norm, or need another policy.
 CLIPPING = ("workers.encoder=clip", "workers.clip_norm=0.5", "privacy.sensitivity=encoder", "learner.model=ridge")
 OTHER_DRAWS_OF_AN_ENCODER = (
