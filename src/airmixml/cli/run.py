@@ -217,7 +217,8 @@ def _why_the_server_knows(scenario: Scenario, slots: int) -> str:
     used = "slot" if slots == 1 else f"{slots:,} slots"
     known = f"the server knows which {used} this worker used"
     if scenario.workers.centre_on_air:
-        return f"{known}, and the mean, which took {100 * scenario.workers.centre_share:g} % of epsilon and delta"
+        target = "epsilon and delta" if scenario.workers.centre == "private" else "the target"
+        return f"{known}, and the mean, which took {100 * scenario.workers.centre_share:g} % of {target}"
     return known
 
 
