@@ -39,6 +39,8 @@ WINDOW = 100
 # What a wrist does in two seconds, declared in round numbers: means within 2 g and 5 rad/s, deviations below 2 g and
 # 10 rad/s, steps of a fiftieth of a second below 0.5 g and 2 rad/s on average. What lies beyond is clipped.
 MEANS, DEVIATIONS, STEPS = (2.0, 5.0), (2.0, 10.0), (0.5, 2.0)
+# What the plan starts from, and is compared with.
+PLAIN = ("workers.centre=public", "workers.norm=clip", "workers.label_code=one-hot", "learner.model=ridge")
 
 
 def satimage() -> tuple[NDArray[np.float64], NDArray[np.int64], list[float], list[float]]:
@@ -64,8 +66,8 @@ def smartwatch() -> tuple[NDArray[np.float64], NDArray[np.int64], list[float], l
 
 
 def scenario_of(name: str, epsilon: float, folder: Path) -> tuple[Scenario, int, int]:
-    """Return the preset for private tables on that data set, its columns and its classes."""
-    base = Scenario.preset("private-table").with_overrides(f"privacy.epsilon={epsilon}", f"name={name}")
+    """Return the plain design on that data set, its columns and its classes."""
+    base = Scenario.preset("private-table").with_overrides(*PLAIN, f"privacy.epsilon={epsilon}", f"name={name}")
     known = known_dataset(name)
     if known is not None:
         return settle(base.with_overrides(f"workers.dataset={name}")), known.input_dim, known.label_dim

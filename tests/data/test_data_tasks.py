@@ -138,13 +138,14 @@ def test_codes_are_undone() -> None:
 
 # --- From a scenario --------------------------------------------------------------------------------------------------
 
+PLAIN = ("workers.centre=public", "workers.norm=clip", "workers.label_code=one-hot", "learner.model=ridge")
 REGRESSION = ("workers.task=regression", "workers.label_column=y", "workers.input_lower=0", "workers.input_upper=9")
 
 
 def table(tmp_path: Path, *changes: str) -> Scenario:
     path = write(tmp_path, "w,a,y\n" + "".join(f"p{k // 3},{k % 10},{k}\n" for k in range(60)))
     own = (f"workers.dataset={path}", "workers.feature_columns=a", *REGRESSION)
-    return Scenario.preset("private-table").with_overrides(*own, *changes)
+    return Scenario.preset("private-table").with_overrides(*PLAIN, *own, *changes)
 
 
 def test_target_bounds_must_be_declared_and_make_sense(tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_no_worker_has_rows_on_both_sides_of_the_split(tmp_path: Path) -> None:
 
 
 def test_named_data_sets_have_one_task_and_no_holders() -> None:
-    iris = Scenario.preset("private-table").with_overrides("workers.dataset=iris")
+    iris = Scenario.preset("private-table").with_overrides(*PLAIN, "workers.dataset=iris")
     for change, complaint in (
         ("workers.task=multi-label", 'workers.task = "multi-label": must be "classification" for'),
         ("workers.worker_column=w", "workers.worker_column = 'w': must be empty"),
@@ -209,5 +210,5 @@ def test_named_data_sets_have_one_task_and_no_holders() -> None:
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused(changes: tuple[str, ...], complaint: str) -> None:
     with pytest.raises(ScenarioError, match=complaint) as caught:
-        Scenario.preset("private-table").with_overrides(*changes)
+        Scenario.preset("private-table").with_overrides(*PLAIN, *changes)
     assert "\n" not in str(caught.value)

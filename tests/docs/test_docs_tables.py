@@ -41,7 +41,7 @@ def test_the_check_of_the_plan_is_that_of_the_results() -> None:
             f"{each['epsilon']:g}",
             f"{each['rows']:,}",
             f"{each['rank_correlation']:.2f}",
-            *(f"{100 * each[name]:.1f}" for name in ("preset", "recommended", "best", "regret")),
+            *(f"{100 * each[name]:.1f}" for name in ("plain", "recommended", "best", "regret")),
         ]
         for each in results("tables_plan_check.json")
     ]

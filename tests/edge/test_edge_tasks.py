@@ -45,9 +45,12 @@ def dataset_of(scenario: Scenario, labels: NDArray[Any], code: LabelCode | None,
     )
 
 
+PLAIN = ("workers.centre=public", "workers.norm=clip", "workers.label_code=one-hot", "learner.model=ridge")
+
+
 def table(*changes: str, workers: int = 600) -> Scenario:
     return Scenario.preset("private-table").with_overrides(
-        f"workers.count={workers}", "workers.train_samples=600", "privacy.epsilon=1e6", *changes
+        *PLAIN, f"workers.count={workers}", "workers.train_samples=600", "privacy.epsilon=1e6", *changes
     ).settled(workers)  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from airmixml.planning.rehearsed_designs import (
 )
 from airmixml.radio.rehearsal import placed_distances
 
-TABLE = Scenario.preset("private-table").settled(379)
+PLAIN = ("workers.centre=public", "workers.norm=clip", "workers.label_code=one-hot", "learner.model=ridge")
+TABLE = Scenario.preset("private-table").with_overrides(*PLAIN).settled(379)
 
 
 @pytest.fixture(scope="module")

@@ -384,6 +384,7 @@ def test_a_regression_shows_its_own_scores(tmp_path: Path) -> None:
         "workers.target_lower=0",
         "workers.target_upper=2",
         "learner.model=ridge",
+        "workers.norm=clip",
     )
     found = swept(own, {"privacy.epsilon": [5, 1e6]}, metrics=("scores.r2",), out=tmp_path / "out")
     assert [row.error for row in found.rows] == ["", ""]

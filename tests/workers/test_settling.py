@@ -60,7 +60,7 @@ def test_known_data_sets_are_not_read_to_be_counted() -> None:
 
 def test_all_rows_are_in_the_pool_where_none_are_tested_on(table: Path) -> None:
     bounds = ("workers.input_lower=0", "workers.input_upper=300")
-    workers = of_table("private-table", table, *bounds).workers
+    workers = settle(of_table("private-table", table, *bounds)).workers
     whole = load_dataset(workers, Streams(0), test_rows=False)
     assert (whole.train_samples, len(whole.test_labels)) == (90, 0)
     split = load_dataset(workers, Streams(0))

@@ -343,6 +343,7 @@ def test_embeddings_need_no_bounds_and_have_their_norm_bounded(tmp_path: Path) -
     np.savez(tmp_path / "rows.npz", inputs=inputs, labels=labels)
     changes = ("workers.encoder=embeddings", f"workers.dataset={tmp_path / 'rows.npz'}", "workers.centre=none")
     scenario = Scenario.preset("private-table").with_overrides(*changes, "workers.norm=unit", "privacy.epsilon=50")
+    scenario = airmixml.settle(scenario)
     airmixml.run(scenario, out=tmp_path / "here", pictures=False)
     data = load_dataset(scenario.workers, Streams(0))
     np.testing.assert_allclose(np.linalg.norm(data.train_inputs, axis=1), 1.0, atol=1e-5)
