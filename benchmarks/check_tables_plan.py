@@ -5,8 +5,8 @@
 For each table and target every design that the plan tries is run on the real rows with three seeds. Reported are the
 rank correlation of both accuracies, and what the recommended design gives away against the best one measured (its
 regret) beside what a plain design would have. The kinds of made-up tables were chosen with penbased, segment, phoneme
-and texture of KEEL; the other tables were not looked at for that. Bounds of KEEL's tables are rounded outwards. About ten
-minutes on two CPU cores.
+and texture of KEEL; the other tables were not looked at for that. Bounds of KEEL's tables are rounded outwards. About
+ten minutes on two CPU cores.
 """
 
 from __future__ import annotations

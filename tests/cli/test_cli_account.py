@@ -51,7 +51,10 @@ def test_an_account_as_json(airmix: Airmix, tmp_path: Path) -> None:
 
 def test_own_data_needs_no_reading_if_its_dimensions_are_given(airmix: Airmix, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('extends = "paper-iris"\n[workers]\ndataset = "not/there.csv"\n')
-    done = airmix("plan", "mine.toml", "--input-dim", "12", "--label-dim", "2", "--picture", "plan.svg")
+    refused = airmix("plan", "mine.toml", "--input-dim", "12", "--label-dim", "2")
+    assert refused.stderr.startswith("airmix: error: workers.count = 0: needs data to count")
+    given = ("--input-dim", "12", "--label-dim", "2", "--set", "workers.count=500")
+    done = airmix("plan", "mine.toml", *given, "--picture", "plan.svg")
     assert done.returncode == 0, done.stderr
     assert "12 inputs, 2 classes" in done.stdout
     assert (tmp_path / "plan.svg").read_text(encoding="utf-8").startswith("<?xml")

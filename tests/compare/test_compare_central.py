@@ -68,6 +68,7 @@ def test_logistic_regression_is_scikit_learns_and_has_no_epsilon(work: Work) -> 
     raw, population = work.load(
         TABLE.with_overrides(
             "workers.encoder=scale",
+            "workers.label_code=one-hot",
             "workers.centre=none",
             "workers.norm=clip",
             "workers.constant=0",

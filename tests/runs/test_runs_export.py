@@ -174,7 +174,7 @@ def test_other_tasks(task: str, tmp_path: Path) -> None:
     changes = (f"workers.task={task}", f"workers.dataset={tmp_path / 'rows.npz'}", "privacy.epsilon=1000")
     bounds = ["workers.input_lower=0", "workers.input_upper=1"]
     bounds += ["workers.target_lower=-2", "workers.target_upper=1"] if task == "regression" else []
-    run(Scenario.preset("private-table").with_overrides(*changes, *bounds), out=tmp_path / "here")
+    run(Scenario.preset("private-table").with_overrides("workers.norm=clip", *changes, *bounds), out=tmp_path / "here")
     model = load_model(tmp_path / "here")
     exported = export_onnx(model, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])

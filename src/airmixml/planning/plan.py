@@ -20,7 +20,6 @@ from airmixml.planning.alternatives import InputMoments, Option, best_options, e
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.expected_signal import ExpectedSignal
 from airmixml.planning.recommend import Recommendation, changed_keys, recommend
-from airmixml.planning.rehearsed_designs import rehearse_designs, why_not_rehearsed
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
@@ -191,6 +190,9 @@ def _rehearsed(
     weight = scenario.workers.label_weight
     aired = found.best.sending.applied_to(scenario)
     aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
+    # Here: it needs torch, and other plans do not.
+    from airmixml.planning.rehearsed_designs import rehearse_designs, why_not_rehearsed
+
     if held_dim is None or why_not_rehearsed(aired, held_dim):
         return found
     rehearsal = rehearse_designs(

@@ -1,16 +1,20 @@
 """What workers should send to a closed-form learner: searched at one privacy target, within a time on the air."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.doors import ACCOUNTANTS
 from airmixml.planning.design_scorer import DesignScorer, SendingPlan
-from airmixml.planning.rehearsed_designs import Rehearsal
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
+
+if TYPE_CHECKING:
+    from airmixml.planning.rehearsed_designs import Rehearsal
 
 DEFAULT_AIR_SECONDS: Final = 3600.0
 _COARSE: Final = 4.0

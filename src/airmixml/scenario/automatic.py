@@ -3,17 +3,11 @@
 docs/tables.md has what each is worth.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
 
 from airmixml.doors import ADVERSARIES, ENCODERS
-
-if TYPE_CHECKING:
-    from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
-
-AUTO: Final = "auto"
+from airmixml.scenario.rules import AUTO
+from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 
 
 def is_chosen(workers: Workers, learner: Learner) -> bool:

@@ -4,11 +4,14 @@ import math
 import numbers
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from airmixml.doors import Registry
 from airmixml.errors import ScenarioError
 from airmixml.wording import did_you_mean, shown
+
+AUTO: Final = "auto"
+"""What a key says that leaves its choice to the rest of the scenario."""
 
 
 class Rule(Protocol):

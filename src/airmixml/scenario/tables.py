@@ -8,8 +8,7 @@ from typing import Any
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
-from airmixml.scenario.automatic import AUTO
-from airmixml.scenario.rules import Choice, Items, Named, Real, Text, Whole, check_fields, key
+from airmixml.scenario.rules import AUTO, Choice, Items, Named, Real, Text, Whole, check_fields, key
 
 OWN_FILES = (".csv", ".npz")
 """How the path of a user's own file ends."""

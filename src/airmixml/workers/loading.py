@@ -18,7 +18,7 @@ from airmixml.doors import DATASETS
 from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
-from airmixml.scenario.automatic import AUTO
+from airmixml.scenario.rules import AUTO
 from airmixml.shapes import ImageShape, declared_shape, per_input
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown
