@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 
-from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, load_network, run, simulate
+from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, load_network, run, settle, simulate
 from airmixml.data import DataSet
 from airmixml.privacy import gaussian_epsilon
 from airmixml.privacy.gaussian import RowLedger
@@ -30,6 +30,7 @@ from airmixml.runs import ProtectedResult
 from airmixml.streams import Secret, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Population
+from airmixml.workers.holdings import gather_rows
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 ROWS, CLASSES = load_iris(return_X_y=True)
@@ -304,3 +305,58 @@ def test_another_scenario_in_a_setting_brings_its_own_draws() -> None:
     other = replace(setting, scenario=scenario.with_seed(1))
     drawn = [next(draw_ahead(each)).standard_noise.tolist() for each in (setting, other)]
     assert drawn[0] != drawn[1]
+
+
+# --- Several rows per worker ------------------------------------------------------------------------------------------
+
+
+def test_which_rows_of_a_worker_enter_is_secret_where_data_are_protected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A public pick among all rows would change for others, too, when one worker has a row more."""
+    picked = [Streams(0, Secret()).generator("data", 1).permutation(50).tolist() for _ in range(2)]
+    assert picked[0] != picked[1]
+    assert [Streams(0, Secret()).generator("data").integers(10**9) for _ in range(2)] == [
+        Streams(0).generator("data").integers(10**9)
+    ] * 2
+    drawn_with: list[str] = []
+
+    def gather(holders: Any, count: int, max_rows: int, rng: np.random.Generator) -> Any:
+        drawn_with.append(type(rng.bit_generator).__name__)
+        return gather_rows(holders, count, max_rows, rng)
+
+    monkeypatch.setattr("airmixml.estimator.gather_rows", gather)
+    workers = np.arange(len(ROWS)) // 3
+    for mode in ("protection", "simulation"):
+        AirMixClassifier(epsilon=5.0, input_bounds=BOUNDS, max_rows=1, mode=mode, random_state=0).fit(
+            ROWS, CLASSES, worker=workers
+        )
+    assert drawn_with == ["ChaCha", "PCG64DXSM"]
+
+
+def test_a_person_on_several_workers_is_stated_with_all_rows() -> None:
+    """At rows_bound = 4 one row moves a quarter of a sum; a person on 7 workers moves seven whole ones."""
+    changes = ("workers.holding=size-skewed", "workers.count=100", "workers.rows_bound=4", "privacy.epsilon=1")
+    report = simulate(settle(Scenario.preset("private-table").with_overrides(*changes))).report
+    mu = report.squared_mu() ** 0.5
+    delta = report.scenario.privacy.delta
+    assert report.privacy_of_a_row(1).epsilon == pytest.approx(gaussian_epsilon(mu / 4.0, delta), rel=1e-6)
+    person = report.privacy_of_a_row(7)
+    assert (person.unit, person.epsilon) == (
+        "person on 7 workers",
+        pytest.approx(gaussian_epsilon(7.0 * mu, delta), rel=1e-6),
+    )
+
+
+def test_studies_of_skewed_holdings_are_not_protected(tmp_path: Path) -> None:
+    scenario = Scenario.preset("private-table").with_overrides("workers.holding=label-skewed", "workers.count=60")
+    with pytest.raises(ScenarioError, match=r'^workers.holding = "label-skewed": deals rows for a study'):
+        run(scenario, private=True, out=tmp_path / "run")
+
+
+def test_the_same_rows_count_as_such_in_other_types_and_with_workers() -> None:
+    rows, classes = np.random.default_rng(5).random((30, 3)), np.arange(30) % 2
+    model = AirMixClassifier(epsilon=1.0, input_bounds=(0.0, 1.0), random_state=0)
+    model.fit(rows, classes)
+    model.fit(rows.astype(np.float32), classes)
+    model.fit(rows, classes, worker=np.arange(30) // 2)
+    assert "3 protected fits" in model.joint_privacy_.why
+    assert "4 protected fits" in model.fit(rows, classes).joint_privacy_.why

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -46,6 +47,7 @@ from airmixml.workers import (
 )
 from airmixml.workers.holdings import gather_rows
 from airmixml.workers.loading import class_code
+from airmixml.workers.population import HOLDINGS_CHAPTER
 
 _MODES: Final = ("protection", "simulation")
 _RECIPES: Final = ("private", "paper")
@@ -150,12 +152,12 @@ class AirMixEstimator(BaseEstimator):
         dataset = replace(self._dataset(inputs, labels, names, workers, seed), code=code)
         if not protected:
             warn_of_clipping(dataset.clipped_values, inputs.size, "input_bounds")
-        picking = Streams(seed).generator("data", 1)
+        secret = Secret() if protected else None
+        picking = Streams(seed, secret).generator("data", HOLDINGS_CHAPTER)
         holdings = None if holders is None else gather_rows(holders, count, workers.max_rows, picking)
         distance_metres = placed_distances(scenario)
         population = Population(distance_metres=distance_metres, sample_index=np.arange(count), holdings=holdings)
         speed = Speed(device=self.device)
-        secret = Secret() if protected else None
         mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
         mixtures.report.before_the_draw = protected
         trained = train(mixtures, speed=speed)
@@ -476,12 +478,16 @@ def _holders(worker: ArrayLike, samples: int) -> NDArray[np.int64]:
 def _state_jointly(inputs: NDArray[Any], report: AirReport, worker: ArrayLike | None = None) -> PrivacyStatement:
     """Return what this and all earlier protected fits reveal together of a row that was in most of them.
 
-    Where ``worker`` says who holds each row, it is a worker with all its rows, known by its name.
+    Where ``worker`` says who holds each row, it is a worker with all its rows, known by its name. Rows count as the
+    same where all their numbers are, as float32; other columns of the same people are not recognised.
     """
-    rows = (row.tobytes() for row in inputs)
+    names = [row.tobytes() for row in inputs.astype(np.float32) + np.float32(0.0)]  # -0.0 becomes 0.0
     if worker is not None:
-        rows = (f"worker {name}".encode() for name in np.unique(np.asarray(worker)))
-    fits, squared_mu = _ROWS.add(rows, report.squared_mu())
+        names += [
+            f"worker {name:g}".encode() if isinstance(name, Real) else f"worker {name}".encode()
+            for name in np.unique(np.asarray(worker)).tolist()
+        ]
+    fits, squared_mu = _ROWS.add(names, report.squared_mu())
     alone, delta = report.privacy_against_server, report.scenario.privacy.delta
     held = "rows" if worker is None else "workers"
     together = f"{fits} protected fit{'s' if fits > 1 else ''} of the same {held} in this process: mu^2 add up"

@@ -38,8 +38,11 @@ _STREAM_KEYS: Final[dict[StreamName, int]] = {name: key for key, name in enumera
 SLOTS_PER_CHAPTER: Final = 128
 
 
-# Who sends when, with which share, and the noise; of the encoder's chapters only the first, its features, is public.
+# Who sends when, with which share, and the noise.
 _HIDES: Final[frozenset[StreamName]] = frozenset({"schedule", "fading", "phase", "ratios", "assignment", "noise"})
+# Of these only chapter 0 is public: an encoder's features, and the split of a data set. The rest rounds symbols and
+# picks which rows of a worker enter; a public pick could depend on how many rows somebody else has.
+_HIDES_LATER: Final[frozenset[StreamName]] = frozenset({"encoder", "data"})
 
 
 class Secret:
@@ -71,7 +74,7 @@ class Streams:
 
     def generator(self, name: StreamName, chapter: int = 0) -> np.random.Generator:
         """Return a fresh generator of the stream ``name``, at the start of ``chapter``."""
-        hides = name in _HIDES or (name == "encoder" and chapter > 0)
+        hides = name in _HIDES or (name in _HIDES_LATER and chapter > 0)
         if self.secret is not None and hides:
             return self.secret.generator(_STREAM_KEYS[name], chapter)
         sequence = np.random.SeedSequence(self.seed, spawn_key=(_STREAM_KEYS[name], chapter))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_a_protected_run_tells_neither_scores_nor_how_many_rows_a_worker_has(tmp
     assert (found.accuracy, found.scores, found.task) == (None, {}, "regression")
     assert (found.dataset.train_samples, found.dataset.test_samples) == (60, 0)
     written = (tmp_path / "run" / "metrics.json").read_text() + (tmp_path / "run" / "scenario.toml").read_text()
-    assert "300" not in written
+    assert not re.search(r"\b300\b", written)  # digits of a duration may hold it
     assert not list((tmp_path / "run").rglob("learning_curve*"))
     stated = run(several, private=True, public_test=True, out=tmp_path / "open", pictures=False)
     assert isinstance(stated, ProtectedResult)

@@ -352,9 +352,36 @@ def test_embeddings_need_no_bounds_and_have_their_norm_bounded(tmp_path: Path) -
     model = load_model(tmp_path / "here")
     assert model.score(inputs, labels) == 1.0
     assert model.clipped_values(inputs * 1e6) == 0
-    with pytest.raises(ScenarioError, match=r'workers\.centre = "public": is the middle of declared bounds'):
+    with pytest.raises(ScenarioError, match=r'workers\.centre = "public": is taken from the middle of declared bounds'):
         scenario.with_overrides("workers.centre=public")
     with pytest.raises(ScenarioError, match=r"workers\.input_lower = \[0\.0\]: must be empty"):
         scenario.with_overrides("workers.input_lower=0")
     cost = worker_cost(scenario.workers, 6, Signal.of(scenario.workers, 7, 3))
     assert cost.multiply_accumulates == 2 * 6 + 20 + 7 * 8 // 2 + 7  # norm, products, products with the label
+
+
+# --- Networks that look at other rows ---------------------------------------------------------------------------------
+
+
+class Peeking(nn.Module):
+    """Half of the difference to the mean of the batch, beside a constant that is large."""
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch.cat([rows, torch.full_like(rows, 1e3), 0.5 * (rows - rows.mean(dim=0))], dim=1)
+
+
+def test_a_large_constant_does_not_hide_a_look_at_other_rows() -> None:
+    with pytest.raises(PluginError, match="other features among other rows than alone"):
+        airmixml.AirMixClassifier(encoder=TorchEncoder(Peeking()), input_bounds=(0.0, 1.0)).fit(
+            np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
+        )
+
+
+def test_a_module_is_evaluated_even_if_it_was_put_back_into_training() -> None:
+    rows, classes = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    model = airmixml.AirMixClassifier(encoder=TorchEncoder(module), input_bounds=(0.0, 1.0))
+    model.fit(rows, classes)
+    module.train()
+    model.fit(rows, classes)
+    assert module[1].running_mean.abs().max() == 0.0  # nothing of the rows went into it

@@ -104,7 +104,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if not sends_inputs_unchanged(workers):
         centre = "" if workers.centre == "none" else f", centre {workers.centre}"
         rounded = f", {plural(workers.bits, 'bit')} per symbol" if workers.bits else ""
-        if workers.bits and workers.centre == "private":
+        if workers.bits and workers.centre_on_air:
             rounded += " (the mean before them unrounded)"
         constant = f", constant {workers.constant:g}" if workers.constant else ""
         sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
@@ -198,8 +198,10 @@ def _other_workers_and_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows
     ledger, stated, copies = metrics.get("ledger"), metrics["row_privacy"], metrics["row_copies"]
     rows = [("", f"epsilon {ledger['median_epsilon']:.4g} for the median worker")] if ledger else []
     spent = f"[bold]epsilon {stated['epsilon']:.4g}[/bold] against the server" if stated else ""
-    if stated and scenario.workers.several_rows:
-        rows.append(("  one of its rows", spent + (f", on up to {copies:,} workers" if copies > 1 else "")))
+    if stated and scenario.workers.several_rows and copies > 1:
+        rows.append(("  a person", f"{spent}, with all rows on up to {copies:,} workers"))
+    elif stated and scenario.workers.several_rows:
+        rows.append(("  one of its rows", spent))
     elif stated and copies > 1:
         rows.append(("  a row of the data", f"{spent}, since up to {copies:,} workers hold it"))
     return rows

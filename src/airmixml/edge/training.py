@@ -158,7 +158,9 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     """Return what adds up the scenario's slots for a learner in closed form."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
-    squared_norm = workers.clip_norm**2 if workers.norm == "unit" else 0.0
+    # Less a mean of their own no row is zero, which would stay zero; in the middle of the bounds some may be.
+    all_of_one_norm = workers.norm == "unit" and workers.centre_on_air
+    squared_norm = workers.clip_norm**2 if all_of_one_norm else 0.0
     return MomentsCollector(signal, constant=workers.constant * workers.clip_norm, squared_norm=squared_norm)
 
 

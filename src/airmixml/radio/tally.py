@@ -200,10 +200,11 @@ class Tally:
 
         At worst all of them send in the same slots: a change of the row then moves what is received by the sum of their
         shares, as one worker with ``copies`` times the amplitude would. Where a worker holds several rows, one of them
-        moves its sum by at most ``row_amplitude``.
+        moves its sum by at most ``row_amplitude``; on several workers the statement is for the person with all rows.
         """
-        held = "row" if copies == 1 else f"row on {copies:,} workers"
-        louder = self.design.scaled((copies * row_amplitude(self.scenario)) ** 2)
+        several = self.scenario.workers.several_rows
+        held = "row" if copies == 1 else f"{'person' if several else 'row'} on {copies:,} workers"
+        louder = self.design.scaled((copies if copies > 1 else row_amplitude(self.scenario)) ** 2)
         return replace(self._state(*_EXACT, design=louder, copies=copies), unit=held)
 
     @property

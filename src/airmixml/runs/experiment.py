@@ -79,6 +79,11 @@ def run(
         raise ScenarioError("--public-test: says something about a private run; give --private too")
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    if private and scenario.workers.holding.endswith("-skewed"):
+        raise ScenarioError(
+            f'workers.holding = "{scenario.workers.holding}": deals rows for a study, by their labels; for --private '
+            "name who holds a row (workers.worker_column)"
+        )
     scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)

@@ -86,10 +86,10 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
 
 def _check_unscaled(workers: Workers) -> None:
     """What inputs allow that are taken as they are."""
-    if workers.centre == "public":
+    if workers.centre in ("public", "refined"):
         raise ScenarioError(
-            f'workers.centre = "public": is the middle of declared bounds, and workers.encoder = "{workers.encoder}" '
-            'has none; use "none", "own" or "private"'
+            f'workers.centre = "{workers.centre}": is taken from the middle of declared bounds, and workers.encoder = '
+            f'"{workers.encoder}" has none; use "none", "own" or "private"'
         )
     for name in ("input_lower", "input_upper"):
         if getattr(workers, name):

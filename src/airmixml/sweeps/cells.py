@@ -53,8 +53,8 @@ def cut_into_cells(
         if files not in digests:
             identity = identity_of(scenario)
             digests[files] = identity["data"] + identity.get("encoder", "")
-        # The mean of a private centre depends on the target.
-        shared = kind == "run" and scenario.workers.centre != "private" and jobs
+        # A mean that is estimated over the air depends on the target.
+        shared = kind == "run" and not scenario.workers.centre_on_air and jobs
         key = (draws_key(scenario), scenario.learner.closed_form) if shared else scenario
         groups.setdefault(key, []).append(scenario)
     fair = len(scenarios) if jobs == 1 else max(1, len(scenarios) // (_BATCHES_PER_JOB * max(1, jobs)))

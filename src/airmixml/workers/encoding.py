@@ -182,7 +182,7 @@ def bound_norms(workers: Workers, inputs: Singles) -> tuple[Singles, int]:
     if not long.any():
         return inputs, 0
     clipped = inputs.copy()
-    clipped[long] *= (norm / lengths[long])[:, None].astype(np.float32)
+    clipped[long] = inputs[long] * (norm / lengths[long])[:, None]  # in float64: the factor may be tiny
     return clipped, int(long.sum())
 
 

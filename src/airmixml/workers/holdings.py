@@ -40,7 +40,9 @@ class Holdings:
 def gather_rows(holders: Integers, count: int, max_rows: int, rng: Generator) -> Holdings:
     """Return the rows of each of ``count`` holders, of which ``holders`` says who holds which; shape rows.
 
-    Rows of ``NOBODY`` are left out. Where one has more than ``max_rows`` (0: no limit), chance picks those that enter.
+    Rows of ``NOBODY`` are left out. Where one has more than ``max_rows`` (0: no limit), chance picks those that enter:
+    for each holder by itself, as the order of its rows in one permutation is. Where data are protected the chance must
+    be secret, or the pick of others would tell how many rows one has.
     """
     order = rng.permutation(len(holders)) if max_rows else np.arange(len(holders))
     order = order[holders[order] != NOBODY]

@@ -27,7 +27,7 @@ def place_workers(count: int, side_metres: float, min_distance_metres: float, rn
     return np.maximum(distance_metres, min_distance_metres, out=distance_metres)
 
 
-_HOLDINGS_CHAPTER = 1  # chapter 0 of the stream "data" splits the data set
+HOLDINGS_CHAPTER = 1  # chapter 0 of the stream "data" splits the data set
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +62,7 @@ def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Populatio
     distance_metres = place_workers(
         workers.count, workers.side_metres, workers.min_distance_metres, streams.generator("placement")
     )
-    drawing = streams.generator("data", _HOLDINGS_CHAPTER)
+    drawing = streams.generator("data", HOLDINGS_CHAPTER)
     if workers.holding.endswith("-skewed"):
         if isinstance(pool, int):
             raise ScenarioError(f'workers.holding = "{workers.holding}": needs the data to deal; give them to deploy')

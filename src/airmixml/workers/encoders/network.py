@@ -16,7 +16,10 @@ from airmixml.workers.encoder import Encoder, FeatureCost
 
 ROWS_AT_ONCE: Final = 256
 _PROBED_ROWS: Final = 16
-_TOLERANCE: Final = 1e-3  # how much batches of other sizes may round otherwise, relative to the largest feature
+_PROBED_ALONE: Final = 4
+# How much batches of other sizes may round otherwise, relative to the spread of a feature, and to its size.
+_TOLERANCE: Final = 1e-3
+_ROUNDING: Final = 1e-5
 
 Shape = tuple[int, ...]
 
@@ -111,8 +114,10 @@ class NetworkEncoder(Encoder):
             raise self._refusal("gives features that are not finite for inputs in [0, 1]")
         if not np.array_equal(first, _flat(network.run(inputs))):
             raise self._refusal("gives other features for the same inputs; export it in evaluation mode")
-        alone = _flat(network.run(inputs[:1]))
-        if np.abs(alone - first[:1]).max() > _TOLERANCE * max(float(np.abs(first).max()), 1e-30):
+        alone = np.concatenate([_flat(network.run(inputs[[row]])) for row in range(_PROBED_ALONE)])
+        # Each feature by itself: a large one that is the same for all rows must not hide what others do to a small one.
+        allowed = _TOLERANCE * np.ptp(first, axis=0) + _ROUNDING * np.abs(first).max(axis=0)
+        if (np.abs(alone - first[:_PROBED_ALONE]) > np.maximum(allowed, 1e-30)).any():
             raise self._refusal(
                 "gives a row other features among other rows than alone; export it in evaluation mode, since the "
                 "privacy of a worker needs features that depend on that worker alone"

@@ -110,7 +110,8 @@ class TorchNetwork(Network):
         return f"inputs of another shape ({self._problem})"
 
     def run(self, inputs: Singles) -> Singles:
-        """Return the module's output."""
+        """Return the module's output, in evaluation mode whatever was done with the module since it was given."""
+        self.module.eval()
         with torch.no_grad():
             return np.asarray(self.module(torch.from_numpy(np.ascontiguousarray(inputs))).float().numpy())
 
