@@ -146,7 +146,8 @@ class AirMixEstimator(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         holders = None if worker is None else _holders(worker, len(labels))
         count = len(labels) if holders is None else int(holders.max()) + 1
-        scenario = self._scenario(count, seed, OneHot.task if code is None else code.task, several=worker is not None)
+        task = OneHot.task if code is None else code.task
+        scenario = self._scenario(count, seed, task, several=worker is not None, inputs=inputs.shape[1])
         workers = scenario.workers
         code = class_code(workers, len(names)) if code is None else code
         dataset = replace(self._dataset(inputs, labels, names, workers, seed), code=code)
@@ -184,7 +185,9 @@ class AirMixEstimator(BaseEstimator):
         inputs = validate_data(self, X, reset=False)
         return class_scores(self.model_, torch.from_numpy(self._rows.encode(inputs)).double())
 
-    def _scenario(self, samples: int, seed: int, task: str = OneHot.task, *, several: bool = False) -> Scenario:
+    def _scenario(
+        self, samples: int, seed: int, task: str = OneHot.task, *, several: bool = False, inputs: int = 0
+    ) -> Scenario:
         """Return the recipe's preset for so many workers (of several rows each), with the parameters that are given."""
         if self.recipe not in _RECIPES:
             raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
@@ -213,7 +216,7 @@ class AirMixEstimator(BaseEstimator):
             mixing=self._table(preset.mixing, **power),
             privacy=self._table(preset.privacy, **epsilon, **sensitivity),
             learner=self._table(preset.learner, **learner),
-        ).settled(samples)
+        ).settled(samples, inputs)
 
     def _preset(self) -> str:
         """Return the preset of the recipe."""
@@ -283,8 +286,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
     """Classifier trained at the edge on over-the-air mixtures of the rows of ``X``.
 
     Each row is held by one worker, placed at random in a 500 m square; ``fit`` can be told which rows are one worker's.
-    The channel adds up what they send and the
-    receiver's noise hides them; the server trains on the sums alone.
+    The channel adds up what they send and the receiver's noise hides them; the server trains on the sums alone.
 
     Only ``epsilon`` and ``input_bounds`` need a thought. Every parameter that is None is the recipe's.
 
@@ -353,7 +355,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
         energy_joules_: in simulation, energy that all workers together spent.
         joint_privacy_: in protection, what all protected fits of this process together reveal of a row of ``X`` to the
             server, exactly: cross-validation, a grid search and repeated fits each release the same rows again.
-            Other processes (``n_jobs``) count for themselves.
+            Rows are the same where all their numbers are: other columns, units or processes (``n_jobs``) of the same
+            people count for themselves, so that it is then a lower bound.
         mixtures_: what the server received (inputs, labels).
         clipped_values_: in simulation, input values that lay outside ``input_bounds``.
         clipped_samples_: in simulation, rows that were shortened to ``clip_norm``.

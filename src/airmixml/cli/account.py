@@ -180,7 +180,7 @@ def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | 
     if known is not None:
         return encoded_dim(scenario.workers, known.input_dim), known.label_dim
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
-    return dataset.input_dim, dataset.label_dim
+    return encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim), dataset.label_dim
 
 
 def picture_path(picture: Path | None, name: str) -> Path:

@@ -69,8 +69,11 @@ def plan_command(
     if rows is None:
         scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
     else:
-        scenario = _with_rows(options.read_scenario(file, preset, assignments, bounds=bounds), rows)
+        scenario = _with_rows(options.read_scenario(file, preset, assignments, bounds=bounds), rows, input_dim or 0)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
+    from airmixml.workers.memory import check_signal_memory
+
+    check_signal_memory(scenario.workers, *dimensions)
     moments = _moments(scenario, input_mean, input_deviation, named=input_dim is None)
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
         raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
@@ -112,12 +115,12 @@ def _run_of(file: Path | None, preset: str | None, assignments: list[str], bound
     return ["airmix", "run", *chosen, *declared, *(word for each in assignments for word in ("--set", each))]
 
 
-def _with_rows(scenario: Scenario, rows: int) -> Scenario:
+def _with_rows(scenario: Scenario, rows: int, inputs: int) -> Scenario:
     """Return the scenario for so many rows, one on each worker; where all workers send, all of these do."""
     Whole(low=2, high=10**9).check("--rows", rows)
     everybody = scenario.radio.scheduled == scenario.workers.count
     radio = replace(scenario.radio, scheduled=0) if everybody else scenario.radio
-    return replace(scenario, workers=replace(scenario.workers, count=rows), radio=radio).settled(rows)
+    return replace(scenario, workers=replace(scenario.workers, count=rows), radio=radio).settled(rows, inputs)
 
 
 def _table_columns(scenario: Scenario, input_dim: int | None) -> int | None:
@@ -279,10 +282,10 @@ def _design_cells(found: RehearsedDesign) -> dict[str, str]:
         "learner": design.model,
         "encoder": f"{design.encoder}, {design.features} features" if design.features else design.encoder,
         "centre": design.centre,
+        "accuracy, made up": f"{100.0 * found.accuracy:.1f} ± {100.0 * found.error:.1f} %",
         "norm": design.norm,
         "labels": design.label_code,
         "label weight w": f"{design.label_weight:g}",
-        "accuracy, made up": f"{100.0 * found.accuracy:.1f} +- {100.0 * found.error:.1f} %",
     }
 
 

@@ -44,7 +44,7 @@ def predict_command(
     model = load_model(run)
     task = model.scenario_.workers.task
     if task != "classification" and score:
-        raise ScenarioError(f"--score: counts right classes, but the run is a {task}; leave it out")
+        raise ScenarioError(f"--score: counts right classes, but the run's task is {task}; use load_model(run).score")
     if task == "regression" and probabilities:
         raise ScenarioError("--probabilities: a regression has none; leave it out")
     label_column = model.scenario_.workers.label_column

@@ -132,7 +132,7 @@ def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if accuracy is None:
         hidden = "it would reveal something about the test rows (--public-test if these are public)"
         named = "accuracy" if metrics["task"] == "classification" else "scores"
-        return [(named, "see the folder of each seed" if metrics["releases"] > 1 else f"not stated: {hidden}")]
+        return [(named, f"not stated: {hidden}")]
 
     def percent(name: str) -> str:
         deviation = accuracy.get(f"{name}_deviation")

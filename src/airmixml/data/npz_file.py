@@ -61,8 +61,11 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
     else:
         numbers, names = _read_outputs(labels, task, path)
     _check_finite(inputs, path)
+    of_bytes = inputs.dtype == np.uint8  # which are from 0 to 255, as everybody knows
     return RawData(
         name=path.name,
+        lower=(0.0,) if of_bytes else (),
+        upper=(255.0,) if of_bytes else (),
         inputs=inputs.reshape(inputs.shape[0], features),
         labels=numbers,
         class_names=names,

@@ -205,7 +205,9 @@ def _rehearsed(
         progress=progress,
     )
     best = rehearsal.best.design.applied_to(aired)
-    return replace(found, rehearsal=rehearsal, overrides=changed_keys(scenario, best))
+    sending = replace(found.best.sending, label_weight=best.workers.label_weight)
+    overrides = changed_keys(scenario, best)
+    return replace(found, rehearsal=rehearsal, best=replace(found.best, sending=sending), overrides=overrides)
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:

@@ -93,7 +93,7 @@ def simulate(
     if dataset is None:
         scenario = settle(scenario, data_dir=data_dir, progress=progress)
     else:
-        scenario = scenario.settled(dataset.train_samples)
+        scenario = scenario.settled(dataset.train_samples, dataset.held_dim)
     return simulate_family([scenario], dataset=dataset, population=population, context=context)[0]
 
 

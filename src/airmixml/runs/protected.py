@@ -51,7 +51,7 @@ class ProtectedRunner:
         statements = report.statements
         if self.pictures:
             draw_statements(statements, folder.work / "figures" / "privacy.png")
-        about = {name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim")}
+        about = {name: getattr(sent.dataset, name) for name in ("name", "input_dim", "label_dim")}
         metrics = {
             "mode": PROTECTION,
             "name": scenario.name,

@@ -4,25 +4,34 @@ docs/tables.md has what each is worth.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from airmixml.doors import ADVERSARIES, ENCODERS
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 
+_FEW_INPUTS: Final = 8
+_NORM_OF_FEW: Final = 0.5
+
 
 def is_chosen(workers: Workers, learner: Learner) -> bool:
     """Whether no key is left to be chosen."""
-    return AUTO not in (workers.centre, workers.label_code, learner.model)
+    return AUTO not in (workers.centre, workers.norm, workers.label_code, learner.model)
 
 
 def choose(
-    workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy, learner: Learner
+    workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy, learner: Learner, *, inputs: int = 0
 ) -> tuple[Workers, Learner]:
-    """Return both tables with a choice for every key that says "auto".
+    """Return both tables with a choice for every key that says "auto", for that many inputs (0: not known).
 
-    The centre is refined over the air where that can be, else the middle of the bounds; classes are sent centred where
-    the server can restore them; classes are learnt by discriminants and all else by least squares.
+    The centre is refined over the air where that can be, else the middle of the bounds. Rows of many inputs are brought
+    to one norm; of few inputs too much would be lost by that. Classes are sent centred where the server can restore
+    them; they are learnt by discriminants, and all else by least squares.
     """
+    if workers.norm == AUTO:
+        few = 0 < inputs < _FEW_INPUTS
+        shorter = workers.clip_norm * _NORM_OF_FEW
+        workers = replace(workers, norm="clip", clip_norm=shorter) if few else replace(workers, norm="unit")
     classes = workers.task == "classification"
     if workers.centre == AUTO:
         encoder = ENCODERS.load(workers.encoder)

@@ -52,8 +52,8 @@ class Scenario:
         workers, learner = self._chosen()
         check_consistency(workers, self.radio, self.mixing, self.privacy, learner)
 
-    def _chosen(self) -> tuple[Workers, Learner]:
-        return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner)
+    def _chosen(self, inputs: int = 0) -> tuple[Workers, Learner]:
+        return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs)
 
     @property
     def sampling_rate(self) -> float:
@@ -66,13 +66,14 @@ class Scenario:
         numbers = self.workers.count and self.radio.scheduled and self.privacy.delta
         return bool(numbers) and is_chosen(self.workers, self.learner)
 
-    def settled(self, rows: int) -> Scenario:
+    def settled(self, rows: int, inputs: int = 0) -> Scenario:
         """Return the scenario for a pool of so many rows: one worker each, all at once, delta a tenth of 1 / N.
 
-        Keys that say "auto" get the choice that suits the others. What the scenario says itself stays.
+        Keys that say "auto" get the choice that suits the others and the number of inputs (0: not known). What the
+        scenario says itself stays.
         """
         count = self.workers.count or rows
-        workers, learner = self._chosen()
+        workers, learner = self._chosen(inputs)
         return replace(
             self,
             workers=replace(workers, count=count),
@@ -90,9 +91,12 @@ class Scenario:
         return _made(self.to_dict(), parse_assignments(assignments))
 
     def with_bounds(self, path: str | Path) -> Scenario:
-        """Return a copy with the bounds of a file that has a line ``COLUMN = [lower, upper]`` for each input column."""
-        bounds = parse_toml(read_scenario_file(Path(path)), source=str(path))
-        listed = self.workers.feature_columns
+        """Return a copy with the bounds of a file that has a line ``COLUMN = [lower, upper]`` for each input column.
+
+        Columns that the file does not name are no inputs then.
+        """
+        bounds = parse_toml(read_scenario_file(Path(path), kind="file of bounds"), source=str(path))
+        listed = [name for name in self.workers.feature_columns if name in bounds]
         return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed)))
 
     def _repr_html_(self) -> str:

@@ -82,8 +82,9 @@ class Workers(Table):
     )
     norm: str = key(
         "clip",
-        Choice(("clip", "unit")),
-        "all encoders but scale: shorten inputs beyond clip_norm, or scale every input to it",
+        Choice(("clip", "unit", AUTO)),
+        "all encoders but scale: shorten inputs beyond clip_norm, or scale every input to it; auto: the latter, or for "
+        "fewer than 8 inputs shorten them beyond half of it",
     )
     clip_norm: float = key(
         1.0, Real(low=1e-9, high=1e6), "all encoders but scale: largest Euclidean norm of an encoded input"

@@ -73,18 +73,16 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
     return tables
 
 
-def read_scenario_file(path: Path) -> str:
-    """Return the text of a scenario file."""
+def read_scenario_file(path: Path, kind: str = "scenario file or --preset NAME") -> str:
+    """Return the text of a scenario file, or of another TOML file of that kind."""
     try:
         content = None if path.is_fifo() else _beginning(path)
     except OSError as problem:
-        raise ScenarioError(
-            f"{path}: cannot be read ({problem.strerror}); give a scenario file or --preset NAME"
-        ) from None
+        raise ScenarioError(f"{path}: cannot be read ({problem.strerror}); give a {kind}") from None
     except ValueError:
-        raise ScenarioError(f"{shown(str(path))}: not a file name; give a scenario file or --preset NAME") from None
+        raise ScenarioError(f"{shown(str(path))}: not a file name; give a {kind}") from None
     if content is None:  # nobody may ever write to it
-        raise ScenarioError(f"{path}: is a pipe; give a scenario file or --preset NAME")
+        raise ScenarioError(f"{path}: is a pipe; give a {kind}")
     if len(content) > _LARGEST_FILE_BYTES:
         raise ScenarioError(f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)")
     try:

@@ -20,6 +20,8 @@ from airmixml.streams import Streams
 from airmixml.workers.encoder import Encoder, encoder_of
 
 # float32 may round a norm up by less than this.
+_TRIED_ROWS: Final = 8
+_TRIED_ALONE: Final = (1, 5)
 ROUNDING_MARGIN: Final = 1.0 - 1e-6
 
 
@@ -50,6 +52,8 @@ def _centred_features(
 ) -> Singles:
     """Return the features of inputs in [0, 1], centred by what the scenario says (not yet by a private mean)."""
     _check_shape(encoder, workers, image_shape)
+    if workers.encoder not in ENCODERS.own:
+        _check_rows_alone(encoder, workers, unit_inputs.shape[1], image_shape, streams)
     features = _features(encoder, workers, unit_inputs, image_shape, streams)
     if not encoder.bounds_norm:
         return features
@@ -117,6 +121,21 @@ def _features(
     if high > 1.0 and not encoder.bounds_norm:
         raise _contradiction(workers, f"the feature {high:.4g}: must be at most 1 where no norm is bounded")
     return features
+
+
+def _check_rows_alone(
+    encoder: Encoder, workers: Workers, inputs: int, image_shape: ImageShape, streams: Streams
+) -> None:
+    """Try made-up rows, and refuse an encoder that gives a row other features among others than alone.
+
+    The privacy of a worker needs features that depend on that worker alone.
+    """
+    rows = np.random.default_rng(0).random((_TRIED_ROWS, inputs), dtype=np.float32)
+    together = _features(encoder, workers, rows, image_shape, streams)
+    alone = np.concatenate([_features(encoder, workers, rows[[row]], image_shape, streams) for row in _TRIED_ALONE])
+    allowed = 1e-3 * np.ptp(together, axis=0) + 1e-5 * np.abs(together).max(axis=0)
+    if (np.abs(alone - together[list(_TRIED_ALONE)]) > allowed + 1e-30).any():
+        raise _contradiction(workers, "a row other features among other rows than alone")
 
 
 def _contradiction(workers: Workers, what: str) -> PluginError:

@@ -41,8 +41,8 @@ def load_dataset(
     The stream "data" splits data sets that have no test set of their own; without ``test_rows`` all their rows may be
     in the pool. ``data_dir`` holds the files of MNIST; None takes the cache, which is filled where needed.
     """
-    if AUTO in (workers.centre, workers.label_code):
-        raise ScenarioError("workers.centre or workers.label_code is auto: use airmixml.settle(scenario) first")
+    if AUTO in (workers.centre, workers.norm, workers.label_code):
+        raise ScenarioError("workers.centre, norm or label_code is auto: use airmixml.settle(scenario) first")
     raw = load_raw(workers, data_dir, progress)
     image_shape = declared_shape(workers.shape, raw.image_shape, raw.inputs.shape[1])
     row_format = _row_format(workers, raw, image_shape)

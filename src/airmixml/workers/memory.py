@@ -15,6 +15,14 @@ _COPIES_OF_A_SAMPLE: Final = 3
 _COPIES_OF_A_SLOT: Final = 6
 
 
+def check_signal_memory(workers: Workers, features: int, label_dim: int) -> None:
+    """Refuse what is sent of one encoded sample where a slot of it, or its second moments, fit into no memory."""
+    signal = Signal.of(workers, features, label_dim)
+    needed, available = FLOAT_BYTES * _COPIES_OF_A_SLOT * signal.symbols, physical_memory_bytes()
+    if needed > available:
+        raise too_many_numbers(workers, signal, needed, available)
+
+
 def check_feature_memory(workers: Workers, samples: int, input_dim: int, label_dim: int) -> None:
     """Refuse features of so many samples, or one slot of what is sent of them, that fit into no memory.
 

@@ -20,12 +20,10 @@ def settle(
     """
     if scenario.is_settled:
         return scenario
-    if scenario.workers.count:
-        return scenario.settled(scenario.workers.count)
     known = known_dataset(scenario.workers.dataset)
     if known is not None:
-        rows, own_test = known.train_samples, known.test_samples > 0
+        rows, inputs, own_test = known.train_samples, known.input_dim, known.test_samples > 0
     else:
         raw = load_raw(scenario.workers, data_dir, progress)
-        rows, own_test = units_of(raw), raw.test_labels is not None
-    return scenario.settled(pool_rows(scenario.workers, rows, own_test=own_test, test_rows=test_rows))
+        rows, inputs, own_test = units_of(raw), int(raw.inputs.shape[1]), raw.test_labels is not None
+    return scenario.settled(pool_rows(scenario.workers, rows, own_test=own_test, test_rows=test_rows), inputs)
