@@ -199,4 +199,6 @@ def test_other_tasks(task: str, airmix: Airmix, refused: Callable[..., str], tmp
         assert said[0] == "prediction_large a,prediction_large b"
         right = [line == ",".join(row.split(",")[2:]) for line, row in zip(said[1:], lines, strict=True)]
         assert sum(right) > 45
-    assert f"--score: counts right classes, but the run is a {task}" in refused("predict", "run", "data.csv", "--score")
+    assert f"--score: counts right classes, but the run's task is {task}" in refused(
+        "predict", "run", "data.csv", "--score"
+    )

@@ -80,7 +80,6 @@ def test_what_is_not_settled_is_refused_where_it_would_be_used() -> None:
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ("age = [0, 120]", "workers.bounds: has no line for the input column 'weight'"),
         ("age = [0, 120]\nweight = [0, 9]\nsize = [0, 1]", "workers.bounds: 'size' is none of the input columns"),
         ("age = 3\nweight = [0, 9]", "workers.bounds.'age' = 3: must be a list of at least 2 values"),
         ("age = [0, 1, 2]\nweight = [0, 9]", "workers.bounds.'age' has 3 numbers: must be [lower, upper]"),
@@ -99,3 +98,38 @@ def test_bounds_are_said_once() -> None:
     text = "[workers]\ninput_lower = [0]\n[workers.bounds]\na = [0, 1]"
     with pytest.raises(ScenarioError, match=r"workers.input_lower: says the same as \[workers.bounds\]"):
         Scenario.from_toml(text)
+
+
+def test_columns_that_a_file_of_bounds_does_not_name_are_no_inputs(tmp_path: Path) -> None:
+    (tmp_path / "bounds.toml").write_text("age = [0, 120]")
+    scenario = Scenario.preset("private-table").with_overrides("workers.feature_columns=weight,age")
+    bounded = scenario.with_bounds(tmp_path / "bounds.toml").workers
+    assert (bounded.feature_columns, bounded.input_upper) == (("age",), (120.0,))
+    text = "[workers]\nfeature_columns = ['age', 'weight']\n[workers.bounds]\nage = [0, 120]"
+    with pytest.raises(ScenarioError, match=r"^workers.bounds: has no line for the input column 'weight'"):
+        Scenario.from_toml(text)
+
+
+def test_few_columns_keep_their_magnitudes() -> None:
+    preset = Scenario.preset("private-table")
+    for inputs, norm, clip_norm in ((4, "clip", 0.5), (7, "clip", 0.5), (8, "unit", 1.0), (0, "unit", 1.0)):
+        settled = preset.settled(100, inputs).workers
+        assert (settled.norm, settled.clip_norm) == (norm, clip_norm)
+
+
+def test_auto_is_what_the_rest_of_the_scenario_allows() -> None:
+    preset = Scenario.preset("private-table")
+
+    def chosen(*changes: str) -> tuple[str, str, str]:
+        settled = preset.with_overrides("workers.count=50", *changes).settled(50, 30)
+        assert settled.is_settled
+        return settled.workers.centre, settled.workers.label_code, settled.learner.model
+
+    assert chosen() == ("refined", "centred", "lda")
+    assert chosen("workers.task=regression") == ("refined", "one-hot", "ridge")
+    assert chosen("workers.worker_column=who") == ("public", "one-hot", "lda")
+    assert chosen("workers.bits=4") == ("refined", "one-hot", "lda")
+    assert chosen("mixing.power=max") == ("public", "centred", "lda")
+    assert chosen("radio.fading=rayleigh") == ("public", "centred", "lda")
+    assert chosen("workers.encoder=embeddings") == ("none", "centred", "lda")
+    assert chosen("workers.centre=own", "learner.model=ridge") == ("own", "centred", "ridge")
