@@ -256,7 +256,8 @@ def _print_recommendation(found: Recommendation | None, scenario: Scenario, comm
         console.print(f"{gain} (the noise in the equation that the learner solves, relative to one sample) with:")
         print_line(shlex.join([*command, *(word for override in found.overrides for word in ("--set", override))]))
     else:
-        console.print("no other design leaves the learner with less noise")
+        tried = "that was tried learns better" if rehearsal is not None else "leaves the learner with less noise"
+        console.print(f"no other design {tried}")
     if found.best.learning_noise_db > _CHANCE_DB:
         console.print("at this target even the best design is nearly all noise: expect little better than guessing")
     if found.note:

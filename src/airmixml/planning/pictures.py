@@ -155,7 +155,8 @@ def _by_encoder(axis: Axes, rehearsal: Rehearsal, model: str) -> None:
     accuracies, errors = ([100.0 * getattr(best[name], key) for name in names] for key in ("accuracy", "error"))
     axis.barh(names, accuracies, xerr=errors, color=colours, ecolor="grey")
     axis.axvline(100.0 / rehearsal.classes, color="grey", linestyle=":", label="guessing")
-    axis.set(xlabel="accuracy on made-up tables (%)", xlim=(0, 100))
+    # Room above the bars for the legend, which would hide how exact the best one is.
+    axis.set(xlabel="accuracy on made-up tables (%)", xlim=(0, 100), ylim=(-0.6, len(names) + 0.2))
     finish_axis(axis, f"{model}: encoder, centre, norm (green: recommended)", size=12, legend=8)
 
 

@@ -19,19 +19,21 @@ from airmixml.output.numbers import joules
 from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.expected_signal import ExpectedSignal
-from airmixml.planning.recommend import Recommendation, changed_keys, recommend
+from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
+from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
-from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import NOBODY_SENT
 from airmixml.scenario import Scenario
 from airmixml.units import watts_to_dbm
-from airmixml.workers import Signal, encoder_of
+from airmixml.workers import Signal, encoded_dim, encoder_of
 
 _REHEARSED_CHAPTERS: Final = 16
+_MOST_SLOTS_DRAWN: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,9 @@ def make_plan(
     setting = AirSetting.of(scenario, *dimensions, distance_metres)
     draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
     joules = energy_joules(scenario, dimensions, draws.power_watts.sum(axis=1))
+    averaged = input_dim - (1 if scenario.workers.constant else 0)
+    mean_slot = plan_centring(scenario, averaged, distance_metres)
+    joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     sending = draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(NOBODY_SENT)
@@ -206,8 +211,17 @@ def _rehearsed(
     )
     best = rehearsal.best.design.applied_to(aired)
     sending = replace(found.best.sending, label_weight=best.workers.label_weight)
-    overrides = changed_keys(scenario, best)
-    return replace(found, rehearsal=rehearsal, best=replace(found.best, sending=sending), overrides=overrides)
+    cheapest = replace(found.best, sending=sending)
+    if aired.radio.slots <= _MOST_SLOTS_DRAWN:  # with the slot for the mean, and as many symbols as the encoder makes
+        own = _with_cost(found.own, scenario, held_dim, label_dim)
+        found, cheapest = replace(found, own=own), _with_cost(cheapest, best, held_dim, label_dim)
+    return replace(found, rehearsal=rehearsal, best=cheapest, overrides=changed_keys(scenario, best))
+
+
+def _with_cost(option: LearningOption, scenario: Scenario, held_dim: int, label_dim: int) -> LearningOption:
+    """Return the option with time on the air and energy of all slots, by drawing them without data."""
+    tally = rehearse(scenario, encoded_dim(scenario.workers, held_dim), label_dim)
+    return replace(option, air_seconds=tally.air_seconds, energy_joules=tally.energy_joules)
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:

@@ -302,7 +302,9 @@ def _saved(figure: Figure, path: Path | None) -> Figure:
 
 
 def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
-    adversaries = ADVERSARIES.names
+    from matplotlib.ticker import NullFormatter
+
+    adversaries = [name for name in ADVERSARIES.names if any(each.adversary == name for each in statements)]
     for place, name in enumerate(ACCOUNTANTS.names):
         beside = 0.1 * (place - len(ACCOUNTANTS.names) // 2)  # so that equal epsilons do not hide each other
         stated = [each for each in statements if each.accountant == name]
@@ -313,4 +315,8 @@ def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
     certified.set_yticks(range(len(adversaries)), adversaries)
     certified.grid(alpha=0.3)
     certified.margins(x=0.1)
+    certified.xaxis.set_minor_formatter(NullFormatter())
+    low, high = certified.get_xlim()
+    if high < 20.0 * low:  # else the axis might show no number at all
+        certified.set_xlim(low / 3.0, 3.0 * high)
     certified.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
