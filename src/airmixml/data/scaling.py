@@ -29,7 +29,8 @@ def declare_bounds(
         raise DataError(
             f"{' and '.join(missing)}: must be declared for your own data, one value for all inputs or one "
             f"for each of the {features}, or beside the names of CSV columns in [workers.bounds] or a file for "
-            "--bounds; bounds measured on private samples would leak them, so write down what you know beforehand"
+            "--bounds (`airmix init` begins one); bounds measured on private samples would leak them, so write down "
+            "what you know beforehand"
         )
     lower_bounds = _one_per_feature(lower_name, lower, features)
     upper_bounds = _one_per_feature(upper_name, upper, features)

@@ -95,9 +95,13 @@ def _check_shape(encoder: Encoder, workers: Workers, image_shape: ImageShape) ->
     others += [
         name for name in ENCODERS.own if image_shape and _looks(name, "needs_series" if series else "needs_images")
     ]
+    shape = ", or declare workers.shape"
+    if there:
+        shape = ', or say that it is one (workers.shape, or layout="channels x time" in the NPZ file)'
+        shape = shape if encoder.needs_series else ""
     raise ScenarioError(
         f'workers.encoder = "{workers.encoder}": needs {wanted}, but {there or "the data set has none"}; use one of '
-        f"{', '.join(others)}{'' if there else ', or declare workers.shape'}"
+        f"{', '.join(others)}{shape}"
     )
 
 
