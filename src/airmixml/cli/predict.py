@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,8 +44,8 @@ def predict_command(
 
     model = load_model(run)
     task = model.scenario_.workers.task
-    if task != "classification" and score:
-        raise ScenarioError(f"--score: counts right classes, but the run's task is {task}; use load_model(run).score")
+    if task == "multi-label" and score:
+        raise ScenarioError("--score: is for one label column, but the run has several; use load_model(run).score")
     if task == "regression" and probabilities:
         raise ScenarioError("--probabilities: a regression has none; leave it out")
     label_column = model.scenario_.workers.label_column
@@ -52,15 +53,18 @@ def predict_command(
     wanted: dict[str, Any] = {"label_column": label_column, "with_labels": score, "keep": keep or ()}
     file = read_rows(rows, row_format, **wanted)
     _check_keep(keep or [])
-    predicted, columns = _columns(model, model.outputs_of(file.inputs), probabilities=probabilities)
+    outputs = model.outputs_of(file.inputs)
+    predicted, columns = _columns(model, outputs, probabilities=probabilities)
     columns = {**file.kept, **columns}
     clipped = model.encoder_.scale(file.inputs)[1]
-    accuracy = None if file.labels is None else _accuracy(file.labels, predicted, model, rows)
+    numbers = score and task == "regression"
+    accuracy = None if file.labels is None or numbers else _accuracy(file.labels, predicted, model, rows)
+    scores = _scores(file.labels or [], outputs, rows) if numbers else {}
     table = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     if out is not None:
         with writing_to(out):
             write_text(out, rows_csv(table))
-    summary = {"run": str(run), "rows": len(table), "clipped_values": clipped, "accuracy": accuracy}
+    summary = {"run": str(run), "rows": len(table), "clipped_values": clipped, "accuracy": accuracy, "scores": scores}
     if as_json:
         print_json({**summary, "out": None if out is None else str(out), "predictions": table})
         return
@@ -75,6 +79,21 @@ def predict_command(
         print_note(f"{values} of {file.inputs.size:,} outside the declared bounds, clipped to them")
     if accuracy is not None:
         print_note(f"accuracy {100 * accuracy:.1f} % on {plural(len(predicted), 'row')}")
+    if scores:
+        print_note(f"R^2 {scores['r2']:.3f}, RMSE {scores['rmse']:.4g} on {plural(len(table), 'row')}")
+
+
+def _scores(labels: Sequence[str], outputs: Any, rows: Path) -> dict[str, float]:
+    """Return how near predicted targets (rows x 1) are to those in the file."""
+    from airmixml.data.csv_file import finite_numbers
+    from airmixml.edge.scoring import test_scores
+
+    truth = finite_numbers(labels)
+    if truth is None or outputs.shape[1] != 1:
+        raise DataError(
+            f"{rows}: --score needs one column of targets, all finite numbers; correct it or leave --score out"
+        )
+    return test_scores("regression", outputs, [[number] for number in truth], ("target",))
 
 
 def export_command(

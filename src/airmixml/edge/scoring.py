@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from airmixml.data import DataSet
 
@@ -32,7 +32,7 @@ def leading_score(dataset: DataSet, outputs: torch.Tensor, truth: torch.Tensor) 
     )
 
 
-def test_scores(task: str, predicted: NDArray[Any], truth: NDArray[Any], names: Sequence[str]) -> dict[str, float]:
+def test_scores(task: str, predicted: ArrayLike, truth: ArrayLike, names: Sequence[str]) -> dict[str, float]:
     """Return all scores of a regression or of several labels; predictions and truth are samples x outputs."""
     if task == "regression":
         return _regression_scores(np.asarray(predicted, dtype=np.float64), np.asarray(truth, dtype=np.float64), names)
