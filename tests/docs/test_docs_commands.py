@@ -48,6 +48,8 @@ LONG = (
     "attack --preset digits --set",
     "audit --preset paper-iris",
     "examples/scikit_learn.py",
+    "plan --preset private-table --rows",
+    "account --preset paper-mnist --brief",
     "airmix predict runs/iris",
     'simulate(Scenario.preset("paper-iris"))',
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/your-data.md").read_text(encoding="utf-8")
 
