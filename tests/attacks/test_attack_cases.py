@@ -450,6 +450,7 @@ def test_some_attacks_alone(tmp_path: Path, parts: tuple[str, ...]) -> None:
     assert (tmp_path / "here" / "attack.png").stat().st_size > 5000
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not(tmp_path: Path) -> None:
     one, same, other = (
         attack(IRIS.with_seed(seed), out=tmp_path / name).to_dict() for seed, name in ((1, "a"), (1, "b"), (2, "c"))

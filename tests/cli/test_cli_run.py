@@ -120,6 +120,7 @@ def test_a_seed_decides_everything_whatever_the_block_size(airmix: Airmix, small
     assert (tmp_path / "again" / "scenario.toml").read_bytes() == (first / "scenario.toml").read_bytes()
 
 
+@pytest.mark.long
 def test_several_seeds(airmix: Airmix, small_run: SmallRun, tmp_path: Path) -> None:
     done = airmix(*IRIS, "--seeds", "2", "--json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -109,6 +109,7 @@ def test_threads_and_random_state_of_torch_are_left_as_they_were(two_clouds: Dat
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.long
 def test_iris_at_maximum_power_is_learnt_from_mixtures() -> None:
     """The paper prints 100.0 % for |N_t| = 4, alpha = 1 at maximum power; 20 of its 500 epochs suffice for 90 %."""
     scenario = Scenario.preset("paper-iris").with_overrides(

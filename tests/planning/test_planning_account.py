@@ -153,6 +153,7 @@ def test_powers_that_follow_no_target_are_rehearsed(power: str, ratios: str) -> 
     assert credited == ("none" if power == "max" else "without-replacement")
 
 
+@pytest.mark.long
 def test_curves_end_at_the_account() -> None:
     account = account_scenario(Scenario.preset("paper-iris"), 4, 3)
     slots, curves = epsilon_curves(account)

@@ -246,6 +246,7 @@ def test_what_an_encoder_does_makes_a_family_of_its_own(change: str) -> None:
         check_family([base, odd])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [

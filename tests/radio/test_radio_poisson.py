@@ -128,6 +128,7 @@ def test_the_target_is_met_by_the_removal_sensitivity(scheduled: int) -> None:
     assert own.sensitivity == 2.0  # C^2 + w^2, though another sample would move by 2 C^2 + 2 w^2 = 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workers", "scheduled", "slots", "epsilon"),
     [(40, 6, 500, 3.0), pytest.param(1000, 10, 3000, 1.0, marks=pytest.mark.long), (40, 1, 50, 8.0)],

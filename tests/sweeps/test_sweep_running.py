@@ -81,6 +81,7 @@ def never(*_arguments: Any, **_options: Any) -> NoReturn:
     raise AssertionError("a finished batch was run again")
 
 
+@pytest.mark.long
 def test_two_processes_give_what_one_gives_and_nothing_is_run_twice(two_seeds: SweepResult, tmp_path: Path) -> None:
     told = Told()
     both = run_sweep(batches_of(2), tmp_path, jobs=2, progress=told)
