@@ -449,8 +449,7 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the targets of clean rows, within their bounds; samples, or samples x targets."""
-        scores = self._scores(X).numpy()
-        found = np.asarray(self._code.decoded(scores), dtype=np.float64)
+        found = np.asarray(predicted(self._scores(X), self._code).numpy())
         return found[:, 0] if self._flat else found
 
     def _target_bounds(self, targets: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -105,7 +105,7 @@ def _npm_archive(package: Package, folder: Path) -> Path:
 
 def _debian_archive(package: Package, folder: Path) -> Path:
     """Let apt-get download the package into the folder, and dpkg-deb write its archive beside it."""
-    # As whoever runs this: apt-get would else change to a user that may not write here.
+    # Run as the current user: by default apt-get switches to one that may not write here.
     _run(["apt-get", "download", package.name, "-q", "-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=0"], folder)
     archive = folder / "files.tar"
     with archive.open("wb") as stream:

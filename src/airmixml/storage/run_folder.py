@@ -52,7 +52,7 @@ def encoder_digest(scenario: Scenario) -> str:
 
 
 def digest_of(path: str) -> str:
-    """Return a digest of a file; empty where there is none, which whoever needs the file will complain about."""
+    """Return a digest of a file; empty where there is none: the code that reads the file reports that."""
     path = os.path.expanduser(path)
     if not (os.path.isfile(path) and os.access(path, os.R_OK)):
         return ""
