@@ -4,12 +4,15 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 from torch import nn
 from torch.optim.adam import adam
 
 from airmixml.scenario import Learner
+
+EPSILON: Final = 1e-8
 
 
 class Adam:
@@ -49,6 +52,6 @@ class Adam:
             beta2=self.learner.adam_beta2,
             lr=self.learner.learning_rate,
             weight_decay=0.0,
-            eps=1e-8,
+            eps=EPSILON,
             maximize=False,
         )

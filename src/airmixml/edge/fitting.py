@@ -15,7 +15,7 @@ from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.doors import LEARNERS
 from airmixml.edge.adam import Adam
 from airmixml.edge.scoring import LEADING, leading_score, test_scores
-from airmixml.edge.stack import NetworkStack, has_fast_convolutions
+from airmixml.edge.stack import NetworkStack, can_be_stacked
 from airmixml.edge.steps import make_epoch
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
@@ -142,14 +142,14 @@ def fit(
     speed = speed or Speed()
     streams, device, slots = [Streams(seed) for seed in seeds], find_device(speed.device), inputs.shape[-2]
     model.to(device)
-    if isinstance(model, nn.Sequential) and has_fast_convolutions(model):
+    threads = speed.threads or _useful_threads(model, learner.batch_size)
+    if isinstance(model, nn.Sequential) and can_be_stacked(model):
         model = NetworkStack([model])
     inputs, labels = inputs.to(device).contiguous(), labels.to(device).contiguous()
     test_inputs = _shared_or_stacked([torch.from_numpy(each.test_inputs) for each in datasets]).to(device)
     test_labels = _shared_or_stacked([torch.from_numpy(each.test_labels) for each in datasets]).to(device)
     losses: list[list[float]] = []
     accuracies: list[list[float]] = []
-    threads = speed.threads or _useful_threads(model, learner.batch_size)
     # cuDNN's repeatable kernels in full float32: two runs of a seed are equal.
     repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     with using_threads(threads), repeatable, _current(device):

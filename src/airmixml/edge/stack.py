@@ -22,7 +22,7 @@ class NetworkStack(nn.Module):
     def __init__(self, networks: Sequence[nn.Sequential]) -> None:
         super().__init__()
         self.count = len(networks)
-        self._layers = list(networks[0])
+        self.layers = list(networks[0])
         for name, first in networks[0].named_parameters():
             values = [network.get_parameter(name).detach() for network in networks]
             stacked = torch.stack(values) if self.count > 1 else first.detach().unsqueeze(0)
@@ -33,7 +33,7 @@ class NetworkStack(nn.Module):
         if inputs.dim() == 2:
             return self.forward(inputs.unsqueeze(0)).squeeze(0)
         values = inputs.expand(self.count, -1, -1)
-        layers = iter(enumerate(self._layers))
+        layers = iter(enumerate(self.layers))
         for number, layer in layers:
             match layer:
                 case nn.Linear():
@@ -43,7 +43,7 @@ class NetworkStack(nn.Module):
                     values = torch.relu(values)
                 case nn.Unflatten():
                     values = values.reshape(*values.shape[:2], *layer.unflattened_size).permute(0, 3, 4, 1, 2)
-                case nn.Conv2d() if _is_block(self._layers[number : number + 3]):
+                case nn.Conv2d() if _is_block(self.layers[number : number + 3]):
                     _, (_, pool) = next(layers), next(layers)
                     values = convolve(values, *self._weights(number), int(pool.kernel_size))  # type: ignore[arg-type]
                 case nn.Flatten():  # in the order of a network alone: channel, row, column
@@ -101,11 +101,18 @@ def _is_block(layers: Sequence[nn.Module]) -> bool:
     return False
 
 
-def has_fast_convolutions(network: nn.Sequential) -> bool:
-    """Return whether it is a network of images all layers of which a stack has: it is faster as a stack of one."""
+def can_be_stacked(network: nn.Sequential) -> bool:
+    """Return whether a stack has all layers of the network. It is then faster as a stack of one than by itself."""
     layers = list(network)
     blocks = [number for number in range(len(layers)) if _is_block(layers[number : number + 3])]
     in_blocks = {number + offset for number in blocks for offset in range(3)}
     others = (layer for number, layer in enumerate(layers) if number not in in_blocks)
     known = (nn.Linear, nn.ReLU, nn.Flatten, nn.Unflatten)
-    return bool(blocks) and all(isinstance(each, known) and getattr(each, "bias", 0) is not None for each in others)
+    return all(isinstance(each, known) and getattr(each, "bias", 0) is not None for each in others)
+
+
+def chosen_slots(mixtures: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Return some slots of (networks x) slots x symbols, the same ones for all networks or each network's own."""
+    if numbers.dim() == 1:
+        return mixtures.index_select(-2, numbers)
+    return mixtures.take_along_dim(numbers.unsqueeze(-1), dim=-2)

@@ -1,55 +1,15 @@
-"""The losses, and an epoch of optimiser steps: plain on the CPU and as a replayed CUDA graph on a GPU.
+"""An epoch of optimiser steps: in NumPy or torch on the CPU, and as a replayed CUDA graph on a GPU."""
 
-The losses are defined for soft, noisy and partly negative labels.
-"""
-
-import math
 from collections.abc import Callable
-from typing import Final
 
 import torch
 from torch import nn
 
 from airmixml.edge.adam import Adam
+from airmixml.edge.losses import LOSSES
+from airmixml.edge.small_networks import SmallNetworks, is_small
+from airmixml.edge.stack import chosen_slots
 from airmixml.scenario import Learner
-
-SMALLEST_PROBABILITY: Final = 1e-7
-
-
-def soft_cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return -mean_t sum_c y_tc ln max(p_tc, 1e-7) with p = softmax(scores), the loss f of Eq. (opt).
-
-    The labels enter as they were received: they need not be positive nor sum to 1. A negative y_tc rewards a small
-    p_tc without end, so probabilities count as at least 1e-7: the loss is finite and bounded below for any labels, and
-    its gradient vanishes where the bound holds. On a one-hot label it is the usual cross-entropy. Scores and labels are
-    batch x classes, or networks x batch x classes for one loss per network.
-    """
-    log_probability = torch.log_softmax(scores, dim=-1).clamp(min=math.log(SMALLEST_PROBABILITY))
-    return -(labels * log_probability).sum(dim=-1).mean(dim=-1)
-
-
-def squared_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return mean_t ||scores_t - y_t||^2, per network where there is an axis of networks.
-
-    Noise of mean zero on the labels adds a constant to it and moves no minimum: what it learns is E[y | x].
-    """
-    return (scores - labels).square().sum(dim=-1).mean(dim=-1)
-
-
-def brier_loss(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return mean_t ||softmax(scores_t) - y_t||^2, per network where there is an axis of networks.
-
-    Unmoved by label noise like the squared loss, and bounded in the scores: no noisy label pulls without end.
-    """
-    return (torch.softmax(scores, dim=-1) - labels).square().sum(dim=-1).mean(dim=-1)
-
-
-# By the name that a learner gives it.
-LOSSES: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] = {
-    "cross-entropy": soft_cross_entropy,
-    "squared": squared_loss,
-    "brier": brier_loss,
-}
 
 Epoch = Callable[[], None]
 """Moves the model through all mixtures once."""
@@ -68,10 +28,12 @@ def make_epoch(
     Mixtures are inputs and labels, (networks x) slots x symbols on the device; ``loss_sum`` is one value there, or one
     per network of a stack. ``order`` (slots, or networks x slots) is read again in each epoch.
     """
+    if is_small(model, optimiser, learner):
+        return SmallNetworks(optimiser, loss_sum, mixtures, order, learner)
     loss_of = LOSSES[learner.loss]
 
     def step(numbers: torch.Tensor) -> None:
-        inputs, labels = (_chosen(part, numbers) for part in mixtures)
+        inputs, labels = (chosen_slots(part, numbers) for part in mixtures)
         loss = loss_of(model(inputs), labels)
         optimiser.step(torch.autograd.grad(loss.sum(), optimiser.parameters, materialize_grads=True))
         loss_sum.add_(loss.detach(), alpha=inputs.shape[-2])
@@ -84,13 +46,6 @@ def make_epoch(
             step(numbers)
 
     return epoch
-
-
-def _chosen(mixtures: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Return some slots of (networks x) slots x symbols, the same ones for all networks or each network's own."""
-    if numbers.dim() == 1:
-        return mixtures.index_select(-2, numbers)
-    return mixtures.take_along_dim(numbers.unsqueeze(-1), dim=-2)
 
 
 def _captured(
