@@ -221,6 +221,8 @@ def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotDraws, first_s
     received = receive_mixtures(
         clean, torch.from_numpy(draws.standard_noise).to(device), power_scale_watts, noise_watts
     )
+    # Only with the noise on it may a sum be rounded to float32: see private_sums.py.
+    received, clean = received.float(), clean.float()
     squares = torch.stack([clean[:, :inputs].square().mean(dim=1), clean[:, inputs:].square().mean(dim=1)]).double()
     snr = (squares * power_scale_watts / (noise_watts / 2.0)).cpu().numpy()
     return MixtureBlock(
