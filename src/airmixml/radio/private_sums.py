@@ -8,7 +8,7 @@ no number passes through more than m of them, and r other roundings, the compute
 every component, |e_i| <= (m + r) u / (1 - (m + r) u) for the unit roundoff u (Higham 2002, section 4.2). So it is off
 by a vector of norm at most (m + r) u n D, and two sums differ by at most (1 + 2 (m + r) u n) D. In float64, u is 2^-53,
 and blocks of at most B = 4096 workers that are added up one after the other make m = B + n / B: this is
-1 + 6e-9 at 60,000 workers, 1 + 1e-6 at 10^6 and 1 + 1.5e-5 at 10^7. What is above 1 every worker takes off by sending
+1 + 6e-8 at 60,000 workers, 1 + 1e-6 at 10^6 and 1 + 1.5e-5 at 10^7. What is above 1 every worker takes off by sending
 that much more softly (``softness``). A sum stays in float64 until the noise is on it: to round it before would move it
 by as much as float32 sums do.
 """
@@ -65,8 +65,8 @@ def add_up_products(inputs: torch.Tensor, labels: torch.Tensor, shares: torch.Te
     Inputs are slots x workers x d, labels slots x workers x outputs, shares slots x workers and nowhere negative.
     """
     roots = shares.double().sqrt()[..., None]
-    weighted = inputs.double().mul_(roots)
-    with_labels = weighted.transpose(1, 2) @ labels.double().mul_(roots)
+    weighted = inputs * roots
+    with_labels = weighted.transpose(1, 2) @ (labels * roots)
     if len(weighted) > 1 or weighted.device.type != "cpu":
         return weighted.transpose(1, 2) @ weighted, with_labels
     # NumPy knows a product of a matrix with itself, and computes half of it.
