@@ -243,6 +243,8 @@ def simulate_family_blocks(
 def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     inputs, noise_watts = setting.signal.input_symbols, dbm_to_watts(setting.scenario.radio.noise_dbm)
     received = receive_mixtures(clean, draws.standard_noise, draws.power_scale_watts, noise_watts)
+    # Only with the noise on it may a sum be rounded to float32: see private_sums.py.
+    received, clean = received.float(), clean.float()
     parts = (clean[:, :inputs], clean[:, inputs:])
     squares = torch.stack([torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in parts])
     return MixtureBlock(
