@@ -25,6 +25,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import bench_docs
 import bench_tables
 
 SUBJECTS = ("slots", "memory", "growth", "training", "private", "privacy", "startup", "ray")
@@ -120,7 +121,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="only make the tables and pictures of the docs anew")
     options = parser.parse_args()
     if options.docs:
-        update_docs()
+        print(*bench_docs.update(), sep="\n")
         return
     wanted = options.only.split(",") if options.only else list(SUBJECTS)
     unknown = [name for name in wanted if name not in SUBJECTS]
@@ -162,14 +163,7 @@ def finish(result: dict[str, Any], out: Path | None) -> None:
     out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     out.with_suffix(".md").write_text(table, encoding="utf-8")
     if out.resolve().parent == bench_tables.RESULTS:
-        update_docs()
-
-
-def update_docs() -> None:
-    bench_tables.update_documents()
-    pictures = importlib.import_module("bench_pictures")
-    for path in pictures.draw_all(bench_tables.load_results(), bench_tables.ROOT / "docs" / "images"):
-        print(path)
+        print(*bench_docs.update(), sep="\n")
 
 
 if __name__ == "__main__":

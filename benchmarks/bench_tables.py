@@ -1,22 +1,21 @@
-"""Tables of the results, for the terminal and for docs/performance.md and docs/scaling.md, from the JSON alone."""
+"""The results in words: what a row says, and tables of rows."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = tuple(ROOT / "docs" / name for name in ("performance.md", "scaling.md"))
 MACHINES = {
     "two ARM cores": "bench_cpu_aarch64.json",
     "two x86 cores": "bench_cpu_x86_64.json",
     "H200": "bench_h200.json",
 }
 GPU = "H200"
+CPUS = tuple(machine for machine in MACHINES if machine != GPU)
 Row = dict[str, Any]
 Results = dict[str, dict[str, Any]]
 
@@ -104,7 +103,7 @@ def comparison(results: Results, machines: Sequence[str]) -> str:
     return markdown(["work", "against", "target", *named], lines)
 
 
-def machine_lines(results: Results, _machines: Sequence[str] = ()) -> str:
+def machine_lines(results: Results) -> str:
     """Return one line per machine: what it is, which versions, and the command."""
     lines = []
     for machine, result in results.items():
@@ -134,26 +133,3 @@ def growth(results: Results, machines: Sequence[str]) -> str:
             )
     head = ["machine", "grows with", "from, to", "time", "exponent of time", "memory, MB", "exponent of memory"]
     return markdown(head, lines)
-
-
-CPUS = tuple(machine for machine in MACHINES if machine != GPU)
-SECTIONS: dict[str, Callable[[Results], str]] = {
-    "cpu": lambda results: comparison(results, CPUS),
-    "gpu": lambda results: comparison(results, (GPU,)),
-    "growth": lambda results: growth(results, CPUS),
-    "machines": machine_lines,
-}
-
-
-def with_tables(text: str, results: Results) -> str:
-    """Return a document with the tables between its markers made anew."""
-    for name, section in SECTIONS.items():
-        marked = re.compile(rf"(<!-- measured: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        text = marked.sub(lambda found, section=section: found[1] + section(results) + found[2], text)
-    return text
-
-
-def update_documents() -> None:
-    results = load_results()
-    for document in DOCUMENTS:
-        document.write_text(with_tables(document.read_text(encoding="utf-8"), results), encoding="utf-8")
