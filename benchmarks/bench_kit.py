@@ -17,7 +17,6 @@ time and stands in ``measured``, {"most": value}."""
 
 def seconds_of(work: Callable[[], object], device: str = "cpu") -> float:
     """Return how long the work takes, until the device has finished it."""
-    gc.collect()
     if device != "cpu":
         torch.cuda.synchronize()
     started = time.perf_counter()
@@ -29,6 +28,7 @@ def seconds_of(work: Callable[[], object], device: str = "cpu") -> float:
 
 def alternately(works: Mapping[str, Callable[[], object]], *, repeats: int, device: str = "cpu") -> dict[str, float]:
     """Time all works by turns, so that whatever slows the machine down slows down all of them; the best of each."""
+    gc.collect()
     best = dict.fromkeys(works, float("inf"))
     for _ in range(repeats):
         for name, work in works.items():

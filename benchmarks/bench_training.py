@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,16 +29,16 @@ HALF_TABLE = "Table I, MNIST half (30 cells, 3 seeds), one GPU"
 LEARNABLE = ("mixing.power=max", "mixing.alpha=2", "radio.scheduled=8")
 
 
-def rows(device: str, quick: bool) -> list[Row]:
+def rows(device: str, quick: bool) -> Iterator[Row]:
     if device == "cpu":
-        return [
-            *image_step_rows(quick),
-            iris_row(quick),
-            demo_row(quick),
-            stack_row("paper-iris", 36, 20 if quick else 200, device, quick),
-            stack_row("paper-mnist", 2, 4 if quick else 20, device, quick),
-        ]
-    return [*one_cell_rows(device, quick), stack_row("paper-mnist", 30, 20 if quick else 200, device, quick)]
+        yield from image_step_rows(quick)
+        yield iris_row(quick)
+        yield demo_row(quick)
+        yield stack_row("paper-iris", 36, 20 if quick else 200, device, quick)
+        yield stack_row("paper-mnist", 2, 4 if quick else 20, device, quick)
+    else:
+        yield from one_cell_rows(device, quick)
+        yield stack_row("paper-mnist", 30, 20 if quick else 200, device, quick)
 
 
 def image_mixtures(slots: int, device: str) -> tuple[Scenario, DataSet, torch.Tensor, torch.Tensor]:
