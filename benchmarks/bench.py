@@ -157,7 +157,8 @@ def main() -> None:
 def finish(result: dict[str, Any], out: Path | None) -> None:
     """Show the table, write it and the JSON, and where they are those of the docs, the docs too."""
     name = "this machine"
-    table = f"{bench_tables.machine_lines({name: result})}\n\n{bench_tables.comparison({name: result}, [name])}\n"
+    table = f"{bench_tables.machine_lines({name: result})}\n\n"
+    table += f"{bench_tables.comparison({name: result}, [name], set(SUBJECTS) - {'growth'})}\n"
     if any("points" in row for row in result["rows"]):
         table += f"\n{bench_tables.growth({name: result}, [name])}\n"
     print("\n" + table)

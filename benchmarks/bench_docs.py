@@ -16,6 +16,8 @@ DOCUMENTS = tuple(ROOT / "docs" / name for name in ("performance.md", "scaling.m
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "cpu": lambda results: comparison(results, CPUS),
     "gpu": lambda results: comparison(results, (GPU,)),
+    "accounting": lambda results: comparison(results, CPUS, ("privacy",)),
+    "start-up": lambda results: comparison(results, CPUS, ("startup",)),
     "growth": lambda results: growth(results, CPUS),
     "machines": machine_lines,
     "unit costs": bench_scaling.unit_costs,

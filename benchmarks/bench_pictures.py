@@ -64,12 +64,12 @@ def draw_growth(results: Results, machines: list[str], path: Path) -> Path:
             axis = axes[line][column]
             for number, (machine, found) in enumerate(by_machine.items()):
                 points, fitted = found[name]["points"], found[name][exponent]
-                label = f"{machine}: {fitted:.2f}"
+                label = f"{machine}: exponent {fitted:.2f}"
                 axis.plot(points["sizes"], points[what], marker="o", color=COLOURS[number], label=label)
             axis.set_xscale("log")
             axis.set_yscale("log")
             axis.set_ylabel(unit if column == 0 else "")
-            finish_axis(axis, name if line == 0 else "", size=10, legend=7, title="exponent", title_fontsize=7)
+            finish_axis(axis, name if line == 0 else "", size=10, legend=7)
     save_figure(figure, path)
     return path
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ MACHINES = {
     "H200": "bench_h200.json",
 }
 GPU = "H200"
+MAIN = ("slots", "memory", "training", "private", "ray")
 CPUS = tuple(machine for machine in MACHINES if machine != GPU)
 Row = dict[str, Any]
 Results = dict[str, dict[str, Any]]
@@ -84,16 +85,18 @@ def measured_in_words(row: Row | None) -> str:
 
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines))
+    rows = ([cell.replace("|", r"\|") for cell in cells] for cells in (head, ["---"] * len(head), *lines))
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
 
 
-def rows_by_name(result: Mapping[str, Any]) -> dict[tuple[str, str], Row]:
-    return {(row["work"], row["against"]): row for row in result["rows"] if "points" not in row}
+def rows_by_name(result: Mapping[str, Any], subjects: Container[str] = MAIN) -> dict[tuple[str, str], Row]:
+    """Return the rows of some subjects by their names; not those of growth, which have a table of their own."""
+    return {(row["work"], row["against"]): row for row in result["rows"] if row["subject"] in subjects}
 
 
-def comparison(results: Results, machines: Sequence[str]) -> str:
+def comparison(results: Results, machines: Sequence[str], subjects: Container[str] = MAIN) -> str:
     """Return one line per piece of work and what it is compared with, one column per machine."""
-    named = {machine: rows_by_name(results[machine]) for machine in machines if machine in results}
+    named = {machine: rows_by_name(results[machine], subjects) for machine in machines if machine in results}
     names = list(dict.fromkeys(name for found in named.values() for name in found))
     lines = []
     for name in names:

@@ -116,9 +116,9 @@ def test_exponents_of_power_laws(suite: Callable[[str], ModuleType]) -> None:
 
 def test_plans_are_computed_from_the_measured_costs(suite: Callable[[str], ModuleType]) -> None:
     rows = [
-        {"work": "all slots of `paper-mnist`", "against": "x", "ours_seconds": 1.0},
-        {"work": "a step of the image network", "against": "x", "ours_seconds": 0.01},
-        {"work": "bytes a worker beside the data", "against": "", "measured": 50.0},
+        {"subject": "slots", "work": "all slots of `paper-mnist`", "against": "x", "ours_seconds": 1.0},
+        {"subject": "training", "work": "a step of the image network", "against": "x", "ours_seconds": 0.01},
+        {"subject": "memory", "work": "bytes a worker beside the data", "against": "", "measured": 50.0},
     ]
     results = {"two ARM cores": {"rows": rows}}
     lines = [line.split(" | ") for line in suite("bench_scaling").plans(results).splitlines()]
@@ -156,7 +156,7 @@ def test_the_docs_show_what_was_measured(suite: Callable[[str], ModuleType]) -> 
 
 def test_tables_change_with_the_results(suite: Callable[[str], ModuleType]) -> None:
     docs = suite("bench_docs")
-    row = {"work": "w", "against": "a", "ours_seconds": 2.0, "theirs_seconds": 8.0, "ratio": 4.0}
+    row = {"subject": "slots", "work": "w", "against": "a", "ours_seconds": 2.0, "theirs_seconds": 8.0, "ratio": 4.0}
     text = "<!-- measured: gpu -->\n{}<!-- end -->\nkept\n<!-- measured: machines -->\n<!-- end -->"
     results = {"H200": {"rows": [row], "machine": {"processor": "p", "memory": "m"}, "versions": {}, "command": "c"}}
     made = docs.with_tables(text.format("old\n"), results)

@@ -163,4 +163,4 @@ def test_epsilons_of_many_workers_are_those_of_each_alone() -> None:
     epsilons = ledger.epsilons(noise_watts=2.0, sensitivity=0.5, delta=1e-5, spent_mu=1.0)
     for watts in range(4):
         alone = gaussian_epsilon(math.sqrt(watts * 0.5 / 1.0 + 1.0), 1e-5)
-        assert epsilons[watts::4] == pytest.approx(alone, rel=1e-9)
+        np.testing.assert_allclose(epsilons[watts::4], alone, rtol=1e-9)
