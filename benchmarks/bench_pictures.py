@@ -43,10 +43,11 @@ def draw_ratios(results: Results, machines: list[str], path: Path) -> Path:
             axis.plot([least, least], [place - 0.45, place + 0.45], color="black", linewidth=1.5, label=label)
     axis.axvline(1.0, color=GREY, linestyle="--", linewidth=1)
     axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
     axis.set_yticks(range(len(names)), [f"{work}\n{against}".replace("`", "") for work, against in names], fontsize=7)
     axis.invert_yaxis()
     axis.set_xlabel("times faster than the baseline, in one run")
-    finish_axis(axis, legend=8, loc="lower right")
+    finish_axis(axis, legend=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     save_figure(figure, path)
     return path
 
@@ -56,7 +57,7 @@ def draw_growth(results: Results, machines: list[str], path: Path) -> Path:
     by_machine = {machine: _grown(results[machine]["rows"]) for machine in machines}
     names = list(dict.fromkeys(name for found in by_machine.values() for name in found))
     figure = new_figure(3.0 * len(names), 5.4)
-    axes = figure.subplots(2, len(names), squeeze=False)
+    axes = figure.subplots(2, len(names), squeeze=False, sharey="row")
     for column, name in enumerate(names):
         for line, (what, exponent, unit) in enumerate(
             (("seconds", "seconds_exponent", "s"), ("megabytes", "memory_exponent", "MB"))
@@ -68,10 +69,21 @@ def draw_growth(results: Results, machines: list[str], path: Path) -> Path:
                 axis.plot(points["sizes"], points[what], marker="o", color=COLOURS[number], label=label)
             axis.set_xscale("log")
             axis.set_yscale("log")
+            sizes = next(iter(by_machine.values()))[name]["points"]["sizes"]
+            axis.set_xticks(sizes, [_short(size) for size in sizes], minor=False)
+            axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
             axis.set_ylabel(unit if column == 0 else "")
             finish_axis(axis, name if line == 0 else "", size=10, legend=7)
     save_figure(figure, path)
     return path
+
+
+def _short(size: int) -> str:
+    """Return 10,000 as 10k and 1,000,000 as 1M."""
+    for factor, letter in ((10**6, "M"), (10**3, "k")):
+        if size >= factor:
+            return f"{size / factor:g}{letter}"
+    return f"{size}"
 
 
 def _grown(rows: list[Row]) -> dict[str, Row]:
