@@ -142,9 +142,8 @@ def main() -> None:
     for subject in wanted:
         print(subject, flush=True)
         rows[subject] = rows_of(subject, options.device, options.quick)
-    arguments = [str(argument) for argument in sys.argv[1:]]
     result = {
-        "command": " ".join(["python benchmarks/bench.py", *arguments]),
+        "command": f"python benchmarks/bench.py --device {options.device}" + (" --quick" if options.quick else ""),
         "quick": options.quick,
         "machine": machine(options.device),
         "versions": versions(),
