@@ -28,6 +28,7 @@ _LARGE_MU: Final = 1e6
 # Below this Phi differs from 1/2 in its last digits only; a larger mu is taken instead, which loses next to nothing.
 _SMALL_MU: Final = 1e-9
 _LEDGER_BARS: Final = 20
+_WORKERS_AT_ONCE: Final = 1 << 16
 
 
 def log_gaussian_delta(mu: float, epsilon: float) -> float:
@@ -176,14 +177,18 @@ class Ledger:
 
     def losses(self, *, noise_watts: float, sensitivity: float) -> NDArray[np.float64]:
         """Return mu^2 of each worker; shape workers."""
-        return np.asarray(self.received_watts * sensitivity / (noise_watts / 2.0))
+        losses = self.received_watts * sensitivity
+        losses /= noise_watts / 2.0
+        return losses
 
     def epsilons(
         self, *, noise_watts: float, sensitivity: float, delta: float, spent_mu: float = 0.0
     ) -> NDArray[np.float64]:
         """Return the exact epsilon of each worker at ``delta``, who spent ``spent_mu`` besides; shape workers."""
-        losses = self.losses(noise_watts=noise_watts, sensitivity=sensitivity) + spent_mu**2
-        return gaussian_epsilons(np.sqrt(losses), delta)
+        found = self.losses(noise_watts=noise_watts, sensitivity=sensitivity)
+        for some in np.split(found, range(_WORKERS_AT_ONCE, len(found), _WORKERS_AT_ONCE)):  # views: memory stays small
+            some[:] = gaussian_epsilons(np.sqrt(some + spent_mu**2), delta)
+        return found
 
     def summary(self, epsilons: NDArray[np.float64]) -> dict[str, Any]:
         """Return worst, median and histogram over the workers as plain values."""

@@ -154,7 +154,9 @@ def transmit_family(
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)
     if dataset is None:
-        dataset = load_dataset(first.workers, streams, data_dir=context.data_dir, progress=progress)
+        dataset = load_dataset(
+            first.workers, streams, data_dir=context.data_dir, progress=progress, device=speed.device
+        )
     _check_worker_memory(first)
     if population is None:
         population = deploy(first.workers, dataset, streams)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from airmixml.arrays import Doubles
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, check_family, draw_ahead
+from airmixml.radio.draws import AirSetting, check_family, draw_blocks, suitable_block
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -27,7 +27,7 @@ def rehearse_family(
         Tally(each.scenario, input_dim, label_dim, distance_metres, received_watts=each.private_received_watts)
         for each in settings
     ]
-    for draws in draw_ahead(settings[0], noise=False):
+    for draws in draw_blocks(settings[0], suitable_block(settings[0]), noise=False):
         for setting, tally in zip(settings, tallies, strict=True):
             tally.add_draws(draws if setting is settings[0] else draws.powered_as(setting))
         progress("rehearsal", tallies[0].slots, scenarios[0].radio.slots)

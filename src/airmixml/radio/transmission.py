@@ -6,7 +6,7 @@ A report adds up, block by block, what they cost and gave: energy, power, SNR, p
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,18 +17,14 @@ from airmixml.devices import find_device, using_threads
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks
+from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_in_blocks, suitable_block
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import DecibelHistogram, Tally
 from airmixml.scenario import Scenario, Speed
-from airmixml.streams import SLOTS_PER_CHAPTER
+from airmixml.threads import in_order
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Population
-
-_CPU_BLOCK_SLOTS: Final = 2048
-_GPU_BLOCK_SLOTS: Final = 1 << 15
-_NUMBERS_PER_BLOCK: Final = 1 << 26
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +53,11 @@ class MixtureBlock:
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots in the machine's memory, so that the rest of the block can be freed."""
-        few, drawn = slice(0, slots), self.drawn[:slots]
+        few = slice(0, slots)
         return replace(
             self,
             **{name: getattr(self, name)[few].clone() for name in ("inputs", "labels", "clean_inputs", "clean_labels")},
-            drawn=SlotTensors(**{name: value.cpu().clone() for name, value in vars(drawn).items()}),
+            drawn=self.drawn.head(slots),
             snr=self.snr[:, few].cpu().clone(),
         )
 
@@ -227,28 +223,30 @@ def simulate_family_blocks(
     first = settings[0]
     sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
     holder = torch.from_numpy(population.sample_index).to(device)
-    first_slot = 0 if chapters is None else chapters.start * SLOTS_PER_CHAPTER
-    block_slots = speed.block_slots or suitable_block(first.signal.symbols, device)
-    for draws in draw_blocks(first, block_slots, device, threads=speed.threads, chapters=chapters):
+
+    def simulate_block(slots: range) -> list[MixtureBlock]:
+        draws = draw_slots(first, slots, device=device)
+        clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
+        return [
+            _receive(setting, clean, draws.powered_as(setting) if number else draws, slots.start)
+            for number, setting in enumerate(settings)
+        ]
+
+    blocks = slots_in_blocks(first.scenario, speed.block_slots or suitable_block(first, device), chapters)
+    if device.type == "cpu" and sender.in_any_order:
+        yield from in_order(simulate_block, blocks, speed.threads)
+        return
+    for slots in blocks:
         with using_threads(speed.threads):
-            clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
-            blocks = [
-                _receive(setting, clean, draws.powered_as(setting) if number else draws, first_slot)
-                for number, setting in enumerate(settings)
-            ]
-        yield blocks
-        first_slot += len(draws)
-
-
-def suitable_block(symbols: int, device: torch.device) -> int:
-    """Return how many slots to simulate at a time: many on a GPU, fewer where each is long."""
-    most = _GPU_BLOCK_SLOTS if device.type == "cuda" else _CPU_BLOCK_SLOTS
-    return max(1, min(most, _NUMBERS_PER_BLOCK // symbols))
+            received = simulate_block(slots)
+        yield received
 
 
 def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     inputs, noise_watts = setting.signal.input_symbols, dbm_to_watts(setting.scenario.radio.noise_dbm)
     received = receive_mixtures(clean, draws.standard_noise, draws.power_scale_watts, noise_watts)
+    # Only with the noise on it may a sum be rounded to float32: see private_sums.py.
+    received, clean = received.float(), clean.float()
     parts = (clean[:, :inputs], clean[:, inputs:])
     squares = torch.stack([torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in parts])
     return MixtureBlock(
