@@ -266,17 +266,17 @@ class Tally:
         target = self.scenario.privacy
         first = [(target.adversary, target.accountant), _EXACT]
         every = product(ADVERSARIES.names, ACCOUNTANTS.names)
-        stated = []
+        design, stated = self.design, []
         for adversary, accountant in dict.fromkeys([*first, *every]):
             try:
-                stated.append(self._state(adversary, accountant))
+                stated.append(self._state(adversary, accountant, design=design))
             except PrivacyError:  # an accountant that cannot treat this adversary has nothing to say
                 if (adversary, accountant) == first[0]:
                     raise
         other = next(adjacency for adjacency in ADJACENCIES if adjacency != target.adjacency)
         for adversary, accountant in dict.fromkeys(first):
             with suppress(PrivacyError):
-                stated.append(self._state(adversary, accountant, other))
+                stated.append(self._state(adversary, accountant, other, design))
         return stated
 
     def worker_epsilons(self) -> Doubles:
