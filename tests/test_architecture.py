@@ -26,6 +26,7 @@ FOUNDATION = (
 # As drawn in docs/architecture.md, left to right.
 ROOMS = (
     *FOUNDATION,
+    "engines",
     "privacy",
     "scenario",
     "storage",
