@@ -68,7 +68,7 @@ def calibrations() -> dict[str, float]:
 
 def ledger() -> dict[str, float]:
     setting = AirSetting.of(MNIST, 784, 10, placed_distances(MNIST))
-    draws = list(draw_ahead(setting, noise=False))
+    draws = [each.numpy() for each in draw_ahead(setting, noise=False)]
     kept = Ledger(MNIST.workers.count)
 
     def add_all() -> None:

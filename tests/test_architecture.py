@@ -27,6 +27,7 @@ FOUNDATION = (
 ROOMS = (
     *FOUNDATION,
     "engines",
+    "randomness",
     "privacy",
     "scenario",
     "storage",

@@ -26,6 +26,7 @@ from airmixml.privacy import gaussian_epsilon
 from airmixml.privacy.gaussian import RowLedger
 from airmixml.radio.draws import AirSetting, draw_ahead
 from airmixml.radio.rehearsal import placed_distances
+from airmixml.randomness.slot_words import slot_words
 from airmixml.runs import ProtectedResult
 from airmixml.streams import Secret, Streams
 from airmixml.units import dbm_to_watts
@@ -85,12 +86,14 @@ def test_a_secret_stays_where_it_is() -> None:
 
 def test_secret_noise_is_normal_and_the_schedule_fair() -> None:
     """A million values: mean within 5 / 1000, variance within 5 sqrt(2) / 1000; workers alike within 5 deviations."""
-    noise = Streams(0, Secret()).generator("noise").standard_normal(10**6, dtype=np.float32)
+    noise = slot_words(Streams(0, Secret()), "noise").normals(range(1000), 1000)
     assert abs(float(noise.mean())) < 5e-3
     assert abs(float(noise.var()) - 1.0) < 5e-3 * math.sqrt(2.0)
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=5000", "workers.count=50")
     setting = replace(AirSetting.of(scenario, 4, 3, np.full(50, 100.0)), secret=Secret())
-    sent = np.bincount(np.concatenate([each.scheduled_workers.ravel() for each in draw_ahead(setting, noise=False)]))
+    sent = np.bincount(
+        np.concatenate([each.numpy().scheduled_workers.ravel() for each in draw_ahead(setting, noise=False)])
+    )
     expected, rate = 5000 * 8 / 50, 8 / 50
     assert np.abs(sent - expected).max() < 5 * math.sqrt(expected * (1 - rate))
 
@@ -113,7 +116,8 @@ def rows_read(model: AirMixClassifier) -> np.ndarray:
     scenario = model._scenario(len(ROWS), model._rows.seed)
     setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
     clean, shares, first = [], np.zeros((len(model.mixtures_.inputs), len(ROWS))), 0
-    for draws in draw_ahead(setting):
+    for drawn in draw_ahead(setting):
+        draws = drawn.numpy()
         deviation = np.sqrt(dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / draws.power_scale_watts)
         slots = np.arange(first, first + len(draws))
         clean.append(model.mixtures_.inputs[slots] - deviation[:, None] * draws.standard_noise[:, :4])

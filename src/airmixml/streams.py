@@ -1,8 +1,8 @@
 """One seed per run, independent named streams of random numbers.
 
-Slots are drawn in chapters of a fixed length, each with a generator of its own. A block of slots of any size, on
-any number of threads, is then cut from the same draws: the block size never changes a result, and changing one
-policy (the fading, say) never changes the draws of another.
+What happens in a slot is drawn from words that follow from the seed, the stream and the slot's number alone
+(``randomness``), so that neither the block size, nor the threads, nor the device ever changes a result, and changing
+one policy (the fading, say) never changes the draws of another. All else comes from NumPy's generators.
 
 That is for simulations: anyone who knows the seed can remove the noise. Where real data are protected, everything that
 hides them comes from a secret instead, and the seed decides only what is public.
@@ -30,6 +30,7 @@ StreamName = Literal[
     "audit",
     "eavesdropper",
     "eavesdropper-noise",
+    "eavesdropper-fading",
 ]
 
 # The order is part of every published result: never change it, only append.
@@ -79,3 +80,12 @@ class Streams:
             return self.secret.generator(_STREAM_KEYS[name], chapter)
         sequence = np.random.SeedSequence(self.seed, spawn_key=(_STREAM_KEYS[name], chapter))
         return np.random.Generator(np.random.PCG64DXSM(sequence))
+
+    def hidden_number(self, name: StreamName) -> int | None:
+        """Return the number of a stream whose slots are drawn from the secret, and None if the seed decides them."""
+        return _STREAM_KEYS[name] if self.secret is not None and name in _HIDES else None
+
+    def key(self, name: StreamName) -> tuple[int, int]:
+        """Return the two words, of 64 bits each, that name a counter-based sequence of the seed."""
+        first, second = np.random.SeedSequence(self.seed, spawn_key=(_STREAM_KEYS[name],)).generate_state(2, np.uint64)
+        return int(first), int(second)

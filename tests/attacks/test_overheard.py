@@ -15,6 +15,8 @@ from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear
 from airmixml.attacks.server_view import watch
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_chapter
+from airmixml.randomness.distributions import uniforms
+from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import place_coordinates, place_workers
@@ -83,9 +85,11 @@ def test_reception_is_the_complex_sum_of_what_is_sent(fading: str) -> None:
     setting = AirSetting.of(scenario, 4, 3, population.distance_metres)
     expected, loudest = [], []
     for chapter in (0, 1):
-        draws, rng = draw_chapter(setting, chapter), Streams(0).generator("eavesdropper", chapter)
-        phase = rng.uniform(0, 2 * np.pi, draws.scheduled_workers.shape)
-        square = rng.standard_exponential(phase.shape) if fading == "rayleigh" else 1.0
+        draws = draw_chapter(setting, chapter).numpy()
+        slots, seats = range(128 * chapter, 128 * chapter + len(draws)), draws.scheduled_workers.shape[1]
+        phase = 2 * np.pi * uniforms(slot_words(Streams(0), "eavesdropper").words(slots, seats)).numpy()
+        words = slot_words(Streams(0), "eavesdropper-fading").words(slots, seats)
+        square = -np.log(uniforms(words).numpy()) if fading == "rayleigh" else 1.0
         squared_metres = ((places[draws.scheduled_workers] - ear) ** 2).sum(axis=2)
         amplitude = np.sqrt(draws.power_watts * np.minimum(square * 10**-3.2 / squared_metres, 1.0))
         symbols = sent[population.sample_index[draws.scheduled_workers]]

@@ -45,7 +45,7 @@ def scaled(factor: float) -> Callable[..., Any]:
 
     def draw(*arguments: Any, **options: Any) -> Any:
         drawn = real(*arguments, **options)
-        return replace(drawn, standard_noise=(factor * drawn.standard_noise).astype(np.float32))
+        return replace(drawn, standard_noise=factor * drawn.standard_noise)
 
     return draw
 
@@ -57,8 +57,8 @@ def the_same_in_all_chapters(setting: Any, chapter: int, *, noise: bool = True) 
 
 def none_in_one_slot(setting: Any, chapter: int, *, noise: bool = True) -> Any:
     drawn = REAL_DRAW(setting, chapter, noise=noise)
-    loud = (np.arange(len(drawn)) != 5) | (chapter != 3)
-    return replace(drawn, standard_noise=drawn.standard_noise * loud[:, None].astype(np.float32))
+    loud = (torch.arange(len(drawn)) != 5) | (chapter != 3)
+    return replace(drawn, standard_noise=drawn.standard_noise * loud[:, None])
 
 
 REAL_DRAW = draws.draw_chapter

@@ -8,6 +8,9 @@ from scipy import stats
 from airmixml.radio.air import mix_samples, normalise_baseband, receive_baseband, receive_mixtures
 from airmixml.radio.channel import ChannelRealisation, draw_fading, draw_phase
 from airmixml.radio.power import transmit_power
+from airmixml.randomness.slot_words import slot_words
+from airmixml.scenario import Radio
+from airmixml.streams import Streams
 
 SLOTS, SCHEDULED, SYMBOLS = 3000, 3, 5
 NOISE_WATTS = 4e-15
@@ -18,15 +21,21 @@ def one_setting() -> tuple[np.ndarray, np.ndarray, np.ndarray, ChannelRealisatio
     table = rng.random((20, SYMBOLS))
     index = rng.integers(20, size=(SLOTS, SCHEDULED))
     ratios = rng.dirichlet(np.ones(SCHEDULED), size=SLOTS)
-    magnitude = 1e-4 * draw_fading("rician", 2.0, (SLOTS, SCHEDULED), rng)
-    channel = ChannelRealisation(magnitude=magnitude, phase_radians=draw_phase((SLOTS, SCHEDULED), rng))
+    source, radio = slot_words(Streams(1), "fading"), Radio(fading="rician", rician_k=2.0)
+    magnitude = 1e-4 * draw_fading(radio, range(SLOTS), SCHEDULED, source).numpy()
+    phase_radians = draw_phase(range(SLOTS), SCHEDULED, slot_words(Streams(1), "phase")).numpy()
+    channel = ChannelRealisation(magnitude=magnitude, phase_radians=phase_radians)
     power_scale = rng.uniform(0.5, 2.0, SLOTS) * 1e-14
     return table, index, ratios, channel, power_scale
 
 
+def power_of(power_scale: np.ndarray, ratios: np.ndarray, channel: ChannelRealisation) -> np.ndarray:
+    return transmit_power(*map(torch.from_numpy, (power_scale, ratios, channel.magnitude))).numpy()
+
+
 def through_baseband(noise_watts: float, seed: int) -> np.ndarray:
     table, index, ratios, channel, power_scale = one_setting()
-    power = transmit_power(power_scale, ratios, channel.magnitude)
+    power = power_of(power_scale, ratios, channel)
     received = receive_baseband(table[index], power, channel, noise_watts, np.random.default_rng(seed))
     return normalise_baseband(received, power, channel)
 
@@ -56,7 +65,7 @@ def test_without_noise_both_paths_are_the_mixture() -> None:
 
 def test_uncancelled_phase_would_not_be_the_mixture() -> None:
     table, index, ratios, channel, power_scale = one_setting()
-    power = transmit_power(power_scale, ratios, channel.magnitude)
+    power = power_of(power_scale, ratios, channel)
     turned = ChannelRealisation(magnitude=channel.magnitude)  # the workers believe that there is no phase
     sent = np.sqrt(power)[:, :, None] * table[index]
     arriving = np.einsum("ts,tsd->td", channel.gain, sent)

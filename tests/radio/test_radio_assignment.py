@@ -1,11 +1,22 @@
 from itertools import permutations
+from typing import Any
 
 import numpy as np
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from airmixml.radio.ratios import assign_max_min, assign_randomly, assign_ratios
+from airmixml.randomness.slot_words import slot_words
+from airmixml.scenario import Mixing
+from airmixml.streams import Streams
+
+WORDS = slot_words(Streams(1), "assignment")
+
+
+def doubles(values: Any) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
 
 
 @given(scheduled=st.integers(1, 6), seed=st.integers(0, 10**6), alpha=st.sampled_from([0.01, 1.0, 100.0]))
@@ -14,7 +25,7 @@ def test_max_min_is_the_best_of_all_permutations(scheduled: int, seed: int, alph
     rng = np.random.default_rng(seed)
     ratios = rng.dirichlet(np.full(scheduled, alpha / scheduled + 1e-3))
     magnitude = rng.rayleigh(size=scheduled) + 1e-9
-    assigned = assign_max_min(ratios[None], magnitude[None])[0]
+    assigned = assign_max_min(torch.from_numpy(ratios)[None], torch.from_numpy(magnitude)[None])[0].numpy()
 
     def worst(shares: np.ndarray) -> float:
         with np.errstate(divide="ignore", over="ignore"):
@@ -26,20 +37,20 @@ def test_max_min_is_the_best_of_all_permutations(scheduled: int, seed: int, alph
 
 
 def test_the_opposite_order_is_not_the_best() -> None:
-    ratios, magnitude = np.array([[0.7, 0.2, 0.1]]), np.array([[1.0, 2.0, 3.0]])
+    ratios, magnitude = doubles([[0.7, 0.2, 0.1]]), doubles([[1.0, 2.0, 3.0]])
     assert assign_max_min(ratios, magnitude).tolist() == [[0.1, 0.2, 0.7]]
-    assert np.min(magnitude / ratios) < np.min(magnitude / assign_max_min(ratios, magnitude))
+    assert (magnitude / ratios).min() < (magnitude / assign_max_min(ratios, magnitude)).min()
 
 
 def test_random_assignment_deals_each_order_equally_often() -> None:
-    dealt = assign_randomly(np.tile([0.5, 0.3, 0.2], (12_000, 1)), np.random.default_rng(1))
-    counts = [int((dealt == order).all(axis=1).sum()) for order in permutations([0.5, 0.3, 0.2])]
+    dealt = assign_randomly(doubles([[0.5, 0.3, 0.2]]).repeat(12_000, 1), range(12_000), WORDS)
+    counts = [int((dealt == doubles(order)).all(dim=1).sum()) for order in permutations([0.5, 0.3, 0.2])]
     assert sum(counts) == 12_000
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
 def test_by_name() -> None:
-    ratios, magnitude = np.array([[0.9, 0.1]]), np.array([[1.0, 5.0]])
-    assert assign_ratios("max-min", ratios, magnitude, np.random.default_rng(0)).tolist() == [[0.1, 0.9]]
-    random = assign_ratios("random", np.tile(ratios, (100, 1)), magnitude, np.random.default_rng(0))
+    ratios, magnitude, given_prior = doubles([[0.9, 0.1]]), doubles([[1.0, 5.0]]), Mixing(prior=(0.9, 0.1))
+    assert assign_ratios(Mixing(assignment="max-min"), ratios, magnitude, range(1), WORDS).tolist() == [[0.1, 0.9]]
+    random = assign_ratios(given_prior, ratios.repeat(100, 1), magnitude, range(100), WORDS)
     assert 20 < (random[:, 0] == 0.9).sum() < 80

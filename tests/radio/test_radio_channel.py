@@ -1,12 +1,21 @@
 import numpy as np
 import pytest
+import torch
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.radio.channel import draw_fading, generate_channel, path_gain
+from airmixml.radio.channel import ChannelRealisation, draw_fading, draw_magnitude, draw_phase, path_gain
+from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
+from airmixml.streams import Streams
 
 DRAWS = 40_000
+
+
+def faded(fading: str, k: float, draws: int) -> np.ndarray:
+    """So many values of abs(g), four in a slot."""
+    radio, source = Radio(fading=fading, rician_k=k), slot_words(Streams(2), "fading")
+    return draw_fading(radio, range(draws // 4), 4, source).numpy().ravel()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +47,7 @@ def rice(k: float) -> object:
     ],
 )
 def test_fading_has_its_law_and_not_that_of_two_thirds_or_three_halves(fading: str, k: float, law: object) -> None:
-    magnitude = draw_fading(fading, k, (DRAWS,), np.random.default_rng(1))
+    magnitude = faded(fading, k, DRAWS)
     assert same_distribution(magnitude, law)
     assert not same_distribution(magnitude * 2 / 3, law)
     assert not same_distribution(magnitude * 3 / 2, law)
@@ -46,24 +55,25 @@ def test_fading_has_its_law_and_not_that_of_two_thirds_or_three_halves(fading: s
 
 @pytest.mark.parametrize(("fading", "k"), [("rayleigh", 1.0), ("rician", 0.0), ("rician", 2.5), ("rician", 1e6)])
 def test_fading_has_unit_power(fading: str, k: float) -> None:
-    power = draw_fading(fading, k, (200_000,), np.random.default_rng(2)) ** 2
+    power = faded(fading, k, 200_000) ** 2
     assert power.mean() == pytest.approx(1.0, abs=5 * power.std() / np.sqrt(200_000) + 1e-9)
 
 
 def test_no_fading_and_infinite_rician_factor_are_the_same() -> None:
-    rng = np.random.default_rng(3)
-    assert np.array_equal(draw_fading("none", 1.0, (5, 4), rng), np.ones((5, 4)))
-    assert np.array_equal(draw_fading("rician", np.inf, (5, 4), rng), np.ones((5, 4)))
+    assert np.array_equal(faded("none", 1.0, 20), np.ones(20))
+    assert np.array_equal(faded("rician", np.inf, 20), np.ones(20))
 
 
 def test_channel_is_path_gain_times_fading_with_a_uniform_phase() -> None:
-    workers = np.arange(3000).reshape(1000, 3) % 7
-    gain = np.linspace(1e-4, 1e-3, 7)
-    radio = Radio(fading="rayleigh")
-    channel = generate_channel(radio, gain, workers, np.random.default_rng(4), np.random.default_rng(5))
-    fading = draw_fading("rayleigh", 1.0, workers.shape, np.random.default_rng(4))
-    assert channel.magnitude == pytest.approx(gain[workers] * fading)
+    workers, slots = np.arange(3000).reshape(1000, 3) % 7, range(1000)
+    gain, radio = np.linspace(1e-4, 1e-3, 7), Radio(fading="rayleigh")
+    fading, phase = (slot_words(Streams(0), name) for name in ("fading", "phase"))
+    magnitude = draw_magnitude(radio, torch.from_numpy(gain), torch.from_numpy(workers), slots, fading).numpy()
+    assert magnitude == pytest.approx(gain[workers] * draw_fading(radio, slots, 3, fading).numpy())
+    channel = ChannelRealisation(magnitude=magnitude, phase_radians=draw_phase(slots, 3, phase).numpy())
     assert channel.phase_radians is not None
     assert same_distribution(channel.phase_radians, stats.uniform(0, 2 * np.pi).cdf)
-    assert np.abs(channel.gain) == pytest.approx(channel.magnitude)
+    assert np.abs(channel.gain) == pytest.approx(magnitude)
     assert np.angle(channel.gain) % (2 * np.pi) == pytest.approx(channel.phase_radians)
+    without = draw_magnitude(Radio(fading="none"), torch.from_numpy(gain), torch.from_numpy(workers), slots, fading)
+    assert np.array_equal(without.numpy(), gain[workers])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from airmixml import PrivacyError
@@ -188,7 +189,8 @@ def test_an_eavesdropper_is_described_by_the_scenario() -> None:
 
 
 def mixture(samples: NDArray[Any], ratios: NDArray[Any], channels: NDArray[Any]) -> NDArray[Any]:
-    return assign_max_min(np.sort(ratios)[None], channels[None])[0] @ samples
+    shares = assign_max_min(torch.from_numpy(np.sort(ratios))[None], torch.from_numpy(channels)[None])[0]
+    return shares.numpy() @ samples
 
 
 def test_exchanging_a_worker_under_max_min_moves_a_mixture_no_further_than_the_largest_share() -> None:

@@ -4,16 +4,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
 from airmixml import ScenarioError
-from airmixml.radio.draws import chapter_count
 from airmixml.radio.scheduling import draw_schedule, draw_schedule_of
+from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
-from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.streams import Streams
 
 
 def scenario(workers: int, scheduled: int, slots: int, limit: int, seed: int = 0) -> Scenario:
@@ -27,17 +28,10 @@ def scenario(workers: int, scheduled: int, slots: int, limit: int, seed: int = 0
 
 
 def whole_schedule(setting: Scenario) -> NDArray[Any]:
-    slots = setting.radio.slots
-    chapters = [
-        draw_schedule_of(
-            setting,
-            Streams(setting.seed),
-            chapter,
-            min(SLOTS_PER_CHAPTER, slots - chapter * SLOTS_PER_CHAPTER),
-        )
-        for chapter in range(chapter_count(slots))
-    ]
-    return np.concatenate(chapters)
+    """All slots, drawn in parts of 100."""
+    slots, source = range(setting.radio.slots), slot_words(Streams(setting.seed), "schedule")
+    parts = [draw_schedule_of(setting, slots[first : first + 100], source) for first in range(0, len(slots), 100)]
+    return torch.cat(parts).numpy()
 
 
 @given(
@@ -91,7 +85,16 @@ def test_rounds_do_not_depend_on_each_other() -> None:
     assert stats.chi2_contingency(table).pvalue > 1e-6
 
 
-def test_without_a_limit_each_chapter_is_drawn_as_before() -> None:
-    free = scenario(50, 5, 300, 0)
-    by_chapter = [draw_schedule(slots, 5, 50, Streams(0).generator("schedule", n)) for n, slots in ((0, 128), (1, 128))]
-    assert whole_schedule(free)[:256].tolist() == np.concatenate(by_chapter).tolist()
+def test_without_a_limit_slots_are_drawn_as_ever() -> None:
+    at_once = draw_schedule(range(300), 5, 50, slot_words(Streams(0), "schedule"))
+    assert whole_schedule(scenario(50, 5, 300, 0)).tolist() == at_once.tolist()
+
+
+def test_with_everybody_in_one_round_slots_are_a_fair_share_of_them() -> None:
+    """Two slots of a round of all four workers: each of the six pairs is as likely to be the first."""
+    schedule = whole_schedule(scenario(4, 2, 6000, 3000, seed=5)).reshape(3000, 2, 2)
+    assert (np.sort(schedule.reshape(3000, 4), axis=1) == np.arange(4)).all()
+    first = np.sort(schedule[:, 0], axis=1)
+    counts = np.unique(first[:, 0] * 4 + first[:, 1], return_counts=True)[1]
+    assert len(counts) == 6
+    assert stats.chisquare(counts).pvalue > 1e-6

@@ -39,7 +39,8 @@ def presence(scenario: Scenario) -> np.ndarray:
     setting = AirSetting.of(scenario, 4, 3, np.full(scenario.workers.count, 50.0))
     sending = np.zeros((scenario.radio.slots, scenario.workers.count), dtype=bool)
     first = 0
-    for draws in draw_ahead(setting, threads=1, noise=False):
+    for drawn in draw_ahead(setting, threads=1, noise=False):
+        draws = drawn.numpy()
         for slot in range(len(draws)):
             who = draws.scheduled_workers[slot][draws.ratios[slot] > 0.0]
             assert len(set(who)) == len(who)

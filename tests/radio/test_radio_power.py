@@ -1,24 +1,38 @@
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.radio.power import control_power, largest_power_scale, received_amplitude, transmit_power
+from airmixml.radio.air import received_amplitude
+from airmixml.radio.power import PowerControl, control_power, largest_power_scale, transmit_power
 from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
 from airmixml.scenario import Scenario
 
 MAX_POWER_WATTS = 10 ** (-0.7)  # 23 dBm
 
 
+def tensors(*arrays: np.ndarray) -> list[torch.Tensor]:
+    return [torch.from_numpy(each) for each in arrays]
+
+
+def controlled(asked: Scenario, private_watts: float, ratios: np.ndarray, magnitude: np.ndarray) -> Any:
+    """The power control as arrays."""
+    control: PowerControl = control_power(asked, private_watts, *tensors(ratios, magnitude))
+    return SimpleNamespace(**{name: value.numpy() for name, value in vars(control).items()})
+
+
 def test_powers_by_hand() -> None:
     """Two workers, shares 3/4 and 1/4, channels 0.1 and 0.2: |h|^2/q^2 is 0.01778 and 0.64."""
-    ratios, magnitude = np.array([[0.75, 0.25]]), np.array([[0.1, 0.2]])
-    assert largest_power_scale(ratios, magnitude, 2.0) == pytest.approx([2.0 * 0.01 / 0.5625])
-    power = transmit_power(np.array([0.01]), ratios, magnitude)
+    ratios, magnitude = tensors(np.array([[0.75, 0.25]]), np.array([[0.1, 0.2]]))
+    assert largest_power_scale(ratios, magnitude, 2.0).tolist() == pytest.approx([2.0 * 0.01 / 0.5625])
+    power = transmit_power(torch.tensor([0.01], dtype=torch.float64), ratios, magnitude).numpy()
     assert power == pytest.approx(np.array([[0.01 * 0.5625 / 0.01, 0.01 * 0.0625 / 0.04]]))
-    assert received_amplitude(power, magnitude) == pytest.approx([0.1])  # sqrt(beta)
+    assert received_amplitude(power, magnitude.numpy()) == pytest.approx([0.1])  # sqrt(beta)
 
 
 def scenario(*changes: str) -> Scenario:
@@ -47,7 +61,7 @@ def test_no_worker_ever_exceeds_the_limit(
     asked = scenario(
         f"mixing.power={power}", f"privacy.epsilon={10.0**log_epsilon}", f"mixing.power_scale_watts={10.0**log_scale}"
     )
-    control = control_power(asked, private_watts(asked), ratios, magnitude)
+    control = controlled(asked, private_watts(asked), ratios, magnitude)
     assert control.power_watts.max() <= MAX_POWER_WATTS * (1 + 1e-12)
     if power == "max":
         assert control.power_watts.max(axis=1) == pytest.approx(np.full(50, MAX_POWER_WATTS))
@@ -61,7 +75,7 @@ def test_no_worker_ever_exceeds_the_limit(
 def test_a_scale_that_would_exceed_the_limit_is_lowered_and_said_so() -> None:
     ratios = np.full((2, 4), 0.25)
     magnitude = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1e-6]])
-    control = control_power(scenario("mixing.power=fixed", "mixing.power_scale_watts=0.01"), 0.0, ratios, magnitude)
+    control = controlled(scenario("mixing.power=fixed", "mixing.power_scale_watts=0.01"), 0.0, ratios, magnitude)
     assert control.limited.tolist() == [False, True]
     assert control.power_scale_watts == pytest.approx([0.01, MAX_POWER_WATTS * 1e-12 / 0.0625], rel=1e-9, abs=0)
 
@@ -78,6 +92,6 @@ def test_privacy_power_is_proposition_2() -> None:
     second = math.log((grown(4.61) - (1 - 4 * rate**2)) / (4 * rate**2))
     for epsilon, exponent in ((5.0, first), (4.61, second)):
         asked = scenario(f"privacy.epsilon={epsilon}")
-        control = control_power(asked, private_watts(asked), ratios, magnitude)
+        control = controlled(asked, private_watts(asked), ratios, magnitude)
         by_hand = (10 ** (-14.4) / 2) * exponent / (0.16 * 7)
         assert control.power_scale_watts == pytest.approx([by_hand], rel=1e-6, abs=0)

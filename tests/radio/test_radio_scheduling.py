@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from airmixml.radio.scheduling import draw_schedule
+from airmixml.randomness.slot_words import slot_words
+from airmixml.streams import Streams
 
 
 @given(workers=st.integers(1, 300), share=st.floats(0.001, 1.0), slots=st.integers(1, 40), seed=st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_each_slot_holds_distinct_workers(workers: int, share: float, slots: int, seed: int) -> None:
     scheduled = max(1, int(share * workers))
-    chosen = draw_schedule(slots, scheduled, workers, np.random.default_rng(seed))
+    chosen = draw_schedule(range(slots), scheduled, workers, slot_words(Streams(seed), "schedule")).numpy()
     assert chosen.shape == (slots, scheduled)
     assert chosen.min() >= 0
     assert chosen.max() < workers
@@ -23,7 +25,7 @@ def test_each_slot_holds_distinct_workers(workers: int, share: float, slots: int
 @pytest.mark.parametrize(("workers", "scheduled"), [(9, 2), (4, 2), (3, 3)])
 def test_every_ordered_choice_is_equally_likely(workers: int, scheduled: int) -> None:
     slots = 40_000
-    chosen = draw_schedule(slots, scheduled, workers, np.random.default_rng(1))
+    chosen = draw_schedule(range(slots), scheduled, workers, slot_words(Streams(1), "schedule")).numpy()
     counts = dict.fromkeys(permutations(range(workers), scheduled), 0)
     for row in map(tuple, chosen.tolist()):
         counts[row] += 1
@@ -31,6 +33,6 @@ def test_every_ordered_choice_is_equally_likely(workers: int, scheduled: int) ->
 
 
 def test_sixty_thousand_workers_take_part_equally_often() -> None:
-    chosen = draw_schedule(20_000, 64, 60_000, np.random.default_rng(2))
+    chosen = draw_schedule(range(20_000), 64, 60_000, slot_words(Streams(2), "schedule")).numpy()
     by_thousand = np.bincount(chosen.ravel() // 1000, minlength=60)
     assert stats.chisquare(by_thousand).pvalue > 1e-4

@@ -73,7 +73,7 @@ def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_populatio
 
 def test_one_policy_does_not_change_the_draws_of_another(small_dataset: DataSet, small_population: Population) -> None:
     def draws(*changes: str):
-        return draw_chapter(AirSetting.of(scenario(*changes), 3, 2, small_population.distance_metres), 0)
+        return draw_chapter(AirSetting.of(scenario(*changes), 3, 2, small_population.distance_metres), 0).numpy()
 
     plain = draws()
     faded = draws("radio.fading=rayleigh")

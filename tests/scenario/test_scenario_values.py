@@ -263,6 +263,6 @@ def test_scenarios_are_frozen_keyword_only_values() -> None:
 
 
 def test_speed_is_checked_too(refused: Any) -> None:
-    assert refused(Speed, block_slots=0).startswith("block_slots = 0: must be a whole number of at least 1")
+    assert refused(Speed, block_slots=-1).startswith("block_slots = -1: must be a whole number of at least 0")
     assert refused(Speed, threads=-1).startswith("threads = -1: ")
     assert refused(Speed, device="").startswith("device = ''")

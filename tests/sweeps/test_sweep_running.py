@@ -129,7 +129,9 @@ def test_energies_are_those_of_the_draws(two_seeds: SweepResult) -> None:
         assert isinstance(outcome, Sent)
         assert outcome.energy_joules == pytest.approx(trained.energy_joules, rel=1e-12, abs=0)
         setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
-        chapters = [draw_chapter(setting, chapter, noise=False) for chapter in range(-(-200 // SLOTS_PER_CHAPTER))]
+        chapters = [
+            draw_chapter(setting, chapter, noise=False).numpy() for chapter in range(-(-200 // SLOTS_PER_CHAPTER))
+        ]
         spent = [
             1e-3 * (draws.power_scale_watts[:, None] * draws.ratios**2 / draws.magnitude**2).sum() for draws in chapters
         ]

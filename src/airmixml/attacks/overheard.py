@@ -22,8 +22,9 @@ from airmixml.radio.channel import draw_fading, draw_phase, path_gain
 from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_ahead
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import SampleSender, make_sender
+from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
-from airmixml.streams import Streams
+from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import place_coordinates
 
@@ -137,17 +138,19 @@ def overhear_chapters(
         classes = dataset.label_dim
     labels = dataset.train_labels[population.sample_index]
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
-    for chapter, draws in enumerate(draw_ahead(setting, threads=speed.threads, noise=False, chapters=chapters)):
-        channel = Streams(scenario.seed).generator("eavesdropper", chapter)
+    streams, some = Streams(scenario.seed), None if chapters is None else range(chapters)
+    for chapter, drawn in enumerate(draw_ahead(setting, threads=speed.threads, noise=False, chapters=some)):
+        draws, slots = drawn.numpy(), range(chapter * SLOTS_PER_CHAPTER, chapter * SLOTS_PER_CHAPTER + len(drawn))
         scheduled = draws.scheduled_workers
-        phase_radians = draw_phase(scheduled.shape, channel)
+        phase_radians = draw_phase(slots, scheduled.shape[1], slot_words(streams, "eavesdropper")).numpy()
         power_gain = listener.power_gain[scheduled]
         if scenario.radio.fading != "none":
-            fading = draw_fading(scenario.radio.fading, scenario.radio.rician_k, scheduled.shape, channel)
+            source = slot_words(streams, "eavesdropper-fading")
+            fading = draw_fading(scenario.radio, slots, scheduled.shape[1], source).numpy()
             power_gain = np.minimum(power_gain * fading**2, 1.0)  # nobody receives more than was sent
         heard_watts = power_gain * draws.power_watts / listener.noise_watts
         weights = np.sqrt(heard_watts) * np.exp(1j * phase_radians)
-        noise = Streams(scenario.seed).generator("eavesdropper-noise", chapter)
+        noise = streams.generator("eavesdropper-noise", chapter)
         with using_threads(speed.threads):
             sample_index = torch.from_numpy(population.sample_index[scheduled]).to(device)
             if classes > 1:

@@ -82,7 +82,7 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     ]
     if everybody:
         return candidates[0]
-    strongest = float(seat_strengths(setting, draw_chapter(setting, 0, noise=False)).max())
+    strongest = float(seat_strengths(setting, draw_chapter(setting, 0, noise=False).numpy()).max())
 
     def divergence(moves: Moves) -> float:
         a, b = strongest * moves.with_canary, strongest * moves.without
@@ -192,7 +192,9 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
     moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
     looked_at = min(_CHAPTERS_LOOKED_AT, chapter_count(base.radio.slots))
-    drawn = [seat_strengths(bench.air, draw_chapter(bench.air, number, noise=False)) for number in range(looked_at)]
+    drawn = [
+        seat_strengths(bench.air, draw_chapter(bench.air, number, noise=False).numpy()) for number in range(looked_at)
+    ]
     law = quantised_law(np.concatenate(drawn))
     per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
@@ -208,7 +210,8 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
         column = np.full(scenario.workers.count, -1)
         column[:canaries] = np.arange(canaries)
         totals = [_Score(base, moves, law, canaries) for _ in range(2)]
-        for block, draws in enumerate(cut_into_blocks(ahead, block_slots)):
+        for block, drawn in enumerate(cut_into_blocks(ahead, block_slots)):
+            draws = drawn.numpy()
             shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
             source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
             beta = torch.from_numpy(draws.power_scale_watts)

@@ -75,7 +75,8 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
 def _slots_of_worker(bench: Bench, worker: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the worker's share and beta in each slot it sends in, drawn as a run of that seed draws them."""
     ratios, beta = [], []
-    for draws in draw_ahead(bench.air, threads=bench.context.speed.threads, noise=False):
+    for drawn in draw_ahead(bench.air, threads=bench.context.speed.threads, noise=False):
+        draws = drawn.numpy()
         slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
         ratios.append(draws.ratios[slot, seat])
         beta.append(draws.power_scale_watts[slot])

@@ -37,7 +37,7 @@ def run_command(
     out: options.Out = None,
     force: options.Force = False,
     device: options.Device = "cpu",
-    block_slots: Annotated[int, Option(help="Number of slots to simulate at a time.")] = 2048,
+    block_slots: Annotated[int, Option(help="Number of slots to simulate at a time (0: what suits the device).")] = 0,
     threads: options.Threads = 0,
     data_dir: options.DataDir = None,
     private: Annotated[

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress
-from airmixml.radio.channel import generate_channel, path_gain
+from airmixml.radio.channel import draw_magnitude, path_gain
 from airmixml.radio.power import control_power
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
+from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts, ratio_to_db
@@ -99,16 +101,17 @@ def other_designs(
         for alpha in sorted({*_ALPHAS, scenario.mixing.alpha}):
             mixing = replace(scenario.mixing, policy="dirmix", alpha=alpha, prior=())
             ratios, magnitude = draw_sample_slots(scenario, mixing, size, count, gain)
-            contrast = moments.contrast(ratios)
+            contrast = moments.contrast(ratios.numpy())
             for other, received_watts in filter(None, private):
                 power = control_power(other, received_watts, ratios, magnitude)
+                beta = power.power_scale_watts.numpy()
                 option = Option(
                     alpha=alpha,
                     scheduled=size,
                     slots=other.radio.slots,
-                    snr_inputs_db=snr_db(other, power.power_scale_watts, moments.mean**2 + contrast),
-                    contrast_db=snr_db(other, power.power_scale_watts, contrast),
-                    energy_joules=energy_joules(other, dimensions, power.power_watts.sum(axis=1)),
+                    snr_inputs_db=snr_db(other, beta, moments.mean**2 + contrast),
+                    contrast_db=snr_db(other, beta, contrast),
+                    energy_joules=energy_joules(other, dimensions, power.power_watts.sum(dim=1).numpy()),
                 )
                 found.append(option)
     progress("options", len(sizes), len(sizes))
@@ -134,13 +137,14 @@ def _at_same_privacy(
 
 def draw_sample_slots(
     scenario: Scenario, mixing: Mixing, size: int, count: int, worker_path_gain: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw some slots of ``size`` workers, as ``mixing`` says: ratios and abs(h), both count x size."""
-    streams = Streams(scenario.seed)
-    schedule = draw_schedule(count, size, len(worker_path_gain), streams.generator("schedule"))
-    magnitude = generate_channel(scenario.radio, worker_path_gain, schedule, streams.generator("fading")).magnitude
-    ratios = draw_ratios(mixing, size, count, streams.generator("ratios"))
-    return assign_ratios(mixing.assignment, ratios, magnitude, streams.generator("assignment")), magnitude
+    streams, slots = Streams(scenario.seed), range(count)
+    schedule = draw_schedule(slots, size, len(worker_path_gain), slot_words(streams, "schedule"))
+    gain = torch.from_numpy(worker_path_gain)
+    magnitude = draw_magnitude(scenario.radio, gain, schedule, slots, slot_words(streams, "fading"))
+    ratios = draw_ratios(mixing, size, slots, slot_words(streams, "ratios"))
+    return assign_ratios(mixing, ratios, magnitude, slots, slot_words(streams, "assignment")), magnitude
 
 
 def snr_db(scenario: Scenario, power_scale_watts: NDArray[np.float64], energy: NDArray[np.float64]) -> float:

@@ -225,7 +225,8 @@ class DesignScorer:
         count = min(_MOST_SAMPLE_SLOTS, max(_FEWEST_SAMPLE_SLOTS, _SAMPLED_SEATS // size))
         mixing = self.scenario.mixing
         mixing = replace(mixing, policy=policy, alpha=mixing.alpha if alpha is None else alpha, prior=prior)
-        ratios, magnitude = draw_sample_slots(self.scenario, mixing, size, count, self._gain)
+        drawn = draw_sample_slots(self.scenario, mixing, size, count, self._gain)
+        ratios, magnitude = (each.numpy() for each in drawn)
         powers = (ratios / magnitude) ** 2
         return _SampleSlots(
             largest_square=ratios.max(axis=1) ** 2,

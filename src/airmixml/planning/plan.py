@@ -23,7 +23,7 @@ from airmixml.planning.recommend import LearningOption, Recommendation, changed_
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
-from airmixml.radio.draws import AirSetting, SlotDraws, draw_ahead
+from airmixml.radio.draws import AirSetting, SlotTensors, draw_ahead
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
@@ -128,7 +128,8 @@ def make_plan(
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
     setting = AirSetting.of(scenario, *dimensions, distance_metres)
-    draws = SlotDraws.joined(list(draw_ahead(setting, noise=False, chapters=_REHEARSED_CHAPTERS)))
+    drawn = SlotTensors.joined(list(draw_ahead(setting, noise=False, chapters=range(_REHEARSED_CHAPTERS))))
+    draws = drawn.numpy()
     joules = energy_joules(scenario, dimensions, draws.power_watts.sum(axis=1))
     averaged = input_dim - (1 if scenario.workers.constant else 0)
     mean_slot = plan_centring(scenario, averaged, distance_metres)
@@ -151,7 +152,7 @@ def make_plan(
     limited_share, beta = float(draws.limited.mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
-        strongest_watts = float((beta * largest_shares(scenario, draws.ratios) ** 2).max())
+        strongest_watts = float((drawn.power_scale_watts * largest_shares(scenario, drawn.ratios) ** 2).max())
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     strongest = replace(design, received_watts=(strongest_watts,))
     samples = scenario.workers.sends == "samples"

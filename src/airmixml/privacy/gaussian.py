@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,6 +137,13 @@ class Ledger:
     def __init__(self, workers: int) -> None:
         self.participations: NDArray[np.int64] = np.zeros(workers, dtype=np.int64)
         self.received_watts: NDArray[np.float64] = np.zeros(workers)
+
+    @classmethod
+    def of(cls, participations: NDArray[np.int64], received_watts: NDArray[np.float64]) -> Self:
+        """Return the ledger of what was added up elsewhere; both have the shape workers."""
+        ledger = cls(0)
+        ledger.participations, ledger.received_watts = participations, received_watts
+        return ledger
 
     def add(
         self,

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
 from airmixml.radio.channel import ChannelRealisation
-from airmixml.radio.power import received_amplitude
 
 
 def receive_baseband(
@@ -24,6 +23,11 @@ def receive_baseband(
     arriving = np.einsum("ts,tsd->td", channel.gain, sent)
     parts = rng.standard_normal((*arriving.shape, 2)) * np.sqrt(noise_watts / 2.0)
     return np.asarray(arriving + parts[..., 0] + 1j * parts[..., 1])
+
+
+def received_amplitude(power_watts: Doubles, magnitude: Doubles) -> Doubles:
+    """Return the normaliser b_t = sum_i sqrt(P_i) |h_i|, which is sqrt(beta) under our power control; shape slots."""
+    return np.asarray(np.sum(np.sqrt(power_watts) * magnitude, axis=1))
 
 
 def normalise_baseband(received: NDArray[np.complex128], power_watts: Doubles, channel: ChannelRealisation) -> Doubles:

@@ -4,9 +4,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles
+from airmixml.randomness.distributions import exponentials, normal_pairs, uniforms
+from airmixml.randomness.slot_words import SlotWords
 from airmixml.scenario import Radio
 from airmixml.units import db_to_ratio
 
@@ -31,38 +34,32 @@ def path_gain(distance_metres: Doubles, path_loss_exponent: float, unit_path_los
     return np.asarray(math.sqrt(db_to_ratio(unit_path_loss_db)) * distance_metres ** (-path_loss_exponent / 2.0))
 
 
-def draw_fading(fading: str, rician_k: float, shape: tuple[int, ...], rng: np.random.Generator) -> Doubles:
-    """Draw |g| with E|g|^2 = 1.
+def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:
+    """Draw |g| with E|g|^2 = 1; slots x scheduled.
 
     ``none`` is 1. ``rayleigh`` is |CN(0, 1)|. ``rician`` is |sqrt(K/(K+1)) + CN(0, 1/(K+1))|: K = 0 is Rayleigh,
     K = infinity is none.
     """
-    if fading == "none":
-        return np.ones(shape)
-    if fading == "rayleigh":
-        return np.sqrt(rng.standard_exponential(shape))
-    scattered_share = 1.0 / (1.0 + rician_k)
-    scattered = math.sqrt(scattered_share / 2.0) * rng.standard_normal((*shape, 2))
-    return np.asarray(np.hypot(math.sqrt(1.0 - scattered_share) + scattered[..., 0], scattered[..., 1]))
+    if radio.fading == "none":
+        return torch.ones((len(slots), scheduled), dtype=torch.float64, device=source.device)
+    words = source.words(slots, scheduled)
+    if radio.fading == "rayleigh":
+        return exponentials(words).sqrt_()
+    scattered_share = 1.0 / (1.0 + radio.rician_k)
+    along, across = (math.sqrt(scattered_share / 2.0) * part for part in normal_pairs(words))
+    return torch.hypot(math.sqrt(1.0 - scattered_share) + along, across)
 
 
-def draw_phase(shape: tuple[int, ...], rng: np.random.Generator) -> Doubles:
-    """Draw arg h: uniform and independent of |h|, because the phase of the direct path itself is uniform."""
-    return rng.uniform(0.0, 2.0 * math.pi, shape)
+def draw_phase(slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:
+    """Draw arg h, uniform and independent of |h| since the phase of the direct path is; slots x scheduled."""
+    return uniforms(source.words(slots, scheduled)).mul_(2.0 * math.pi)
 
 
-def generate_channel(
-    radio: Radio,
-    worker_path_gain: Doubles,
-    scheduled_workers: Integers,
-    fading_rng: np.random.Generator,
-    phase_rng: np.random.Generator | None = None,
-) -> ChannelRealisation:
-    """Generate the channel of the scheduled workers (slots x scheduled) from each worker's path gain."""
-    shape = scheduled_workers.shape
+def draw_magnitude(
+    radio: Radio, worker_path_gain: torch.Tensor, scheduled_workers: torch.Tensor, slots: range, source: SlotWords
+) -> torch.Tensor:
+    """Draw |h| of the scheduled workers (slots x scheduled) from each worker's path gain (shape workers)."""
     magnitude = worker_path_gain[scheduled_workers]
-    if radio.fading != "none":
-        magnitude = magnitude * draw_fading(radio.fading, radio.rician_k, shape, fading_rng)
-    return ChannelRealisation(
-        magnitude=magnitude, phase_radians=None if phase_rng is None else draw_phase(shape, phase_rng)
-    )
+    if radio.fading == "none":
+        return magnitude
+    return magnitude.mul_(draw_fading(radio, slots, scheduled_workers.shape[1], source))

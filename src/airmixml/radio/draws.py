@@ -4,23 +4,27 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
-from airmixml.radio.channel import generate_channel, path_gain
+from airmixml.radio.channel import draw_magnitude, path_gain
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import asked_received_watts, joules_per_watt, sensitivity_of
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
+from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Mixing, Radio, Scenario, Workers
-from airmixml.streams import SLOTS_PER_CHAPTER, Secret, Streams
+from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 from airmixml.workers import Signal
 
 _BYTES_AHEAD: Final = 500_000_000
+_STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratios", "assignment", "noise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,27 +54,51 @@ class AirSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlotDraws(PowerControl):
+class SlotDraws:
     """Draws of consecutive slots, and their power; every array has the slots as its first axis."""
 
     scheduled_workers: Integers  # who transmits; slots x scheduled
     magnitude: Doubles  # |h|; slots x scheduled
     ratios: Doubles  # q, dealt out to the workers; slots x scheduled
     standard_noise: Singles  # independent standard normal values; slots x symbols
+    power_scale_watts: Doubles  # beta of each slot; slots
+    power_watts: Doubles  # P of each scheduled worker; slots x scheduled
+    limited: NDArray[np.bool_]  # slots in which P_max forced beta below what was asked; slots
+
+    def __len__(self) -> int:
+        return len(self.limited)
+
+    def copy(self) -> Self:
+        """Return the same draws in memory of their own."""
+        return type(self)(**{name: value.copy() for name, value in vars(self).items()})
+
+    def without_noise(self) -> Self:
+        """Return the same draws without their noise, which takes most of the memory."""
+        return replace(self, standard_noise=self.standard_noise[:, :0].copy())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotTensors(PowerControl):
+    """The same on the device that the slots are simulated on; see ``SlotDraws``."""
+
+    scheduled_workers: torch.Tensor
+    magnitude: torch.Tensor
+    ratios: torch.Tensor
+    standard_noise: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.limited)
 
     def __getitem__(self, slots: slice) -> Self:
-        return type(self)(**{entry.name: getattr(self, entry.name)[slots] for entry in fields(self)})
+        return type(self)(**{name: value[slots] for name, value in vars(self).items()})
 
-    def copy(self) -> Self:
-        """Return the same draws in memory of their own."""
-        return type(self)(**{entry.name: getattr(self, entry.name).copy() for entry in fields(self)})
+    def numpy(self) -> SlotDraws:
+        """Return the draws as arrays in the machine's memory; where they lie there already nothing is copied."""
+        return SlotDraws(**{name: value.cpu().numpy() for name, value in vars(self).items()})
 
-    def without_noise(self) -> Self:
-        """Return the same draws without their noise, which takes most of the memory."""
-        return replace(self, standard_noise=self.standard_noise[:, :0].copy())
+    def to(self, device: torch.device) -> Self:
+        """Return the draws on another device."""
+        return type(self)(**{name: value.to(device) for name, value in vars(self).items()})
 
     def powered_as(self, setting: AirSetting) -> Self:
         """Return the same draws with the powers that another setting would give them."""
@@ -82,8 +110,8 @@ class SlotDraws(PowerControl):
         """Put consecutive draws together."""
         if len(parts) == 1:
             return parts[0]
-        names = [entry.name for entry in fields(cls)]
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+        names = vars(parts[0])
+        return cls(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
 
 
 DrawsKey = tuple[int, Workers, Radio, Mixing]
@@ -112,52 +140,56 @@ def chapter_count(slots: int) -> int:
     return -(-slots // SLOTS_PER_CHAPTER)
 
 
-def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> SlotDraws:
-    """Draw one chapter of slots (Algorithm 1, lines 5 to 12); it depends on the streams and the chapter alone.
+def draw_slots(setting: AirSetting, slots: range, *, noise: bool = True, device: torch.device = CPU) -> SlotTensors:
+    """Draw consecutive slots (Algorithm 1, lines 5 to 12); they depend on the streams and their numbers alone.
 
     Without ``noise`` all else is drawn alike and the noise has no symbols.
     """
     scenario = setting.scenario
-    streams = Streams(scenario.seed, setting.secret)
-    slots = min(SLOTS_PER_CHAPTER, scenario.radio.slots - chapter * SLOTS_PER_CHAPTER)
-    scheduled_workers = draw_schedule_of(scenario, streams, chapter, slots)
-    channel = generate_channel(
-        scenario.radio, setting.worker_path_gain, scheduled_workers, streams.generator("fading", chapter)
+    radio, mixing = scenario.radio, scenario.mixing
+    schedule, fading, ratio_words, dealing, noise_words = (
+        slot_words(Streams(scenario.seed, setting.secret), name, device) for name in _STREAMS_OF_SLOTS
     )
-    if scenario.radio.schedule == "poisson":
-        ratios = presence_of(scenario, streams, chapter, slots) / scenario.radio.scheduled
+    scheduled_workers = draw_schedule_of(scenario, slots, schedule)
+    gain = torch.from_numpy(setting.worker_path_gain).to(device)
+    magnitude = draw_magnitude(radio, gain, scheduled_workers, slots, fading)
+    if radio.schedule == "poisson":
+        ratios = presence_of(scenario, slots, ratio_words).double().div_(radio.scheduled)
     else:
-        drawn = draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, streams.generator("ratios", chapter))
-        dealing = streams.generator("assignment", chapter)
-        ratios = assign_ratios(scenario.mixing.assignment, drawn, channel.magnitude, dealing)
-    power = control_power(scenario, setting.private_received_watts, ratios, channel.magnitude)
-    symbols = setting.signal.symbols if noise else 0
-    standard_noise = streams.generator("noise", chapter).standard_normal((slots, symbols), dtype=np.float32)
-    return SlotDraws(
+        drawn = draw_ratios(mixing, radio.scheduled, slots, ratio_words)
+        ratios = assign_ratios(mixing, drawn, magnitude, slots, dealing)
+    power = control_power(scenario, setting.private_received_watts, ratios, magnitude)
+    return SlotTensors(
         scheduled_workers=scheduled_workers,
-        magnitude=channel.magnitude,
+        magnitude=magnitude,
         ratios=ratios,
-        standard_noise=standard_noise,
+        standard_noise=noise_words.normals(slots, setting.signal.symbols if noise else 0),
         **vars(power),
     )
 
 
-def draw_ahead(
-    setting: AirSetting, *, threads: int = 0, noise: bool = True, chapters: int | None = None
-) -> Iterator[SlotDraws]:
-    """Yield the chapters in order, a few drawn ahead on other threads (NumPy draws without holding the interpreter).
+def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> SlotTensors:
+    """Draw one chapter of slots on the CPU; the last may be shorter."""
+    first = chapter * SLOTS_PER_CHAPTER
+    return draw_slots(setting, range(first, min(first + SLOTS_PER_CHAPTER, setting.scenario.radio.slots)), noise=noise)
 
-    0 threads: one per core up to four (more wait for the interpreter). ``chapters``: stop after so many.
+
+def draw_ahead(
+    setting: AirSetting, *, threads: int = 0, noise: bool = True, chapters: range | None = None
+) -> Iterator[SlotTensors]:
+    """Yield chapters in order, a few drawn ahead on other threads (nothing that draws holds the interpreter).
+
+    0 threads: one per core up to four (more wait for the interpreter). ``chapters``: these alone.
     """
     threads = threads or min(4, os.cpu_count() or 1)
-    scenario, every = setting.scenario, chapter_count(setting.scenario.radio.slots)
+    scenario, every = setting.scenario, range(chapter_count(setting.scenario.radio.slots))
     bytes_per_slot = 5 * 8 * seats_of(scenario) + 4 * setting.signal.symbols
     bytes_per_chapter = min(SLOTS_PER_CHAPTER, scenario.radio.slots) * bytes_per_slot  # roughly
     ahead = max(1, min(2 * threads, _BYTES_AHEAD // bytes_per_chapter))
-    pending: deque[Future[SlotDraws]] = deque()
+    pending: deque[Future[SlotTensors]] = deque()
     executor = ThreadPoolExecutor(min(threads, ahead), thread_name_prefix="airmix-draws")
     try:
-        for chapter in range(every if chapters is None else min(chapters, every)):
+        for chapter in every if chapters is None else every[chapters.start : chapters.stop]:
             pending.append(executor.submit(draw_chapter, setting, chapter, noise=noise))
             if len(pending) > ahead:
                 yield pending.popleft().result()
@@ -167,17 +199,36 @@ def draw_ahead(
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def cut_into_blocks(chapters: Iterator[SlotDraws], block_slots: int) -> Iterator[SlotDraws]:
+def draw_blocks(
+    setting: AirSetting, block_slots: int, device: torch.device, *, threads: int = 0, chapters: range | None = None
+) -> Iterator[SlotTensors]:
+    """Yield all slots, or those of some chapters, in blocks on the device; the last may be shorter.
+
+    A GPU draws for itself, many blocks' worth at once: there the launch of a kernel costs more than its work. What is
+    drawn from a secret comes from the CPU.
+    """
+    if device.type == "cpu" or setting.secret is not None:
+        ahead = draw_ahead(setting, threads=threads, chapters=chapters)
+        yield from (block.to(device) for block in cut_into_blocks(ahead, block_slots))
+        return
+    slots = range(setting.scenario.radio.slots)
+    if chapters is not None:
+        slots = slots[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
+    for first in range(0, len(slots), block_slots):
+        yield draw_slots(setting, slots[first : first + block_slots], device=device)
+
+
+def cut_into_blocks(chapters: Iterator[SlotTensors], block_slots: int) -> Iterator[SlotTensors]:
     """Cut a sequence of chapters into blocks of ``block_slots`` slots; the last may be shorter."""
-    waiting: list[SlotDraws] = []
+    waiting: list[SlotTensors] = []
     for chapter in chapters:
         waiting.append(chapter)
         if sum(map(len, waiting)) < block_slots:
             continue
-        rest = SlotDraws.joined(waiting)
+        rest = SlotTensors.joined(waiting)
         while len(rest) >= block_slots:
             yield rest[:block_slots]
             rest = rest[block_slots:]
         waiting = [rest] if len(rest) else []
     if waiting:
-        yield SlotDraws.joined(waiting)
+        yield SlotTensors.joined(waiting)

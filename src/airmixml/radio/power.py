@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from airmixml.arrays import Doubles
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
@@ -23,39 +21,33 @@ class TransmitPower:
 class PowerControl:
     """Power of one block of slots."""
 
-    power_scale_watts: Doubles  # beta of each slot; shape slots
-    power_watts: Doubles  # P of each scheduled worker; slots x scheduled
-    limited: NDArray[np.bool_]  # slots in which P_max forced beta below what was asked; shape slots
+    power_scale_watts: torch.Tensor  # beta of each slot; shape slots
+    power_watts: torch.Tensor  # P of each scheduled worker; slots x scheduled
+    limited: torch.Tensor  # whether P_max forced beta below what was asked; shape slots
 
 
-def largest_power_scale(ratios: Doubles, magnitude: Doubles, max_power_watts: float) -> Doubles:
+def largest_power_scale(ratios: torch.Tensor, magnitude: torch.Tensor, max_power_watts: float) -> torch.Tensor:
     """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that no worker's power limit forbids; shape slots.
 
     Infinite where nobody sends, as may happen in a Poisson schedule.
     """
-    with np.errstate(divide="ignore"):
-        return np.asarray(max_power_watts / np.max((ratios / magnitude) ** 2, axis=1))
+    return max_power_watts / (ratios / magnitude).amax(dim=1).square_()
 
 
-def transmit_power(power_scale_watts: Doubles, ratios: Doubles, magnitude: Doubles) -> Doubles:
+def transmit_power(power_scale_watts: torch.Tensor, ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
     """Return P = beta q^2 / |h|^2; slots x scheduled."""
-    return np.asarray(power_scale_watts[:, None] * (ratios / magnitude) ** 2)
+    return (ratios / magnitude).square_().mul_(power_scale_watts[:, None])
 
 
-def received_amplitude(power_watts: Doubles, magnitude: Doubles) -> Doubles:
-    """Return the normaliser b_t = sum_i sqrt(P_i) |h_i|, which is sqrt(beta) under this power control; shape slots."""
-    return np.asarray(np.sum(np.sqrt(power_watts) * magnitude, axis=1))
-
-
-def largest_shares(scenario: Scenario, ratios: Doubles) -> Doubles:
+def largest_shares(scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
     """Return max q of each slot, or what a Poisson schedule gives to each worker that sends; shape slots."""
     if scenario.radio.schedule == "poisson":
-        return np.full(len(ratios), 1.0 / scenario.radio.scheduled)
-    return np.asarray(ratios.max(axis=1))
+        return ratios.new_full((len(ratios),), 1.0 / scenario.radio.scheduled)
+    return ratios.amax(dim=1)
 
 
 def control_power(
-    scenario: Scenario, private_received_watts: float, ratios: Doubles, magnitude: Doubles
+    scenario: Scenario, private_received_watts: float, ratios: torch.Tensor, magnitude: torch.Tensor
 ) -> PowerControl:
     """Choose beta for each slot as the scenario asks, never above what P_max allows, and each worker's power.
 
@@ -67,10 +59,10 @@ def control_power(
     if scenario.mixing.power == "max":
         asked = largest
     elif scenario.mixing.power == "fixed":
-        asked = np.full(len(ratios), scenario.mixing.power_scale_watts)
+        asked = torch.full_like(largest, scenario.mixing.power_scale_watts)
     else:
         asked = private_received_watts / largest_shares(scenario, ratios) ** 2
-    beta = np.minimum(asked, largest)
+    beta = torch.minimum(asked, largest)
     # Rounding may carry the worker that sets the limit a hair above it.
-    power_watts = np.minimum(transmit_power(beta, ratios, magnitude), max_power_watts)
+    power_watts = transmit_power(beta, ratios, magnitude).clamp_(max=max_power_watts)
     return PowerControl(power_scale_watts=beta, power_watts=power_watts, limited=asked > largest)

@@ -1,77 +1,84 @@
 """Mixing ratios q_t ~ Dirichlet(alpha p), Eq. (Dirichlet), its two limits NonMix and EqualMix, and who gets which."""
 
-import numpy as np
+import torch
 
-from airmixml.arrays import Doubles
+from airmixml.randomness.distributions import log_gammas, uniforms
+from airmixml.randomness.slot_words import SlotWords
 from airmixml.scenario import Mixing
 
+_WORDS_PER_GAMMA = 3
 
-def uniform_prior(scheduled: int) -> Doubles:
+
+def uniform_prior(scheduled: int) -> torch.Tensor:
     """Return p_t = 1/|N_t| for all; shape scheduled."""
-    return np.full(scheduled, 1.0 / scheduled)
+    return torch.full((scheduled,), 1.0 / scheduled, dtype=torch.float64)
 
 
-def dirichlet_mix(alpha: float, prior: Doubles, slots: int, rng: np.random.Generator) -> Doubles:
+def dirichlet_mix(alpha: float, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
     """DirMix(alpha): draw q_t ~ Dirichlet(alpha p); slots x scheduled, rows sum to 1.
 
-    The gamma variates behind it are kept as logarithms, with G(a) = G(a + 1) U^(1/a) for small shapes a, so that
-    alpha = 1e-8 gives one entry of 1 and zeros, not 0/0.
+    The gamma variates behind it are kept as logarithms, so that alpha = 1e-8 gives one entry of 1 and zeros, not 0/0.
     """
-    shape = np.broadcast_to(alpha * prior, (slots, len(prior)))
-    small = shape < 1.0
-    log_gamma = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
-    if small.any():
-        with np.errstate(divide="ignore"):  # a prior share of zero: that worker's ratio is zero
-            log_gamma -= np.where(small, rng.standard_exponential(shape.shape) / shape, 0.0)
-    log_gamma -= log_gamma.max(axis=1, keepdims=True)
-    ratios = np.exp(log_gamma)
-    return np.asarray(ratios / ratios.sum(axis=1, keepdims=True))
+    per_slot = _WORDS_PER_GAMMA * len(prior)
+    logarithms = log_gammas(
+        alpha * prior,
+        source.words(slots, per_slot).reshape(len(slots), len(prior), _WORDS_PER_GAMMA),
+        lambda places, attempt: source.words_at(slots, per_slot, places, attempt),
+    )
+    logarithms -= logarithms.amax(dim=1, keepdim=True)
+    ratios = logarithms.exp_()
+    return ratios.div_(ratios.sum(dim=1, keepdim=True))
 
 
-def non_mix(prior: Doubles, slots: int, rng: np.random.Generator) -> Doubles:
+def non_mix(prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
     """NonMix, the limit alpha -> 0: one worker, drawn with probability p_i, has all; slots x scheduled."""
-    chosen = rng.choice(len(prior), size=slots, p=prior / prior.sum())
-    ratios = np.zeros((slots, len(prior)))
-    ratios[np.arange(slots), chosen] = 1.0
-    return ratios
+    upper = (prior / prior.sum()).cumsum(dim=0)[:-1]
+    chosen = torch.searchsorted(upper, uniforms(source.words(slots, 1)), right=True)
+    return torch.zeros((len(slots), len(prior)), dtype=prior.dtype, device=prior.device).scatter_(1, chosen, 1.0)
 
 
-def equal_mix(prior: Doubles, slots: int) -> Doubles:
+def equal_mix(prior: torch.Tensor, slots: range) -> torch.Tensor:
     """EqualMix, the limit alpha -> infinity: q_t = p_t; slots x scheduled."""
-    return np.tile(prior, (slots, 1))
+    return prior.repeat(len(slots), 1)
 
 
-def draw_ratios(mixing: Mixing, scheduled: int, slots: int, rng: np.random.Generator) -> Doubles:
+def draw_ratios(mixing: Mixing, scheduled: int, slots: range, source: SlotWords) -> torch.Tensor:
     """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
-    prior = np.asarray(mixing.prior) if mixing.prior else uniform_prior(scheduled)
+    prior = torch.tensor(mixing.prior, dtype=torch.float64) if mixing.prior else uniform_prior(scheduled)
+    prior = prior.to(source.device)
     if mixing.policy == "nonmix":
-        return non_mix(prior, slots, rng)
+        return non_mix(prior, slots, source)
     if mixing.policy == "equalmix":
         return equal_mix(prior, slots)
-    return dirichlet_mix(mixing.alpha, prior, slots, rng)
+    return dirichlet_mix(mixing.alpha, prior, slots, source)
 
 
-def assign_randomly(ratios: Doubles, rng: np.random.Generator) -> Doubles:
+def assign_randomly(ratios: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
     """Deal the ratios of each slot out in random order; slots x scheduled."""
-    return rng.permuted(ratios, axis=1)
+    order = uniforms(source.words(slots, ratios.shape[1])).argsort(dim=1)
+    return ratios.gather(1, order)
 
 
-def assign_max_min(ratios: Doubles, magnitude: Doubles) -> Doubles:
+def assign_max_min(ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
     """Deal the ratios out so that min_i |h_i|^2 / q_i^2 is as large as it can be; slots x scheduled.
 
     Sorting both the same way does it: wherever a stronger channel holds a smaller ratio than a weaker one, exchanging
     the two does not lower the minimum.
     """
-    assigned = np.empty_like(ratios)
-    np.put_along_axis(assigned, np.argsort(magnitude, axis=1, kind="stable"), np.sort(ratios, axis=1), axis=1)
-    return assigned
+    order = magnitude.argsort(dim=1, stable=True)
+    return torch.empty_like(ratios).scatter_(1, order, ratios.sort(dim=1).values)
 
 
-def assign_ratios(assignment: str, ratios: Doubles, magnitude: Doubles, rng: np.random.Generator) -> Doubles:
-    """Assign by the named rule (Algorithm 1, line 8); slots x scheduled."""
-    if assignment == "max-min":
+def assign_ratios(
+    mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
+) -> torch.Tensor:
+    """Assign by the scenario's rule (Algorithm 1, line 8); slots x scheduled.
+
+    With equal prior shares any order of the ratios is as likely as any other: there is nothing left to shuffle.
+    """
+    if mixing.assignment == "max-min":
         return assign_max_min(ratios, magnitude)
-    return assign_randomly(ratios, rng)
+    return assign_randomly(ratios, slots, source) if mixing.prior else ratios
 
 
 def varying_share(square_share: float, scheduled: int, workers: int, *, poisson: bool) -> float:

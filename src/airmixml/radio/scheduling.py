@@ -12,14 +12,14 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from scipy.special import bdtr
 
-from airmixml.arrays import Integers
 from airmixml.privacy.design import binomial_quantile, slots_per_round
+from airmixml.randomness.distributions import integers_below, uniforms
+from airmixml.randomness.slot_words import SlotWords
 from airmixml.scenario import Scenario
-from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 
-_SPARE_DRAWS: Final = 4
 _DENSE_CELLS: Final = 4_000_000
 # More workers than there are seats would toss heads in a slot with this probability: over 10^12 slots, the most there
 # are, far below the smallest delta that a scenario with a Poisson schedule may ask for.
@@ -30,11 +30,11 @@ NOBODY_SENT: Final = (
 )
 
 
-def draw_schedule(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> Integers:
-    """Draw the scheduled workers of each slot in random order; shape slots x scheduled."""
+def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
+    """Draw the scheduled workers of each slot in random order; slots x scheduled."""
     if scheduled * 4 > workers:
-        return _by_shuffling(slots, scheduled, workers, rng)
-    return _by_skipping_repeats(slots, scheduled, workers, rng)
+        return _with_smallest_numbers(slots, scheduled, workers, source)
+    return _first_distinct(slots, scheduled, workers, source)
 
 
 @lru_cache(maxsize=64)
@@ -46,68 +46,83 @@ def seats_of(scenario: Scenario) -> int:
     return max(1, binomial_quantile(_NO_SEAT_LEFT, workers, scheduled / workers))
 
 
-def presence_of(scenario: Scenario, streams: Streams, chapter: int, slots: int) -> NDArray[np.bool_]:
+@lru_cache(maxsize=8)
+def _chances_to_be_fewer(workers: int, rate: float, seats: int) -> tuple[float, ...]:
+    """Return P(Binomial(N, rate) <= n) for n below the seats."""
+    return tuple(bdtr(np.arange(seats), workers, rate).tolist())
+
+
+def presence_of(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
     """Draw which seats of a Poisson schedule are taken: Binomial(N, |N_t| / N) of them; slots x seats."""
-    taken = streams.generator("ratios", chapter).binomial(
-        scenario.workers.count, scenario.sampling_rate, size=(slots, 1)
-    )
-    return np.asarray(np.arange(seats_of(scenario)) < taken)
+    seats = seats_of(scenario)
+    chances = _chances_to_be_fewer(scenario.workers.count, scenario.sampling_rate, seats)
+    fewer = torch.tensor(chances, dtype=torch.float64, device=source.device)
+    taken = torch.searchsorted(fewer, uniforms(source.words(slots, 1)))
+    return torch.arange(seats, device=source.device) < taken
 
 
-def draw_schedule_of(scenario: Scenario, streams: Streams, chapter: int, slots: int) -> Integers:
-    """Draw the scheduled workers of a chapter, with the scenario's limit on participations; slots x scheduled."""
+def draw_schedule_of(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
+    """Draw the scheduled workers of these slots, with the scenario's limit on participations; slots x scheduled."""
     radio, workers = scenario.radio, scenario.workers.count
+    if radio.schedule == "fixed" and radio.scheduled == workers:
+        # Everybody sends in every slot, and shares are dealt out at random: the order says nothing.
+        return torch.arange(workers, device=source.device).expand(len(slots), workers)
     if not radio.max_participations:
-        return draw_schedule(slots, seats_of(scenario), workers, streams.generator("schedule", chapter))
+        return draw_schedule(slots, seats_of(scenario), workers, source)
     length = slots_per_round(radio.slots, radio.max_participations)
-    rounds = max(1, SLOTS_PER_CHAPTER // length)
-    first = chapter * SLOTS_PER_CHAPTER
-    books = range(first // (rounds * length), (first + slots - 1) // (rounds * length) + 1)
-    drawn = np.concatenate([_draw_book(streams, book, rounds, length, radio.scheduled, workers) for book in books])
-    offset = first - books.start * rounds * length
-    return drawn[offset : offset + slots]
+    rounds = range(slots.start // length, (slots.stop - 1) // length + 1)
+    drawn = _draw_rounds(rounds, length, radio.scheduled, workers, source)
+    offset = slots.start - rounds.start * length
+    return drawn[offset : offset + len(slots)]
 
 
 @lru_cache(maxsize=2)
-def _draw_book(streams: Streams, book: int, rounds: int, length: int, scheduled: int, workers: int) -> Integers:
-    """Draw some rounds in one go, about a chapter of slots or one long round; (rounds * length) x scheduled."""
-    seats = draw_schedule(rounds, length * scheduled, workers, streams.generator("schedule", book))
-    return seats.reshape(rounds * length, scheduled)
+def _draw_rounds(rounds: range, length: int, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
+    """Draw whole rounds, kept because a long one serves many blocks of slots; (rounds length) x scheduled."""
+    return draw_schedule(rounds, length * scheduled, workers, source).reshape(len(rounds) * length, scheduled)
 
 
-def _by_shuffling(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> Integers:
-    """Shuffle all workers and take the first; a few slots at a time, so that memory follows the workers."""
-    chosen = np.empty((slots, scheduled), dtype=np.int64)
-    step = max(1, _DENSE_CELLS // workers)
-    for first in range(0, slots, step):
-        rows = min(step, slots - first)
-        everyone = np.broadcast_to(np.arange(workers), (rows, workers))
-        chosen[first : first + rows] = rng.permuted(everyone, axis=1)[:, :scheduled]
-    return chosen
+def _with_smallest_numbers(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
+    """Give every worker a random number and take the smallest, in order; a few slots at a time to save memory."""
+    at_once = max(1, _DENSE_CELLS // workers)
+    chosen = [
+        uniforms(source.words(slots[first : first + at_once], workers)).topk(scheduled, dim=1, largest=False).indices
+        for first in range(0, len(slots), at_once)
+    ]
+    return torch.cat(chosen)
 
 
-def _by_skipping_repeats(slots: int, scheduled: int, workers: int, rng: np.random.Generator) -> Integers:
+def _first_distinct(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
     """Take the first ``scheduled`` distinct values of a sequence of independent draws, which is exactly uniform."""
-    drawn = rng.integers(workers, size=(slots, scheduled + _SPARE_DRAWS))
-    chosen = np.empty((slots, scheduled), dtype=np.int64)
-    unfinished = np.arange(slots)
-    while True:
+    chosen = integers_below(source.words(slots, scheduled), workers)
+    unfinished = torch.nonzero(_has_repeats(chosen))[:, 0]
+    drawn, attempt = chosen[unfinished], 0
+    while len(unfinished):
+        attempt += 1
+        places = unfinished[:, None] * scheduled + torch.arange(scheduled, device=source.device)
+        more = integers_below(source.words_at(slots, scheduled, places, attempt), workers)
+        drawn = torch.cat([drawn, more], dim=1)
         new = _first_occurrences(drawn)
-        order = np.cumsum(new, axis=1)
+        order = new.cumsum(dim=1)
         complete = order[:, -1] >= scheduled
         wanted = new[complete] & (order[complete] <= scheduled)
         chosen[unfinished[complete]] = drawn[complete][wanted].reshape(-1, scheduled)
-        if complete.all():
-            return chosen
         unfinished, drawn = unfinished[~complete], drawn[~complete]
-        more = rng.integers(workers, size=(len(unfinished), scheduled // 4 + _SPARE_DRAWS))
-        drawn = np.concatenate([drawn, more], axis=1)
+    return chosen
 
 
-def _first_occurrences(drawn: Integers) -> NDArray[np.bool_]:
+def _has_repeats(drawn: torch.Tensor) -> torch.Tensor:
+    """Return which rows hold a value twice; shape rows."""
+    if drawn.device.type == "cpu":  # NumPy sorts short rows of short integers six times faster
+        ascending = torch.from_numpy(np.sort(drawn.to(torch.int32).numpy(), axis=1))
+    else:
+        ascending = drawn.sort(dim=1).values
+    return (ascending[:, 1:] == ascending[:, :-1]).any(dim=1)
+
+
+def _first_occurrences(drawn: torch.Tensor) -> torch.Tensor:
     """Mark the first occurrence of each value in its row; same shape."""
-    order = np.argsort(drawn, axis=1, kind="stable")
-    ascending = np.take_along_axis(drawn, order, axis=1)
-    repeated = np.zeros(drawn.shape, dtype=bool)
-    np.put_along_axis(repeated[:, :], order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
+    ascending, order = drawn.sort(dim=1, stable=True)
+    repeated = torch.zeros(drawn.shape, dtype=torch.bool, device=drawn.device)
+    repeated.scatter_(1, order[:, 1:], ascending[:, 1:] == ascending[:, :-1])
     return ~repeated

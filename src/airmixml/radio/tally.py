@@ -11,13 +11,14 @@ from itertools import product
 from typing import Any, Final
 
 import numpy as np
+import torch
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
 from airmixml.radio.centring import plan_centring, with_centring
-from airmixml.radio.draws import SlotDraws
+from airmixml.radio.draws import SlotTensors
 from airmixml.radio.power import largest_shares
 from airmixml.radio.privacy_target import (
     adversary_named,
@@ -49,44 +50,55 @@ class DecibelHistogram:
 
     def __init__(self) -> None:
         steps = round((self.HIGHEST_DB - self.LOWEST_DB) / self.STEP_DB)
-        self.counts: Integers = np.zeros(steps, dtype=np.int64)
+        self._counts = torch.zeros(steps, dtype=torch.int64)
         self.edges_db: Doubles = np.linspace(self.LOWEST_DB, self.HIGHEST_DB, steps + 1)
 
-    def add(self, values_db: Doubles) -> None:
-        """Count values of any shape."""
-        inside = np.clip(values_db.ravel(), self.LOWEST_DB, self.HIGHEST_DB - self.STEP_DB / 2.0)
-        step = ((inside - self.LOWEST_DB) / self.STEP_DB).astype(np.int64)
-        self.counts += np.bincount(step, minlength=len(self.counts))
+    @property
+    def counts(self) -> Integers:
+        """How many values fell into each step; shape steps."""
+        return self._counts.cpu().numpy()
+
+    def add(self, values: torch.Tensor) -> None:
+        """Count values of any shape; they are ratios or watts, not in dB yet."""
+        steps_per_factor = 10.0 / self.STEP_DB
+        step = values.flatten().log10().mul_(steps_per_factor).sub_(self.LOWEST_DB / self.STEP_DB)
+        self._counts = _counted(self._counts, step.clamp_(0.0, len(self._counts) - 0.5).long())
 
     def quantile_db(self, share: float) -> float:
         """Return the middle of the step below which that share of the values lies."""
-        step = int(np.searchsorted(np.cumsum(self.counts), share * self.counts.sum()))
-        return float(self.edges_db[min(step, len(self.counts) - 1)] + self.STEP_DB / 2.0)
+        counts = self.counts
+        step = int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
+        return float(self.edges_db[min(step, len(counts) - 1)] + self.STEP_DB / 2.0)
 
 
 class SlotStrengths:
     """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
 
     def __init__(self) -> None:
-        self._counts: Integers = np.zeros(_STEPS, dtype=np.int64)
-        self._smallest, self._largest = math.inf, 0.0
+        self._counts = torch.zeros(_STEPS, dtype=torch.int64)
+        self._range = torch.tensor([math.inf, 0.0], dtype=torch.float64)  # smallest and largest
 
-    def add(self, received_watts: Doubles) -> None:
+    def add(self, received_watts: torch.Tensor) -> None:
         """Count slots; shape slots."""
-        self._smallest = min(self._smallest, float(received_watts.min()))
-        self._largest = max(self._largest, float(received_watts.max()))
-        with np.errstate(divide="ignore"):
-            step = np.ceil((10.0 * np.log10(received_watts) - _LOWEST_DB) / _STEP_DB)
-        self._counts += np.bincount(np.clip(step, 0, _STEPS - 1).astype(np.int64), minlength=_STEPS)
+        ends = self._range.to(received_watts.device)
+        smallest, largest = torch.aminmax(received_watts)
+        self._range = torch.stack([torch.minimum(ends[0], smallest), torch.maximum(ends[1], largest)])
+        step = received_watts.log10().mul_(10.0).sub_(_LOWEST_DB).div_(_STEP_DB).ceil_()
+        self._counts = _counted(self._counts, step.clamp_(0, _STEPS - 1).long())
 
     def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Return the strengths in watts, and how many slots had each; exact where all are equal."""
-        total = int(self._counts.sum())
-        if self._smallest >= self._largest * (1.0 - _SAME):
-            return (self._largest,), (total,)
-        used = np.nonzero(self._counts)[0]
+        counts, (smallest, largest) = self._counts.cpu().numpy(), self._range.tolist()
+        if smallest >= largest * (1.0 - _SAME):
+            return (largest,), (int(counts.sum()),)
+        used = np.nonzero(counts)[0]
         upper_watts = 10.0 ** ((_LOWEST_DB + used * _STEP_DB) / 10.0)
-        return tuple(np.minimum(upper_watts, self._largest).tolist()), tuple(self._counts[used].tolist())
+        return tuple(np.minimum(upper_watts, largest).tolist()), tuple(counts[used].tolist())
+
+
+def _counted(counts: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    """Return the counts with one more for each step named, on the device of the steps; shape of the counts."""
+    return counts.to(steps.device).add_(torch.bincount(steps, minlength=len(counts)))
 
 
 def row_amplitude(scenario: Scenario) -> float:
@@ -122,11 +134,13 @@ class Tally:
         self.scenario = scenario
         self.before_the_draw = False  # whether statements hold for any schedule, and so say nothing of the drawn one
         self.slots = 0
-        self.limited_slots = 0
-        self.worker_energy_joules: Doubles = np.zeros(scenario.workers.count)
-        self.largest_power_watts = 0.0
+        workers = scenario.workers.count
+        # Of each worker: energy in joules, beta q^2 added up, slots it took part in.
+        self._energy, self._received = (torch.zeros(workers, dtype=torch.float64) for _ in range(2))
+        self._participations = torch.zeros(workers, dtype=torch.int64)
+        self._largest_power = torch.zeros((), dtype=torch.float64)
+        self._limited = torch.zeros((), dtype=torch.int64)
         self.power_dbm = DecibelHistogram()
-        self.ledger = Ledger(scenario.workers.count)
         self.sensitivity = sensitivity_of(scenario, input_dim, label_dim)
         self.signal = Signal.of(scenario.workers, input_dim, label_dim)
         self.joules_per_watt = joules_per_watt(scenario, self.signal, self.sensitivity)
@@ -134,9 +148,10 @@ class Tally:
             averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
         self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)
         if self.centring is not None:
-            self.worker_energy_joules += self.centring.energy_joules
-            self.largest_power_watts = float(self.centring.power_watts.max())
-            self.power_dbm.add(watts_to_dbm(self.centring.power_watts))
+            power_watts = torch.from_numpy(self.centring.power_watts)
+            self._energy += torch.as_tensor(self.centring.energy_joules)
+            self._largest_power = power_watts.max()
+            self._count_power(power_watts)
         self._strengths = SlotStrengths()
         if received_watts is None:
             received_watts = asked_received_watts(scenario, self.sensitivity, distance_metres)
@@ -144,19 +159,49 @@ class Tally:
             scenario, self.sensitivity, received_watts=received_watts, floor=weakest_gain(scenario, distance_metres)
         )
 
-    def add_draws(self, draws: SlotDraws) -> None:
+    def add_draws(self, draws: SlotTensors) -> None:
         """Take consecutive slots into account."""
+        device, who = draws.ratios.device, draws.scheduled_workers.flatten()
+        if self._energy.device != device:
+            self._energy, self._received = self._energy.to(device), self._received.to(device)
+            self._participations, self._limited = self._participations.to(device), self._limited.to(device)
+            self._largest_power = self._largest_power.to(device)
         self.slots += len(draws)
-        self.limited_slots += int(draws.limited.sum())
-        spent_joules = self.joules_per_watt * draws.power_watts
-        self.worker_energy_joules += np.bincount(
-            draws.scheduled_workers.ravel(), spent_joules.ravel(), self.scenario.workers.count
-        )
-        self.largest_power_watts = max(self.largest_power_watts, float(draws.power_watts.max()))
-        self.power_dbm.add(watts_to_dbm(draws.power_watts[draws.ratios > 0.0]))
-        sending = draws.ratios > 0.0 if self.scenario.radio.schedule == "poisson" else None
-        self.ledger.add(draws.scheduled_workers, draws.ratios, draws.power_scale_watts, sending)
+        self._limited += draws.limited.sum()
+        received_watts = draws.ratios.square() * draws.power_scale_watts[:, None]
+        # Not by a histogram over all workers: the time of a block must not grow with those who are silent.
+        self._energy.index_add_(0, who, draws.power_watts.flatten(), alpha=self.joules_per_watt)
+        self._received.index_add_(0, who, received_watts.flatten())
+        by_coin = self.scenario.radio.schedule == "poisson"
+        took_part = (draws.ratios > 0.0).flatten().long() if by_coin else torch.ones_like(who)
+        self._participations.index_add_(0, who, took_part)
+        self._largest_power = torch.maximum(self._largest_power, draws.power_watts.max())
+        self._count_power(draws.power_watts)
         self._strengths.add(draws.power_scale_watts * largest_shares(self.scenario, draws.ratios) ** 2)
+
+    def _count_power(self, power_watts: torch.Tensor) -> None:
+        """Count the powers of those who do send."""
+        self.power_dbm.add(power_watts[power_watts > 0.0] * 1e3)
+
+    @property
+    def worker_energy_joules(self) -> Doubles:
+        """What each worker spent, the slot for the mean included; shape workers."""
+        return self._energy.cpu().numpy()
+
+    @property
+    def largest_power_watts(self) -> float:
+        """The largest power that any worker sent with."""
+        return float(self._largest_power)
+
+    @property
+    def limited_slots(self) -> int:
+        """In how many slots P_max forced the power below what was asked."""
+        return int(self._limited)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What each worker spent of its privacy."""
+        return Ledger.of(self._participations.cpu().numpy(), self._received.cpu().numpy())
 
     @property
     def energy_joules(self) -> float:

@@ -1,11 +1,12 @@
-"""All slots of a run, in blocks: draws on CPU threads, mixing on the device, memory independent of the slots.
+"""All slots of a run, in blocks on the device: memory does not grow with the slots.
 
 A report adds up, block by block, what they cost and gave: energy, power, SNR, privacy.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -16,13 +17,18 @@ from airmixml.devices import find_device, using_threads
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotDraws, cut_into_blocks, draw_ahead
+from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import DecibelHistogram, Tally
 from airmixml.scenario import Scenario, Speed
-from airmixml.units import dbm_to_watts, ratio_to_db, watts_to_dbm
+from airmixml.streams import SLOTS_PER_CHAPTER
+from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Population
+
+_CPU_BLOCK_SLOTS: Final = 2048
+_GPU_BLOCK_SLOTS: Final = 1 << 15
+_NUMBERS_PER_BLOCK: Final = 1 << 26
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +41,9 @@ class MixtureBlock:
         labels: received label mixtures y_L / b, their weight taken off; slots x label symbols.
         clean_inputs: the same without noise, which no receiver ever sees; slots x input symbols.
         clean_labels: likewise; slots x label symbols.
-        draws: schedule, channel, ratios and powers.
-        input_snr: beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots.
-        label_snr: the same for the labels; slots.
-        energy_joules: energy of each scheduled worker; slots x scheduled.
+        drawn: schedule, channel, ratios and powers, on the device.
+        snr: received signal over noise energy, of inputs and labels; 2 x slots, on the device.
+        joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
     """
 
     first_slot: int
@@ -46,24 +51,44 @@ class MixtureBlock:
     labels: torch.Tensor
     clean_inputs: torch.Tensor
     clean_labels: torch.Tensor
-    draws: SlotDraws
-    input_snr: Doubles
-    label_snr: Doubles
-    energy_joules: Doubles
+    drawn: SlotTensors
+    snr: torch.Tensor
+    joules_per_watt: float
 
     def head(self, slots: int) -> Self:
-        """Return copies of the first slots, so that the rest of the block can be freed."""
+        """Return copies of the first slots in the machine's memory, so that the rest of the block can be freed."""
+        few, drawn = slice(0, slots), self.drawn[:slots]
+        return replace(
+            self,
+            **{name: getattr(self, name)[few].clone() for name in ("inputs", "labels", "clean_inputs", "clean_labels")},
+            drawn=SlotTensors(**{name: value.cpu().clone() for name, value in vars(drawn).items()}),
+            snr=self.snr[:, few].cpu().clone(),
+        )
 
-        def kept(value: Any) -> Any:
-            part = value[:slots]
-            return part.clone() if isinstance(part, torch.Tensor) else part.copy()
+    @cached_property
+    def draws(self) -> SlotDraws:
+        """Schedule, channel, ratios and powers as arrays."""
+        return self.drawn.numpy()
 
-        return replace(self, **{name: kept(value) for name, value in vars(self).items() if name != "first_slot"})
+    @property
+    def input_snr(self) -> Doubles:
+        """beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots."""
+        return self.snr[0].cpu().numpy()
+
+    @property
+    def label_snr(self) -> Doubles:
+        """The same for the labels; slots."""
+        return self.snr[1].cpu().numpy()
+
+    @property
+    def energy_joules(self) -> Doubles:
+        """Energy of each scheduled worker; slots x scheduled."""
+        return np.asarray(self.joules_per_watt * self.draws.power_watts)
 
     @property
     def slots(self) -> int:
         """Number of slots in the block."""
-        return len(self.draws)
+        return len(self.drawn)
 
     @property
     def power_watts(self) -> Doubles:
@@ -104,30 +129,29 @@ class AirReport(Tally):
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()
         self._input_share = self.signal.input_symbols / self.signal.symbols
-        self._noise_variance_sum = 0.0
-        self._square_share_sum = 0.0
+        self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
 
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
-        self.add_draws(block.draws)
+        self.add_draws(block.drawn)
         noise_watts = dbm_to_watts(self.scenario.radio.noise_dbm)
-        self._noise_variance_sum += float((noise_watts / 2.0 / block.draws.power_scale_watts).sum())
-        self._square_share_sum += float(np.square(block.draws.ratios).sum())
-        self.input_snr_db.add(ratio_to_db(block.input_snr))
-        self.label_snr_db.add(ratio_to_db(block.label_snr))
+        sums = [(noise_watts / 2.0 / block.drawn.power_scale_watts).sum(), block.drawn.ratios.square().sum()]
+        self._sums = self._sums.to(block.snr.device) + torch.stack(sums)
+        self.input_snr_db.add(block.snr[0])
+        self.label_snr_db.add(block.snr[1])
         share = self._input_share
-        self.snr_db.add(ratio_to_db(share * block.input_snr + (1.0 - share) * block.label_snr))
+        self.snr_db.add(share * block.snr[0] + (1.0 - share) * block.snr[1])
 
     @property
     def noise_variance(self) -> float:
         """Mean over the slots of the variance of the noise on an input symbol, sigma_n^2 / (2 beta); known to all."""
-        return self._noise_variance_sum / self.slots
+        return float(self._sums[0]) / self.slots
 
     @property
     def variance_share(self) -> float:
         """How much of the variance of the N workers' samples the mixtures' own variance is; see ``varying_share``."""
         return varying_share(
-            self._square_share_sum / self.slots,
+            float(self._sums[1]) / self.slots,
             self.scenario.radio.scheduled,
             self.scenario.workers.count,
             poisson=self.scenario.radio.schedule == "poisson",
@@ -191,21 +215,23 @@ def simulate_family_blocks(
     *,
     speed: Speed | None = None,
     sender: Sender | None = None,
+    chapters: range | None = None,
 ) -> Iterator[list[MixtureBlock]]:
     """Run scenarios of equal ``draws_key`` side by side: everything is drawn and mixed once, then sent with each power.
 
     Yields one block per scenario, the same that the scenario would give alone. A ``sender`` sends something else than
-    the scenarios' workers would.
+    the scenarios' workers would; ``chapters`` runs the slots of these chapters alone.
     """
     speed = speed or Speed()
     device = find_device(speed.device)
     first = settings[0]
     sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
-    first_slot = 0
-    for draws in cut_into_blocks(draw_ahead(settings[0], threads=speed.threads), speed.block_slots):
+    holder = torch.from_numpy(population.sample_index).to(device)
+    first_slot = 0 if chapters is None else chapters.start * SLOTS_PER_CHAPTER
+    block_slots = speed.block_slots or suitable_block(first.signal.symbols, device)
+    for draws in draw_blocks(first, block_slots, device, threads=speed.threads, chapters=chapters):
         with using_threads(speed.threads):
-            sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
-            clean = sender.mix(sample_index, torch.from_numpy(draws.ratios).to(device))
+            clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
             blocks = [
                 _receive(setting, clean, draws.powered_as(setting) if number else draws, first_slot)
                 for number, setting in enumerate(settings)
@@ -214,23 +240,24 @@ def simulate_family_blocks(
         first_slot += len(draws)
 
 
-def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotDraws, first_slot: int) -> MixtureBlock:
-    device, inputs = clean.device, setting.signal.input_symbols
-    noise_watts = dbm_to_watts(setting.scenario.radio.noise_dbm)
-    power_scale_watts = torch.from_numpy(draws.power_scale_watts).to(device)
-    received = receive_mixtures(
-        clean, torch.from_numpy(draws.standard_noise).to(device), power_scale_watts, noise_watts
-    )
-    squares = torch.stack([clean[:, :inputs].square().mean(dim=1), clean[:, inputs:].square().mean(dim=1)]).double()
-    snr = (squares * power_scale_watts / (noise_watts / 2.0)).cpu().numpy()
+def suitable_block(symbols: int, device: torch.device) -> int:
+    """Return how many slots to simulate at a time: many on a GPU, fewer where each is long."""
+    most = _GPU_BLOCK_SLOTS if device.type == "cuda" else _CPU_BLOCK_SLOTS
+    return max(1, min(most, _NUMBERS_PER_BLOCK // symbols))
+
+
+def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotTensors, first_slot: int) -> MixtureBlock:
+    inputs, noise_watts = setting.signal.input_symbols, dbm_to_watts(setting.scenario.radio.noise_dbm)
+    received = receive_mixtures(clean, draws.standard_noise, draws.power_scale_watts, noise_watts)
+    parts = (clean[:, :inputs], clean[:, inputs:])
+    squares = torch.stack([torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in parts])
     return MixtureBlock(
         first_slot=first_slot,
         inputs=received[:, :inputs],
         labels=received[:, inputs:] / setting.signal.label_weight,
-        clean_inputs=clean[:, :inputs],
-        clean_labels=clean[:, inputs:] / setting.signal.label_weight,
-        draws=draws,
-        input_snr=snr[0],
-        label_snr=snr[1],
-        energy_joules=setting.joules_per_watt * draws.power_watts,
+        clean_inputs=parts[0],
+        clean_labels=parts[1] / setting.signal.label_weight,
+        drawn=draws,
+        snr=squares * (draws.power_scale_watts / (noise_watts / 2.0)),
+        joules_per_watt=setting.joules_per_watt,
     )

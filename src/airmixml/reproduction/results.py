@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from airmixml.radio.ratios import draw_ratios
+from airmixml.randomness.slot_words import slot_words
 from airmixml.reproduction.cells import Cell
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
@@ -280,7 +281,7 @@ def draw_mixing_ratios() -> list[MixingRatios]:
     drawn = []
     for number, alpha in enumerate(_ALPHAS):
         mixing = Mixing(policy="dirmix", alpha=alpha)
-        ratios = draw_ratios(mixing, _WORKERS, _SLOTS, Streams(0).generator("ratios", number))
+        ratios = draw_ratios(mixing, _WORKERS, range(_SLOTS), slot_words(Streams(number), "ratios")).numpy()
         drawn.append(
             MixingRatios(
                 alpha=alpha,

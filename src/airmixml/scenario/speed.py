@@ -13,7 +13,7 @@ class Speed:
     """Device, block size and threads."""
 
     device: str = key("cpu", Text(), 'where to compute: "cpu", "cuda", "cuda:1", ...')
-    block_slots: int = key(2048, Whole(low=1, high=10**9), "slots simulated at a time; memory grows with it")
+    block_slots: int = key(0, Whole(low=0, high=10**9), "slots simulated at a time (0: what suits the device)")
     threads: int = key(0, Whole(low=0, high=4096), "CPU threads (0: as many as there are cores)")
 
     def __post_init__(self) -> None:

@@ -4,7 +4,6 @@ The scenario's channel, power limit and privacy target are kept; only what is se
 the same calibration as that of mixtures, and the statements from the same accountants.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,8 +15,9 @@ from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privac
 from airmixml.radio.channel import draw_fading, path_gain
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, weakest_gain
 from airmixml.radio.scheduling import draw_schedule_of
+from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Radio, Scenario
-from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
 
@@ -119,12 +119,8 @@ def plan_rounds(
 
 def _draw_schedule(planned: Scenario) -> NDArray[np.int64]:
     """Draw who sends in each round; rounds x scheduled."""
-    streams, rounds = Streams(planned.seed), planned.radio.slots
-    chapters = [
-        draw_schedule_of(planned, streams, chapter, min(SLOTS_PER_CHAPTER, rounds - chapter * SLOTS_PER_CHAPTER))
-        for chapter in range(math.ceil(rounds / SLOTS_PER_CHAPTER))
-    ]
-    return np.concatenate(chapters)
+    source = slot_words(Streams(planned.seed), "schedule")
+    return draw_schedule_of(planned, range(planned.radio.slots), source).numpy()
 
 
 def power_gains(
@@ -135,5 +131,5 @@ def power_gains(
     sending = gains[None] if schedule is None else gains[schedule]
     if radio.fading == "none":
         return np.asarray(sending)
-    shape, rng = (radio.slots, sending.shape[1]), Streams(seed).generator("fading")
-    return np.asarray(sending * draw_fading(radio.fading, radio.rician_k, shape, rng) ** 2)
+    fading = draw_fading(radio, range(radio.slots), sending.shape[1], slot_words(Streams(seed), "fading"))
+    return np.asarray(sending * fading.numpy() ** 2)

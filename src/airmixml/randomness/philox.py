@@ -1,0 +1,88 @@
+"""Philox4x64-10 (Salmon, Moraes, Dror and Shaw, 2011): random words that follow from a key and a counter alone.
+
+No word depends on another, so any part of a sequence can be made anywhere, in any order: on the CPU by NumPy, on a GPU
+by one fused kernel, on any device by plain tensor operations. All give the same bits. Words are 64 bits in int64
+tensors, which know no unsigned numbers.
+
+It suits simulations; whoever knows the key can make the words again, so nothing secret is drawn from it.
+"""
+
+from importlib.util import find_spec
+from typing import Final
+
+import numpy as np
+import torch
+
+WORDS_PER_COUNTER: Final = 4
+_ROUNDS: Final = 10
+_FACTORS: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
+_KEY_STEPS: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+_LOW_HALF: Final = 0xFFFFFFFF
+
+Key = tuple[int, int]
+
+
+def words_from(key: Key, attempt: int, first: int, count: int, device: torch.device) -> torch.Tensor:
+    """Return words ``first`` to ``first + count - 1`` of the sequence that key and attempt name; shape count.
+
+    Word n is output n mod 4 of the counter (1 + n div 4, attempt, 0, 0): NumPy counts on before it makes its first.
+    """
+    start, skipped = divmod(first, WORDS_PER_COUNTER)
+    if device.type == "cpu":
+        counter = np.array([start, attempt, 0, 0], dtype=np.uint64)
+        generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
+        return torch.from_numpy(generator.random_raw(skipped + count).view(np.int64)[skipped:])
+    counters = -(-(skipped + count) // WORDS_PER_COUNTER)
+    if device.type == "cuda" and find_spec("triton") is not None:
+        from airmixml.randomness.philox_triton import launch
+
+        words = launch(key, attempt, start, counters, device)
+    else:
+        words = _outputs(key, attempt, torch.arange(start, start + counters, device=device)).flatten()
+    return words[skipped : skipped + count]
+
+
+def words_at(key: Key, attempt: int, places: torch.Tensor) -> torch.Tensor:
+    """Return the words at these places of the sequence; same shape."""
+    start = torch.div(places, WORDS_PER_COUNTER, rounding_mode="floor")
+    outputs = _outputs(key, attempt, start)
+    return outputs.gather(-1, (places - start * WORDS_PER_COUNTER)[..., None])[..., 0]
+
+
+def _outputs(key: Key, attempt: int, start: torch.Tensor) -> torch.Tensor:
+    """Return the four words of each counter, by plain tensor operations; shape of the counters x 4."""
+    nothing = torch.zeros_like(start)
+    return torch.stack(philox4x64((start + 1, nothing + attempt, nothing, nothing), key), dim=-1)
+
+
+def philox4x64(
+    counter: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], key: Key
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the four output words of counters of four words each, as tensors of equal shape."""
+    c0, c1, c2, c3 = counter
+    for number in range(_ROUNDS):
+        k0, k1 = (_signed(part + number * step) for part, step in zip(key, _KEY_STEPS, strict=True))
+        high0, low0 = _product(c0, _FACTORS[0])
+        high1, low1 = _product(c2, _FACTORS[1])
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+    return c0, c1, c2, c3
+
+
+def _product(numbers: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the high and the low word of the products of unsigned words; same shape."""
+    high, low = _high_half(numbers), numbers & _LOW_HALF
+    factor_high, factor_low = factor >> 32, factor & _LOW_HALF
+    across, other = high * factor_low, low * factor_high
+    carried = _high_half(low * factor_low) + (across & _LOW_HALF) + (other & _LOW_HALF)
+    upper = high * factor_high + _high_half(across) + _high_half(other) + _high_half(carried)
+    return upper, numbers * _signed(factor)
+
+
+def _high_half(words: torch.Tensor) -> torch.Tensor:
+    return (words >> 32) & _LOW_HALF
+
+
+def _signed(word: int) -> int:
+    """Return the signed number that has the bits of an unsigned word (of the lowest 64 bits)."""
+    word &= 0xFFFFFFFFFFFFFFFF
+    return word - (1 << 64) if word >> 63 else word

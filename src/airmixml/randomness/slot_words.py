@@ -1,0 +1,122 @@
+"""Where the slots' random words come from: a counter-based sequence in simulations, a secret where data are protected.
+
+A slot takes a fixed number of words from each stream, in order. So any run of slots can be drawn on its own, on any
+device, and always in the same way. Rare draws that need more words (a value to be drawn again) take them from further
+sequences, the ``attempts``.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import torch
+
+from airmixml.randomness import philox
+from airmixml.randomness.distributions import standard_normals
+from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
+
+CPU: Final = torch.device("cpu")
+_LARGEST_ATTEMPT: Final = 1 << 20
+_WORDS_AT_ONCE: Final = 32_000
+
+
+class SlotWords(Protocol):
+    """One stream of random words, so many for each slot."""
+
+    def __hash__(self) -> int:
+        """Tell streams apart, so that what was drawn from one can be kept."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the words are made."""
+
+    def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
+        """Return the words of these slots; slots x per_slot."""
+
+    def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
+        """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
+
+    def normals(self, slots: range, per_slot: int) -> torch.Tensor:
+        """Return independent standard normal values; slots x per_slot, float32."""
+
+
+def slot_words(streams: Streams, name: StreamName, device: torch.device = CPU) -> SlotWords:
+    """Return the words of the stream ``name`` that slots are drawn from, made on the device."""
+    hidden = streams.hidden_number(name)
+    if streams.secret is not None and hidden is not None:
+        return SecretWords(streams.secret, hidden, device)
+    return PhiloxWords(streams.key(name), device)
+
+
+@dataclass(frozen=True)
+class PhiloxWords:
+    """Words that follow from a key: those of a simulation."""
+
+    key: philox.Key
+    device: torch.device = CPU
+
+    def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
+        """Return the words of these slots; slots x per_slot."""
+        made = philox.words_from(self.key, attempt, slots.start * per_slot, len(slots) * per_slot, self.device)
+        return made.reshape(len(slots), per_slot)
+
+    def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
+        """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
+        return philox.words_at(self.key, attempt, slots.start * per_slot + places)
+
+    def normals(self, slots: range, per_slot: int) -> torch.Tensor:
+        """Return independent standard normal values; slots x per_slot, float32."""
+        values = torch.empty((len(slots), per_slot), device=self.device)
+        pairs = -(-per_slot // 2)
+        # On the CPU little enough for one core's cache, and for torch not to share it out: chapters are, already.
+        at_once = max(1, _WORDS_AT_ONCE // pairs) if self.device.type == "cpu" and pairs else len(slots)
+        for first in range(0, len(slots), at_once):
+            some = slots[first : first + at_once]
+            standard_normals(self.words(some, pairs), out=values[first : first + at_once])
+        return values
+
+
+@dataclass(frozen=True)
+class SecretWords:
+    """Words that nobody can predict or make again: each chapter of slots from a key of its own."""
+
+    secret: Secret
+    stream: int
+    device: torch.device = CPU
+
+    def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
+        """Return the words of these slots; slots x per_slot."""
+        parts = [
+            rng.bit_generator.random_raw(count * per_slot).view(np.int64).reshape(count, per_slot)[skipped:]
+            for rng, skipped, count in self._chapters(slots, attempt)
+        ]
+        return torch.from_numpy(np.concatenate(parts)).to(self.device)
+
+    def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
+        """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
+        return self.words(slots, per_slot, attempt).flatten()[places]
+
+    def normals(self, slots: range, per_slot: int) -> torch.Tensor:
+        """Return independent standard normal values; slots x per_slot, float32.
+
+        Drawn by NumPy's method of rejection: no value is too large to occur, as none is in the noise that was stated.
+        """
+        parts = [
+            rng.standard_normal((count, per_slot), dtype=np.float32)[skipped:]
+            for rng, skipped, count in self._chapters(slots, 0)
+        ]
+        return torch.from_numpy(np.concatenate(parts)).to(self.device)
+
+    def _chapters(self, slots: range, attempt: int) -> list[tuple[np.random.Generator, int, int]]:
+        """Return for each chapter that holds some of the slots: its generator, slots to leave out, slots to make."""
+        if not len(slots):
+            return [(self.secret.generator(self.stream, 0), 0, 0)]
+        chapters = range(slots.start // SLOTS_PER_CHAPTER, (slots.stop - 1) // SLOTS_PER_CHAPTER + 1)
+        return [
+            (
+                self.secret.generator(self.stream, chapter * _LARGEST_ATTEMPT + attempt),
+                max(0, slots.start - chapter * SLOTS_PER_CHAPTER),
+                min(SLOTS_PER_CHAPTER, slots.stop - chapter * SLOTS_PER_CHAPTER),
+            )
+            for chapter in chapters
+        ]
