@@ -14,6 +14,7 @@ FOUNDATION = (
     "errors",
     "version",
     "progress",
+    "sums",
     "units",
     "wording",
     "shapes",

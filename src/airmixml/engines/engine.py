@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from os import cpu_count
 from typing import Any, Final, Literal, Self, TypeVar, cast
@@ -57,7 +57,7 @@ class Engine:
 
     def run(
         self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item], *, on_gpu: bool = False
-    ) -> Iterator[tuple[int, Result]]:
+    ) -> Generator[tuple[int, Result], None, None]:
         """Yield the number and the result of each item, in the order in which they are finished.
 
         Args:
@@ -89,7 +89,7 @@ class Engine:
 
     def run_in_order(
         self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item], *, on_gpu: bool = False
-    ) -> Iterator[Result]:
+    ) -> Generator[Result, None, None]:
         """Yield the results in the order of the items: those that are finished early wait."""
         waiting: dict[int, Result] = {}
         wanted = 0

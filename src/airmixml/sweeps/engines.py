@@ -111,9 +111,7 @@ def run_in_processes(tasks: Sequence[Task], report: Report, jobs: int) -> Iterat
         parts = task.batch.parts
         return [task.alone(part) for part in parts if part not in finished_parts] if len(parts) > 1 else []
 
-    for task, finished in processes.run_in_processes(
-        _attempts, None, tasks, jobs, told=told, left_behind=left_behind
-    ):
+    for task, finished in processes.run_in_processes(_attempts, None, tasks, jobs, told=told, left_behind=left_behind):
         yield broken(task.batch, finished.why) if isinstance(finished, Lost) else finished
 
 

@@ -1,0 +1,191 @@
+"""One run in shards: some slots each, simulated anywhere, and added up in the order of the slots.
+
+Where shards begin follows from the signal alone, so that the sums are the same on any number of machines. On one CPU a
+shard is also a block, as long as a slot has at most 32,768 symbols: then the sums are those of an unsharded run too.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+from airmixml.data import DataSet
+from airmixml.devices import find_device
+from airmixml.errors import RunFolderError
+from airmixml.radio.draws import AirSetting, chapter_count
+from airmixml.radio.senders import Sender, make_sender
+from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite, simulate_family_blocks
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.storage.results import ResultStore
+from airmixml.streams import SLOTS_PER_CHAPTER
+from airmixml.sums import Sums, below, taken_from
+from airmixml.workers import Population
+
+SHARDS: Final = "shards"
+"""The folder in a run folder that finished shards are kept in until the run is whole."""
+MOST_CHAPTERS: Final = 16
+_NUMBERS_PER_SHARD: Final = 1 << 26
+
+
+class Gatherer(Protocol):
+    """Makes of the blocks of a run what a learner needs."""
+
+    def add(self, block: MixtureBlock) -> None:
+        """Take one block into account; blocks come in order."""
+
+    def sums(self) -> Sums:
+        """Return what was gathered, for ``merge``."""
+
+    def merge(self, sums: Sums) -> None:
+        """Take what was gathered of the slots that follow into account."""
+
+
+Gather = Callable[[Scenario, DataSet, range], Gatherer]
+"""Makes the gatherer of some slots of a scenario, whose workers send these data; it is sent to other processes."""
+
+
+def shards_of(slots: int, symbols: int) -> list[range]:
+    """Cut the slots into shards of 128 to 2,048, fewer where each has more symbols; the chapters of each shard."""
+    most = _NUMBERS_PER_SHARD // (symbols * SLOTS_PER_CHAPTER)
+    length = min(MOST_CHAPTERS, 1 << max(0, most.bit_length() - 1))
+    chapters = range(chapter_count(slots))
+    return [chapters[first : first + length] for first in chapters[::length]]
+
+
+def slots_in(chapters: range, slots: int) -> range:
+    """Return the slots of these chapters of a run."""
+    return range(slots)[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Air:
+    """All that the slots of scenarios with equal draws need."""
+
+    settings: Sequence[AirSetting]
+    dataset: DataSet
+    population: Population
+    speed: Speed
+
+    @property
+    def slots(self) -> int:
+        """How many there are."""
+        return self.settings[0].scenario.radio.slots
+
+    def new_reports(self, *, part: bool = False) -> list[AirReport]:
+        """Return a report of each scenario, before the first slot; of a part the slot for a mean is not one."""
+        distance_metres = None if part else self.population.distance_metres
+        return [
+            AirReport(
+                each.scenario,
+                self.dataset,
+                distance_metres=distance_metres,
+                received_watts=each.private_received_watts,
+                part=part,
+            )
+            for each in self.settings
+        ]
+
+    def blocks(self, chapters: range | None = None, sender: Sender | None = None) -> Iterator[list[MixtureBlock]]:
+        """Run all slots, or those of some chapters; a block of each scenario at a time."""
+        return simulate_family_blocks(
+            self.settings, self.dataset, self.population, speed=self.speed, sender=sender, chapters=chapters
+        )
+
+    def new_sender(self) -> Sender:
+        """Lay out what workers send."""
+        scenario, device = self.settings[0].scenario, find_device(self.speed.device)
+        return make_sender(scenario, self.dataset, device, holdings=self.population.holdings)
+
+    def to_be_sent(self) -> Self:
+        """Return the same for another machine: without the test set, which no slot needs, and on one thread."""
+        held = self.dataset
+        held = replace(held, test_inputs=held.test_inputs[:0].copy(), test_labels=held.test_labels[:0].copy())
+        threads = 1 if self.speed.device == "cpu" else self.speed.threads
+        return replace(self, dataset=held, speed=replace(self.speed, threads=threads))
+
+
+def prepare_shards(shared: tuple[Air, Gather]) -> Callable[[range], Sums]:
+    """Return what simulates the slots of some chapters; what workers send is laid out once."""
+    air, gather = shared
+    return partial(_simulate_shard, air, gather, air.new_sender())
+
+
+def _simulate_shard(air: Air, gather: Gather, sender: Sender, chapters: range) -> Sums:
+    reports, slots = air.new_reports(part=True), slots_in(chapters, air.slots)
+    gatherers = [gather(each.scenario, air.dataset, slots) for each in air.settings]
+    for blocks in air.blocks(chapters, sender):
+        for block, report, gatherer in zip(blocks, reports, gatherers, strict=True):
+            check_finite(report.scenario, block)
+            report.add(block)
+            gatherer.add(block)
+    sums: Sums = {}
+    for number, (report, gatherer) in enumerate(zip(reports, gatherers, strict=True)):
+        sums |= below(f"{number}/report", report.sums()) | below(f"{number}/gathered", gatherer.sums())
+    return sums
+
+
+class ShardStore:
+    """Keeps finished shards in a folder, so that an interrupted run resumes with those that are missing.
+
+    ``made_with`` says on what they were made; shards that were made on something else are made again.
+    """
+
+    def __init__(self, folder: Path, made_with: str = "") -> None:
+        self._store = ResultStore(folder, made_with)
+
+    def load(self, number: int, slots: range) -> Sums | None:
+        """Return a finished shard; None where there is none, or a damaged or foreign one."""
+
+        def checked(values: Any, arrays: Sums) -> Sums:
+            if values != [slots.start, slots.stop]:
+                raise ValueError(f"slots {values}, not {slots.start} to {slots.stop}")
+            return arrays
+
+        return self._store.load(f"{number:06d}.npz", checked)
+
+    def save(self, number: int, slots: range, sums: Sums) -> None:
+        """Keep a finished shard."""
+        self._store.save(f"{number:06d}.npz", [slots.start, slots.stop], sums)
+
+
+def simulate_shards(
+    air: Air, gather: Gather, *, context: RunContext, store: ShardStore | None
+) -> Iterator[list[tuple[Sums, Sums]]]:
+    """Yield, shard after shard in the order of the slots, what each scenario's report and gatherer have of it.
+
+    Shards that are in the store are not made again; others are put there as soon as they are finished.
+    """
+    if context.secret is not None:
+        context.engine.require_here("a secret is never sent to another process")
+    shards = shards_of(air.slots, air.settings[0].signal.symbols)
+    slots = [slots_in(chapters, air.slots) for chapters in shards]
+    kept = [store is not None and store.load(number, piece) is not None for number, piece in enumerate(slots)]
+    missing = [number for number, there in enumerate(kept) if not there]
+    done = air.slots - sum(len(slots[number]) for number in missing)
+    context.progress("over the air", done, air.slots)
+    finishing = context.engine.run(
+        prepare_shards,
+        (air.to_be_sent(), gather),
+        [shards[number] for number in missing],
+        on_gpu=air.speed.device != "cpu",
+    )
+    ready: dict[int, Sums] = {}
+    with closing(finishing):
+        for number, piece in enumerate(slots):
+            while number not in ready and not kept[number]:
+                place, sums = next(finishing)
+                finished = missing[place]
+                ready[finished] = sums
+                if store is not None:
+                    store.save(finished, slots[finished], sums)
+                done += len(slots[finished])
+                context.progress("over the air", done, air.slots)
+            found = ready.pop(number) if number in ready else store and store.load(number, piece)
+            if not found:
+                raise RunFolderError(f"shard {number + 1}: was removed meanwhile; give the same command again")
+            yield [
+                (taken_from(f"{each}/report", found), taken_from(f"{each}/gathered", found))
+                for each in range(len(air.settings))
+            ]
