@@ -24,6 +24,9 @@ from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 from airmixml.workers import Signal
 
 _BYTES_AHEAD: Final = 500_000_000
+_MOST_CHAPTERS: Final = 16
+_NUMBERS_PER_SHARD: Final = 1 << 26
+_NUMBERS_PER_SEAT: Final = 8  # roughly
 _STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratios", "assignment", "noise")
 
 
@@ -138,6 +141,19 @@ def check_family(scenarios: Sequence[Scenario]) -> None:
 def chapter_count(slots: int) -> int:
     """Return how many chapters hold that many slots."""
     return -(-slots // SLOTS_PER_CHAPTER)
+
+
+def shards_of(scenario: Scenario, symbols: int) -> list[range]:
+    """Cut a run into shards of 128 to 2,048 slots, fewer where they are large; the chapters of each shard."""
+    most = _NUMBERS_PER_SHARD // ((symbols + _NUMBERS_PER_SEAT * seats_of(scenario)) * SLOTS_PER_CHAPTER)
+    length = min(_MOST_CHAPTERS, 1 << max(0, most.bit_length() - 1))
+    chapters = range(chapter_count(scenario.radio.slots))
+    return [chapters[first : first + length] for first in chapters[::length]]
+
+
+def slots_in(chapters: range, slots: int) -> range:
+    """Return the slots of these chapters of a run of so many."""
+    return range(slots)[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
 
 
 def draw_slots(setting: AirSetting, slots: range, *, noise: bool = True, device: torch.device = CPU) -> SlotTensors:

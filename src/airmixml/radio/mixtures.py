@@ -19,7 +19,9 @@ from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.radio.scheduling import NOBODY_SENT
-from airmixml.radio.shards import Air, Gatherer, ShardStore, simulate_shards
+from airmixml.radio.seats import SeatsSender, suits_seats
+from airmixml.radio.senders import Sender
+from airmixml.radio.shards import Air, Gatherer, ShardStore, require_independent, simulate_shards
 from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
@@ -178,8 +180,13 @@ def gather_family(
     """
     air = _open_air(scenarios, dataset, population, context)
     gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]
-    if context.engine.here:
-        return _run_here(air, lambda number, block: gatherers[number].add(block), context), gatherers
+    if context.engine.here or suits_seats(air):
+        sender = None
+        if not context.engine.here:
+            require_independent(air, context)
+            sender = SeatsSender(air=air, context=context, store=None if store is None else store.parts)
+        return _run_here(air, lambda number, block: gatherers[number].add(block), context, sender), gatherers
+    require_independent(air, context)
     reports, first_chapter = air.new_reports(), next(air.blocks(range(1)))
     examples = [block.head(_EXAMPLE_SLOTS) for block in first_chapter]
     for shard in simulate_shards(air, gather, context=context, store=store):
@@ -244,11 +251,13 @@ def _sent(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBloc
     ]
 
 
-def _run_here(air: Air, receive: Callable[[int, MixtureBlock], None], context: RunContext) -> list[Transmission]:
+def _run_here(
+    air: Air, receive: Callable[[int, MixtureBlock], None], context: RunContext, sender: Sender | None = None
+) -> list[Transmission]:
     reports, examples = air.new_reports(), list[MixtureBlock]()
     progress = context.progress
     progress("over the air", 0, air.slots)
-    for blocks in air.blocks():
+    for blocks in air.blocks(sender=sender):
         for number, (block, report) in enumerate(zip(blocks, reports, strict=True)):
             receive(number, block)
             report.add(block)

@@ -1,7 +1,9 @@
 """One run in shards: some slots each, simulated anywhere, and added up in the order of the slots.
 
-Where shards begin follows from the signal alone, so that the sums are the same on any number of machines. On one CPU a
-shard is also a block, as long as a slot has at most 32,768 symbols: then the sums are those of an unsharded run too.
+Where shards begin follows from the scenario alone, so that the sums are the same on any number of machines. What each
+worker spent is added up slot by slot wherever slots were simulated, and counts do not care for order, so both are those
+of an unsharded run. So are sums of mixtures where a shard is a block, on one CPU up to about 30,000 symbols in a slot;
+else they differ by rounding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,19 +16,16 @@ from typing import Any, Final, Protocol, Self
 from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.errors import RunFolderError
-from airmixml.radio.draws import AirSetting, chapter_count
+from airmixml.radio.draws import AirSetting, shards_of, slots_in
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite, simulate_family_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import ResultStore
-from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.sums import Sums, below, taken_from
 from airmixml.workers import Population
 
 SHARDS: Final = "shards"
 """The folder in a run folder that finished shards are kept in until the run is whole."""
-MOST_CHAPTERS: Final = 16
-_NUMBERS_PER_SHARD: Final = 1 << 26
 
 
 class Gatherer(Protocol):
@@ -44,19 +43,6 @@ class Gatherer(Protocol):
 
 Gather = Callable[[Scenario, DataSet, range], Gatherer]
 """Makes the gatherer of some slots of a scenario, whose workers send these data; it is sent to other processes."""
-
-
-def shards_of(slots: int, symbols: int) -> list[range]:
-    """Cut the slots into shards of 128 to 2,048, fewer where each has more symbols; the chapters of each shard."""
-    most = _NUMBERS_PER_SHARD // (symbols * SLOTS_PER_CHAPTER)
-    length = min(MOST_CHAPTERS, 1 << max(0, most.bit_length() - 1))
-    chapters = range(chapter_count(slots))
-    return [chapters[first : first + length] for first in chapters[::length]]
-
-
-def slots_in(chapters: range, slots: int) -> range:
-    """Return the slots of these chapters of a run."""
-    return range(slots)[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,6 +92,15 @@ class Air:
         return replace(self, dataset=held, speed=replace(self.speed, threads=threads))
 
 
+def require_independent(air: Air, context: RunContext) -> None:
+    """Refuse other processes where slots are not independent of each other, or nothing may leave this process."""
+    if context.secret is not None:
+        context.engine.require_here("a secret is never sent to another process")
+    signal = air.settings[0].signal
+    if signal.moments and signal.bits:
+        context.engine.require_here("workers.bits rounds the products of one worker after the other")
+
+
 def prepare_shards(shared: tuple[Air, Gather]) -> Callable[[range], Sums]:
     """Return what simulates the slots of some chapters; what workers send is laid out once."""
     air, gather = shared
@@ -129,11 +124,12 @@ def _simulate_shard(air: Air, gather: Gather, sender: Sender, chapters: range) -
 class ShardStore:
     """Keeps finished shards in a folder, so that an interrupted run resumes with those that are missing.
 
-    ``made_with`` says on what they were made; shards that were made on something else are made again.
+    ``made_with`` says on what they were made; shards that were made on something else are made again. ``parts`` holds
+    those of a slot that is cut by its workers.
     """
 
     def __init__(self, folder: Path, made_with: str = "") -> None:
-        self._store = ResultStore(folder, made_with)
+        self._store = self.parts = ResultStore(folder, made_with)
 
     def load(self, number: int, slots: range) -> Sums | None:
         """Return a finished shard; None where there is none, or a damaged or foreign one."""
@@ -157,9 +153,7 @@ def simulate_shards(
 
     Shards that are in the store are not made again; others are put there as soon as they are finished.
     """
-    if context.secret is not None:
-        context.engine.require_here("a secret is never sent to another process")
-    shards = shards_of(air.slots, air.settings[0].signal.symbols)
+    shards = shards_of(air.settings[0].scenario, air.settings[0].signal.symbols)
     slots = [slots_in(chapters, air.slots) for chapters in shards]
     kept = [store is not None and store.load(number, piece) is not None for number, piece in enumerate(slots)]
     missing = [number for number, there in enumerate(kept) if not there]
