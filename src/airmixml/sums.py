@@ -1,9 +1,14 @@
 """What adds up over the parts of a run, as named arrays that are sent and stored; of long counts only what is there."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
 
 Sums = dict[str, NDArray[Any]]
 
@@ -30,3 +35,10 @@ def below(name: str, sums: Sums) -> Sums:
 def taken_from(name: str, sums: Sums) -> Sums:
     """Return what ``below`` put under this name."""
     return {key.removeprefix(f"{name}/"): values for key, values in sums.items() if key.startswith(f"{name}/")}
+
+
+def as_tensor(values: NDArray[Any]) -> torch.Tensor:
+    """Return the array as a tensor; what was sent from another process may be read-only, which torch warns of."""
+    import torch
+
+    return torch.from_numpy(values if values.flags.writeable else values.copy())

@@ -19,7 +19,7 @@ from airmixml.edge.centred_labels import one_hot_moments
 from airmixml.errors import ScenarioError
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.scenario import Learner
-from airmixml.sums import Sums
+from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Signal
 
 _RAREST_CLASS: Final = 1e-3
@@ -71,9 +71,9 @@ class MomentsCollector:
     def merge(self, sums: Sums) -> None:
         """Take the slots into account that another one has added up."""
         self._slots += int(sums["slots"])
-        self._sums = self._sums + torch.from_numpy(sums["sums"])
+        self._sums = self._sums + as_tensor(sums["sums"])
         if not self._signal.moments:
-            self._products = self._products + torch.from_numpy(sums["products"])
+            self._products = self._products + as_tensor(sums["products"])
 
     def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
         """Return the moments.

@@ -25,7 +25,7 @@ from airmixml.radio.shards import Air, Gatherer, ShardStore, require_independent
 from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
-from airmixml.sums import Sums
+from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
 from airmixml.workers.memory import too_many_numbers
 
@@ -152,7 +152,7 @@ class GatheredMixtures:
         """Keep the mixtures of some of the slots."""
         first = int(sums["first_slot"]) - self.slots.start
         here = slice(first, first + len(sums["inputs"]))
-        self.inputs[here], self.labels[here] = torch.from_numpy(sums["inputs"]), torch.from_numpy(sums["labels"])
+        self.inputs[here], self.labels[here] = as_tensor(sums["inputs"]), as_tensor(sums["labels"])
 
 
 def _gather_mixtures(scenario: Scenario, sent: DataSet, slots: range, *, device: str, members: int) -> GatheredMixtures:

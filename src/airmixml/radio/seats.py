@@ -22,6 +22,7 @@ from airmixml.radio.shards import Air
 from airmixml.radio.transmission import suitable_block
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore
+from airmixml.sums import as_tensor
 
 _LEAST_SEATS: Final = 4096
 _MOST_PARTS: Final = 256
@@ -58,8 +59,12 @@ class SeatsSender:
         index, shares = sample_index.cpu().numpy(), ratios.cpu().numpy()
         parts = [(index[:, some].copy(), shares[:, some].copy()) for some in parts_of(index.shape[1])]
         names = [f"{_digest(part)}.npz" for part in parts]
-        sums = [None if self.store is None else self.store.load(name, lambda _, kept: kept["sum"]) for name in names]
-        missing = [number for number, each in enumerate(sums) if each is None]
+        sums: dict[int, torch.Tensor] = {}
+        for number, name in enumerate(names):
+            kept = None if self.store is None else self.store.load(name, lambda _, arrays: arrays["sum"])
+            if kept is not None:
+                sums[number] = as_tensor(kept)
+        missing = [number for number in range(len(parts)) if number not in sums]
         done = len(parts) - len(missing)
         progress("workers added up", done, len(parts))
         device = self.air.speed.device
@@ -68,15 +73,15 @@ class SeatsSender:
         )
         with closing(finishing):
             for place, found in finishing:
-                sums[missing[place]] = found
+                sums[missing[place]] = as_tensor(found)
                 if self.store is not None:
                     self.store.save(names[missing[place]], {}, {"sum": found})
                 done += 1
                 progress("workers added up", done, len(parts))
         total = torch.zeros((len(index), self.air.settings[0].signal.symbols), dtype=torch.float64)
-        for each in sums:
-            total += torch.from_numpy(each)
-        return total.to(sample_index.device, torch.from_numpy(sums[0]).dtype)
+        for number in range(len(parts)):
+            total += sums[number]
+        return total.to(sample_index.device, sums[0].dtype)
 
 
 def prepare_seats(air: Air) -> Callable[[_Part], NDArray[Any]]:

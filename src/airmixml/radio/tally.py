@@ -30,7 +30,7 @@ from airmixml.radio.privacy_target import (
     weakest_gain,
 )
 from airmixml.scenario import Scenario
-from airmixml.sums import Sums, with_zeros, without_zeros
+from airmixml.sums import Sums, as_tensor, with_zeros, without_zeros
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Signal
 
@@ -234,7 +234,7 @@ class Tally:
 
     def merge(self, sums: Sums) -> None:
         """Take the next part of the slots into account."""
-        who, *rest = (torch.from_numpy(sums[name]) for name in _Spent._fields)
+        who, *rest = (as_tensor(sums[name]) for name in _Spent._fields)
         self._spend(_Spent(who.long(), *rest))
         slots, limited = sums["slots"].tolist()
         self.slots += slots

@@ -24,7 +24,7 @@ from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import DecibelHistogram, Tally
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER
-from airmixml.sums import Sums
+from airmixml.sums import Sums, as_tensor
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Population
 
@@ -155,7 +155,7 @@ class AirReport(Tally):
     def merge(self, sums: Sums) -> None:
         """Take the next part of the slots into account."""
         super().merge(sums)
-        self._sums = self._sums + torch.from_numpy(sums["air_sums"]).to(self._sums)
+        self._sums = self._sums + as_tensor(sums["air_sums"]).to(self._sums)
         for name in _SNRS:
             vars(self)[name].merge(name, sums)
 
