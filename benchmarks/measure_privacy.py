@@ -23,7 +23,7 @@ from airmixml.doors import ACCOUNTANTS
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.privacy import Ledger, state_privacy
 from airmixml.privacy.mechanism import accountant_named
-from airmixml.radio.draws import AirSetting, draw_ahead
+from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances
 from results_file import show_and_write
@@ -68,7 +68,7 @@ def calibrations() -> dict[str, float]:
 
 def ledger() -> dict[str, float]:
     setting = AirSetting.of(MNIST, 784, 10, placed_distances(MNIST))
-    draws = [each.numpy() for each in draw_ahead(setting, noise=False)]
+    draws = [each.numpy() for each in draw_blocks(setting, 2048, noise=False)]
     kept = Ledger(MNIST.workers.count)
 
     def add_all() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear_chapters
 from airmixml.attacks.server_view import watch
 from airmixml.errors import ScenarioError
-from airmixml.radio.draws import AirSetting, draw_chapter
+from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.randomness.distributions import uniforms
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
@@ -85,8 +85,9 @@ def test_reception_is_the_complex_sum_of_what_is_sent(fading: str) -> None:
     setting = AirSetting.of(scenario, 4, 3, population.distance_metres)
     expected, loudest = [], []
     for chapter in (0, 1):
-        draws = draw_chapter(setting, chapter).numpy()
-        slots, seats = range(128 * chapter, 128 * chapter + len(draws)), draws.scheduled_workers.shape[1]
+        slots = range(scenario.radio.slots)[128 * chapter : 128 * chapter + 128]
+        draws = draw_slots(setting, slots).numpy()
+        seats = draws.scheduled_workers.shape[1]
         phase = 2 * np.pi * uniforms(slot_words(Streams(0), "eavesdropper").words(slots, seats)).numpy()
         words = slot_words(Streams(0), "eavesdropper-fading").words(slots, seats)
         square = -np.log(uniforms(words).numpy()) if fading == "rayleigh" else 1.0

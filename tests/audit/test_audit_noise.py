@@ -40,28 +40,32 @@ def standard(rows: int, symbols: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((rows, symbols))
 
 
-def scaled(factor: float) -> Callable[..., Any]:
-    real = draws.draw_chapter
+REAL_DRAW = draws.draw_slots
 
+
+def scaled(factor: float) -> Callable[..., Any]:
     def draw(*arguments: Any, **options: Any) -> Any:
-        drawn = real(*arguments, **options)
+        drawn = REAL_DRAW(*arguments, **options)
         return replace(drawn, standard_noise=factor * drawn.standard_noise)
 
     return draw
 
 
-def the_same_in_all_chapters(setting: Any, chapter: int, *, noise: bool = True) -> Any:
-    drawn, first = REAL_DRAW(setting, chapter, noise=noise), REAL_DRAW(setting, 0, noise=noise)
-    return replace(drawn, standard_noise=first.standard_noise[: len(drawn)])
+def the_same_again(setting: Any, slots: range, **options: Any) -> Any:
+    """From slot 400 on the noise of the first slots comes back."""
+    drawn, first = REAL_DRAW(setting, slots, **options), REAL_DRAW(setting, range(400), **options)
+    noise = drawn.standard_noise.clone()
+    for place, slot in enumerate(slots):
+        noise[place] = noise[place] if slot < 400 else first.standard_noise[slot % 400]
+    return replace(drawn, standard_noise=noise)
 
 
-def none_in_one_slot(setting: Any, chapter: int, *, noise: bool = True) -> Any:
-    drawn = REAL_DRAW(setting, chapter, noise=noise)
-    loud = (torch.arange(len(drawn)) != 5) | (chapter != 3)
+def none_in_one_slot(setting: Any, slots: range, **options: Any) -> Any:
+    drawn = REAL_DRAW(setting, slots, **options)
+    loud = torch.arange(slots.start, slots.stop) != 389
     return replace(drawn, standard_noise=drawn.standard_noise * loud[:, None])
 
 
-REAL_DRAW = draws.draw_chapter
 REAL_RECEIVE = transmission.receive_mixtures
 
 
@@ -70,11 +74,11 @@ def half_of_it(clean: Any, noise: Any, *rest: Any) -> Any:
 
 
 BROKEN = {
-    "half the draws": (draws, "draw_chapter", scaled(0.5), "of the stated deviation"),
-    "no noise": (draws, "draw_chapter", scaled(0.0), "has 0 of the stated deviation"),
+    "half the draws": (draws, "draw_slots", scaled(0.5), "of the stated deviation"),
+    "no noise": (draws, "draw_slots", scaled(0.0), "has 0 of the stated deviation"),
     "half of it received": (transmission, "receive_mixtures", half_of_it, "of the stated deviation"),
-    "chapters alike": (draws, "draw_chapter", the_same_in_all_chapters, "repeats itself"),
-    "a slot without": (draws, "draw_chapter", none_in_one_slot, "is too weak in some slots or symbols"),
+    "the same again": (draws, "draw_slots", the_same_again, "repeats itself"),
+    "a slot without": (draws, "draw_slots", none_in_one_slot, "is too weak in some slots or symbols"),
 }
 
 

@@ -14,6 +14,7 @@ from airmixml.audit.trials import Bench
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.scheduling import presence_of
+from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
 
 Audited = Callable[..., Audit]
@@ -106,7 +107,9 @@ def test_nothing_to_reveal_and_nobody_to_audit(audited: Audited) -> None:
         audited("private-iris", adversary="release", fault="schedule-revealed")
     silent = (*TIGHT, "radio.schedule=poisson", "radio.slots=1", "radio.scheduled=1")
     seeds = (Scenario.preset("paper-iris").with_overrides(*silent, f"seed={seed}") for seed in range(20))
-    nobody = next(each for each in seeds if not presence_of(each, Streams(each.seed), 0, 1).any())
+    nobody = next(
+        each for each in seeds if not presence_of(each, range(1), slot_words(Streams(each.seed), "ratios")).any()
+    )
     with pytest.raises(ScenarioError, match="nobody tossed heads"):
         audited("paper-iris", *silent, f"seed={nobody.seed}", adversary="server")
 

@@ -1,12 +1,14 @@
 """On a machine with a GPU: the recorded step is the plain step, and runs repeat."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from airmixml import Scenario, Speed, simulate, train
 from airmixml.edge.adam import Adam
 from airmixml.edge.fitting import build_model, initialise
-from airmixml.edge.steps import make_step
+from airmixml.edge.steps import make_epoch
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -16,21 +18,21 @@ def weights(model: torch.nn.Module) -> torch.Tensor:
 
 
 def test_recorded_and_plain_steps_agree_with_a_short_last_batch() -> None:
-    learner = Scenario.preset("digits").learner
+    learner = replace(Scenario.preset("digits").learner, batch_size=16)
     generator = torch.Generator().manual_seed(1)
-    batches = [
-        (torch.rand(size, 64, generator=generator), torch.rand(size, 10, generator=generator)) for size in (16, 16, 5)
-    ]
+    mixtures = [torch.rand(37, width, generator=generator) for width in (64, 10)]
+    orders = [torch.randperm(37, generator=generator) for _ in range(3)]
     ends = []
     for device in ("cpu", "cuda"):
         model = build_model(learner, 64, 10, (8, 8))
         initialise(model, torch.Generator().manual_seed(2))
         model.to(device)
-        on_device = [tuple(part.to(device) for part in batch) for batch in batches]
-        loss_sum = torch.zeros((), device=device)
-        step = make_step(model, Adam(model, learner), loss_sum, on_device[0])
-        for inputs, labels in on_device * 3:
-            step(inputs, labels)
+        inputs, labels = (part.to(device) for part in mixtures)
+        loss_sum, order = torch.zeros((), device=device), torch.arange(37, device=device)
+        train_epoch = make_epoch(model, Adam(model, learner), loss_sum, (inputs, labels), order, learner)
+        for each in orders:
+            order.copy_(each)
+            train_epoch()
         ends.append((weights(model), float(loss_sum)))
     assert torch.allclose(ends[0][0], ends[1][0], atol=1e-4)
     assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-4)

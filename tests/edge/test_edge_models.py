@@ -75,7 +75,6 @@ def test_what_a_learner_froze_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
     before = [parameter.detach().clone() for parameter in model.parameters()]
     assert [parameter.requires_grad for parameter in model.parameters()] == [False, False, True, True]
     optimiser = Adam(model, learner)
-    torch.autograd.backward(model(torch.ones(2, 4)).square().sum())
-    optimiser.step()
+    optimiser.step(torch.autograd.grad(model(torch.ones(2, 4)).square().sum(), optimiser.parameters))
     moved = [not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)]
     assert moved == [False, False, True, True]

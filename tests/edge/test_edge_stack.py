@@ -16,6 +16,7 @@ from torch import nn
 
 from airmixml import AirMixError, Scenario, ScenarioError, Speed, simulate, train
 from airmixml.data import DataSet
+from airmixml.edge import convolutions
 from airmixml.edge.fitting import build_model, class_scores, start_network
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.training import TrainingHistory, train_model, train_seeds, train_stack
@@ -141,6 +142,43 @@ def test_pools_that_leave_a_remainder_for_every_split_of_the_batch(batch: int) -
     learner = Learner(model="cnn", hidden_units=(), filters=(3,), kernel_size=4, pool_size=3)
     networks, stack = networks_and_stack(learner, 143, 4, (11, 13), 3)
     assert_same_outputs_and_gradients(networks, stack, noise(3, batch, 143))
+
+
+@pytest.mark.parametrize("pool", [1, 2, 4])
+@pytest.mark.parametrize(("kernel", "shape"), [(5, (28, 28)), (5, (12, 16)), (3, (10, 6)), (4, (11, 15))])
+def test_convolutions_over_tiles(
+    kernel: int, shape: tuple[int, int], pool: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sides for which Winograd's tiles fit; with few channels it is used only because this test asks for it."""
+    used = []
+    tiled = convolutions._OverTiles
+    monkeypatch.setattr(convolutions, "_FEWEST_CHANNELS", 1)
+    monkeypatch.setattr(tiled, "apply", lambda *values, apply=tiled.apply: used.append(1) or apply(*values))
+    learner = Learner(model="cnn", hidden_units=(), filters=(3,), kernel_size=kernel, pool_size=pool)
+    networks, stack = networks_and_stack(learner, shape[0] * shape[1], 4, shape, 2)
+    assert_same_outputs_and_gradients(networks, stack, noise(2, 3, shape[0] * shape[1]))
+    assert used
+
+
+@pytest.mark.parametrize("least", [1, 99])
+def test_of_equal_values_in_a_pool_the_first_counts(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Black images give pools of equal values; torch's own pool takes the first of them."""
+    monkeypatch.setattr(convolutions, "_FEWEST_CHANNELS", least)
+    learner = Learner(model="cnn", hidden_units=(), filters=(3,), kernel_size=5, pool_size=2)
+    networks, stack = networks_and_stack(learner, 144, 4, (12, 12), 2)
+    assert_same_outputs_and_gradients(networks, stack, torch.zeros(2, 3, 144, dtype=torch.float64))
+
+
+def test_rounding_errors_over_tiles_are_small() -> None:
+    """In float32, against torch's own layers in float64, at the sizes of the paper's network."""
+    learner = Learner(model="cnn", hidden_units=(), filters=(32, 48), kernel_size=5, pool_size=2)
+    (network,), _ = networks_and_stack(learner, 784, 4, (28, 28), 1)
+    inputs = noise(4, 784)
+    expected = torch.autograd.grad(network(inputs).square().sum(), list(network.parameters()))
+    stack = NetworkStack([network.float()])
+    found = torch.autograd.grad(stack(inputs.float()).square().sum(), list(stack.parameters()))
+    for one, other in zip(found, expected, strict=True):
+        assert float((one[0] - other).norm() / other.norm()) < 1e-5
 
 
 @LEARNERS

@@ -68,19 +68,19 @@ def test_the_steps_are_those_of_plain_adam(two_clouds: DataSet) -> None:
     batches: list[tuple[torch.Tensor, torch.Tensor]] = []
     from airmixml.edge import fitting
 
-    true_make_step = fitting.make_step
+    true_make_epoch = fitting.make_epoch
 
     def recording(*arguments: Any) -> Any:
-        step = true_make_step(*arguments)
+        train_epoch, order = true_make_epoch(*arguments), arguments[-2]
 
-        def both(batch_inputs: torch.Tensor, batch_labels: torch.Tensor) -> None:
-            batches.append((batch_inputs.clone(), batch_labels.clone()))
-            step(batch_inputs, batch_labels)
+        def both() -> None:
+            batches.extend((inputs[numbers], labels[numbers]) for numbers in order.split(10))
+            train_epoch()
 
         return both
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "make_step", recording)
+        patch.setattr(fitting, "make_epoch", recording)
         trained = train_model(SMALL, two_clouds, inputs, labels, seed=5)
     start = train_model(Learner(hidden_units=(8,), epochs=1, learning_rate=1e-30), two_clouds, inputs, labels, seed=5)
     optimiser = torch.optim.Adam(start.model.parameters(), lr=1e-3, betas=(0.9, 0.999), foreach=False)

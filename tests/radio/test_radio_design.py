@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from airmixml import PrivacyError
 from airmixml.privacy import Eavesdropper, Sensitivity, gaussian_epsilon
-from airmixml.radio.draws import AirSetting, draw_chapter
+from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.mixtures import simulate
 from airmixml.radio.privacy_target import (
     adversary_named,
@@ -94,7 +94,7 @@ def test_part_of_a_run_keeps_the_rounds_of_the_whole() -> None:
     )
     tally = Tally(scenario, 4, 3)
     setting = AirSetting.of(scenario, 4, 3, np.full(400, 100.0))
-    tally.add_draws(draw_chapter(setting, 0, noise=False))
+    tally.add_draws(draw_slots(setting, range(128), noise=False))
     assert tally.ledger.participations[:400].sum() == 128 * 4
     assert (tally.design.round_length, tally.design.rounds) == (100, 2)
     assert adversary_named("release", scenario).mechanism(tally.design, "replace-one").sampling == "none"

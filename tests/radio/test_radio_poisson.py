@@ -11,7 +11,7 @@ from scipy import stats
 
 from airmixml import PrivacyError, Scenario, ScenarioError, simulate
 from airmixml.edge import train
-from airmixml.radio.draws import AirSetting, draw_ahead
+from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.scheduling import seats_of
@@ -39,7 +39,7 @@ def presence(scenario: Scenario) -> np.ndarray:
     setting = AirSetting.of(scenario, 4, 3, np.full(scenario.workers.count, 50.0))
     sending = np.zeros((scenario.radio.slots, scenario.workers.count), dtype=bool)
     first = 0
-    for drawn in draw_ahead(setting, threads=1, noise=False):
+    for drawn in draw_blocks(setting, 1000, noise=False):
         draws = drawn.numpy()
         for slot in range(len(draws)):
             who = draws.scheduled_workers[slot][draws.ratios[slot] > 0.0]

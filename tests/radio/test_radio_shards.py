@@ -15,7 +15,7 @@ from airmixml import RunFolderError, Scenario, ScenarioError, Speed
 from airmixml.data import DataSet
 from airmixml.engines import Engine
 from airmixml.radio import shards as module
-from airmixml.radio.draws import AirSetting, draw_ahead, shards_of, slots_in
+from airmixml.radio.draws import AirSetting, draw_blocks, shards_of, slots_in
 from airmixml.radio.mixtures import Mixtures, simulate_family
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.seats import parts_of
@@ -57,15 +57,17 @@ def assert_equal_tallies(one: Tally, other: Tally) -> None:
 
 
 def test_where_shards_begin() -> None:
-    paper = Scenario.preset("paper-mnist")
-    shards = shards_of(paper, 794)
-    assert len(shards) == 49  # 100,000 / 2,048
-    assert shards[:2] == [range(16), range(16, 32)]
-    assert [slots_in(shard, 100_000) for shard in shards[-2:]] == [range(96_256, 98_304), range(98_304, 100_000)]
-    # 2^26 numbers of 794 symbols and 8 x 6,000 seats are 1,375 slots; 1,024 is the power of 2 below.
-    crowded = paper.with_overrides("radio.scheduled=6000")
-    assert shards_of(crowded, 794)[:2] == [range(8), range(8, 16)]
-    assert shards_of(paper, 10**9)[1] == range(1, 2)
+    def shards(*changes: str, inputs: int = 784) -> list[range]:
+        scenario = Scenario.preset("paper-mnist").with_overrides(*changes)
+        return shards_of(AirSetting.of(scenario, inputs, 10, np.full(scenario.workers.count, 9.0)))
+
+    paper = shards()
+    assert len(paper) == 49  # 100,000 / 2,048
+    assert paper[:2] == [range(16), range(16, 32)]
+    assert [slots_in(shard, 100_000) for shard in paper[-2:]] == [range(96_256, 98_304), range(98_304, 100_000)]
+    # 2^26 numbers of 794 symbols and 16 x 6,000 seats are 693 slots; 512 is the power of 2 below.
+    assert shards("radio.scheduled=6000", "mixing.power=max")[:2] == [range(4), range(4, 8)]
+    assert shards("mixing.power=max", inputs=10**7)[1] == range(1, 2)
 
 
 def test_where_parts_of_a_slot_begin() -> None:
@@ -104,7 +106,7 @@ def test_a_rehearsal_in_shards(air: str, backwards: Engine) -> None:
     assert_equal_tallies(tally, rehearse(scenario, 3, 2))
     setting = AirSetting.of(scenario, 3, 2, distance_metres=np.full(12, 100.0))
     sent = np.zeros(12, dtype=np.int64)
-    for draws in (each.numpy() for each in draw_ahead(setting, noise=False)):
+    for draws in (each.numpy() for each in draw_blocks(setting, 100, noise=False)):
         np.add.at(sent, draws.scheduled_workers[draws.ratios > 0.0], 1)
     np.testing.assert_array_equal(tally.ledger.participations, sent)
 

@@ -11,7 +11,7 @@ from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio import AirReport, simulate_blocks
-from airmixml.radio.draws import AirSetting, SlotDraws, draw_chapter
+from airmixml.radio.draws import AirSetting, SlotDraws, draw_slots
 from airmixml.radio.mixtures import Mixtures
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
@@ -73,7 +73,7 @@ def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_populatio
 
 def test_one_policy_does_not_change_the_draws_of_another(small_dataset: DataSet, small_population: Population) -> None:
     def draws(*changes: str):
-        return draw_chapter(AirSetting.of(scenario(*changes), 3, 2, small_population.distance_metres), 0).numpy()
+        return draw_slots(AirSetting.of(scenario(*changes), 3, 2, small_population.distance_metres), range(128)).numpy()
 
     plain = draws()
     faded = draws("radio.fading=rayleigh")

@@ -27,6 +27,7 @@ NUMBERS = {
     "audit": 11,
     "eavesdropper": 12,
     "eavesdropper-noise": 13,
+    "eavesdropper-fading": 14,
 }
 NAMES = st.sampled_from(sorted(NUMBERS))
 SEEDS = st.integers(0, 2**63 - 1)

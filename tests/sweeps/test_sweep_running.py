@@ -18,9 +18,8 @@ import pytest
 import torch
 
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate, train
-from airmixml.radio.draws import AirSetting, draw_chapter
+from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.rehearsal import placed_distances, rehearse
-from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.sweeps import Batch, Failed, Sent, SweepOutcome, SweepResult, Trained, cut_into_batches, run_sweep
 from airmixml.sweeps.batches import run_batch
 
@@ -129,12 +128,8 @@ def test_energies_are_those_of_the_draws(two_seeds: SweepResult) -> None:
         assert isinstance(outcome, Sent)
         assert outcome.energy_joules == pytest.approx(trained.energy_joules, rel=1e-12, abs=0)
         setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
-        chapters = [
-            draw_chapter(setting, chapter, noise=False).numpy() for chapter in range(-(-200 // SLOTS_PER_CHAPTER))
-        ]
-        spent = [
-            1e-3 * (draws.power_scale_watts[:, None] * draws.ratios**2 / draws.magnitude**2).sum() for draws in chapters
-        ]
+        draws = draw_slots(setting, range(200), noise=False).numpy()
+        spent = 1e-3 * draws.power_scale_watts[:, None] * draws.ratios**2 / draws.magnitude**2
         assert outcome.energy_joules == pytest.approx(np.sum(spent), rel=1e-9, abs=0)
 
 

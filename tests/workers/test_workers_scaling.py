@@ -90,3 +90,15 @@ def test_one_declared_value_serves_all_inputs() -> None:
 def test_the_names_in_complaints_can_be_chosen() -> None:
     with pytest.raises(ValueError, match="input_max = 0 for input 1: must be above input_min = 0"):
         declare_bounds([0.0], [0.0], features=2, lower_name="input_min", upper_name="input_max")
+
+
+def test_many_bytes_are_scaled_by_a_table() -> None:
+    inputs = np.random.default_rng(0).integers(0, 256, (1200, 1000)).astype(np.uint8)
+    scaled, clipped = scale_to_unit(inputs, np.full(1000, 10.0), np.full(1000, 250.0))
+    assert scaled.dtype == np.float32
+    assert np.array_equal(scaled, np.clip((inputs.astype(np.float64) - 10.0) / 240.0, 0.0, 1.0).astype(np.float32))
+    assert clipped == int(((inputs < 10) | (inputs > 250)).sum())
+    # Bounds of their own for each input: no table serves all.
+    lower = np.arange(1000) % 2 * 10.0
+    own, _ = scale_to_unit(inputs, lower, np.full(1000, 255.0))
+    assert np.array_equal(own[:, 1], np.clip((inputs[:, 1] - 10.0) / 245.0, 0.0, 1.0).astype(np.float32))

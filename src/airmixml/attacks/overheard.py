@@ -19,7 +19,7 @@ from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.radio.channel import draw_fading, draw_phase, path_gain
-from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_ahead
+from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_blocks
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import SampleSender, make_sender
 from airmixml.randomness.slot_words import slot_words
@@ -139,7 +139,7 @@ def overhear_chapters(
     labels = dataset.train_labels[population.sample_index]
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     streams, some = Streams(scenario.seed), None if chapters is None else range(chapters)
-    for chapter, drawn in enumerate(draw_ahead(setting, threads=speed.threads, noise=False, chapters=some)):
+    for chapter, drawn in enumerate(draw_blocks(setting, SLOTS_PER_CHAPTER, noise=False, chapters=some)):
         draws, slots = drawn.numpy(), range(chapter * SLOTS_PER_CHAPTER, chapter * SLOTS_PER_CHAPTER + len(drawn))
         scheduled = draws.scheduled_workers
         phase_radians = draw_phase(slots, scheduled.shape[1], slot_words(streams, "eavesdropper")).numpy()

@@ -25,7 +25,7 @@ from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.channel import path_gain
-from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, cut_into_blocks, draw_ahead, draw_chapter
+from airmixml.radio.draws import AirSetting, SlotDraws, draw_blocks, draw_slots
 from airmixml.radio.privacy_target import round_length_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Scenario
@@ -35,7 +35,7 @@ from airmixml.units import dbm_to_watts
 _WORKERS_PER_CANARY: Final = 20
 # Beyond e^80 a slot has told everything; float32 would overflow next.
 _LARGEST_LOG_RATIO: Final = 80.0
-_CHAPTERS_LOOKED_AT: Final = 8
+_SLOTS_LOOKED_AT: Final = 1024
 _LARGEST_EXPONENT: Final = 200.0
 _VALUES: Final = 6
 _SAME: Final = 0.1
@@ -82,7 +82,8 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     ]
     if everybody:
         return candidates[0]
-    strongest = float(seat_strengths(setting, draw_chapter(setting, 0, noise=False).numpy()).max())
+    first = range(setting.scenario.radio.slots)[:SLOTS_PER_CHAPTER]
+    strongest = float(seat_strengths(setting, draw_slots(setting, first, noise=False).numpy()).max())
 
     def divergence(moves: Moves) -> float:
         a, b = strongest * moves.with_canary, strongest * moves.without
@@ -196,7 +197,6 @@ class _Runs:
     law: Law
     fault: Fault
     block_slots: int
-    threads: int
 
     def __call__(self, run: int, canaries: int) -> NDArray[np.float64]:
         """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
@@ -205,11 +205,10 @@ class _Runs:
         scenario = base.with_seed(base.seed + run)
         gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
         air = replace(self.air, scenario=scenario, worker_path_gain=gain)
-        ahead = draw_ahead(air, threads=self.threads, noise=False)
         column = np.full(scenario.workers.count, -1)
         column[:canaries] = np.arange(canaries)
         totals = [_Score(base, self.moves, self.law, canaries) for _ in range(2)]
-        for block, drawn in enumerate(cut_into_blocks(ahead, self.block_slots)):
+        for block, drawn in enumerate(draw_blocks(air, self.block_slots, noise=False)):
             draws = drawn.numpy()
             shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
             source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
@@ -228,17 +227,13 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
     base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
     moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
-    looked_at = min(_CHAPTERS_LOOKED_AT, chapter_count(base.radio.slots))
-    drawn = [
-        seat_strengths(bench.air, draw_chapter(bench.air, number, noise=False).numpy()) for number in range(looked_at)
-    ]
-    law = quantised_law(np.concatenate(drawn))
+    looked_at = range(base.radio.slots)[:_SLOTS_LOOKED_AT]
+    law = quantised_law(seat_strengths(bench.air, draw_slots(bench.air, looked_at, noise=False).numpy()))
     per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large
     block_slots = max(SLOTS_PER_CHAPTER, numbers_at_once // per_run)
-    threads = bench.context.speed.threads
-    scored = _Runs(air=bench.air, moves=moves, law=law, fault=fault, block_slots=block_slots, threads=threads)
+    scored = _Runs(air=bench.air, moves=moves, law=law, fault=fault, block_slots=block_slots)
     scores = bench.collect("schedule hidden", per_run, scored)
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {moves.about}{told}"

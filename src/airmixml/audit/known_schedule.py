@@ -16,7 +16,7 @@ from airmixml.audit.canaries import worst_samples
 from airmixml.audit.trials import Bench, Trials, noise_source
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import draw_ahead
+from airmixml.radio.draws import draw_blocks, suitable_block
 from airmixml.radio.senders import make_sender
 from airmixml.units import dbm_to_watts
 
@@ -107,7 +107,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
 def _slots_of_worker(bench: Bench, worker: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the worker's share and beta in each slot it sends in, drawn as a run of that seed draws them."""
     ratios, beta = [], []
-    for drawn in draw_ahead(bench.air, threads=bench.context.speed.threads, noise=False):
+    for drawn in draw_blocks(bench.air, suitable_block(bench.air), noise=False):
         draws = drawn.numpy()
         slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
         ratios.append(draws.ratios[slot, seat])

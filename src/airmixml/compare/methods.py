@@ -88,7 +88,11 @@ class Work:
         if key not in self._loaded:
             started = time.perf_counter()
             self._loaded[key] = load_dataset(
-                workers, Streams(seed), data_dir=self.context.data_dir, progress=self.context.progress
+                workers,
+                Streams(seed),
+                data_dir=self.context.data_dir,
+                progress=self.context.progress,
+                device=self.context.speed.device,
             )
             self.loading_seconds += time.perf_counter() - started
         dataset = self._loaded[key]

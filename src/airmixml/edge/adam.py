@@ -3,11 +3,16 @@
 ``torch.optim.Adam`` is not used: it imports torch's compiler when it is made, which takes longer than a small training.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 import torch
 from torch import nn
 from torch.optim.adam import adam
 
 from airmixml.scenario import Learner
+
+EPSILON: Final = 1e-8
 
 
 class Adam:
@@ -15,10 +20,7 @@ class Adam:
 
     def __init__(self, model: nn.Module, learner: Learner) -> None:
         self.learner = learner
-        self.parameters: list[torch.Tensor] = list(model.parameters())
-        self.gradients = [torch.zeros_like(parameter) for parameter in self.parameters]
-        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
-            parameter.grad = gradient
+        self.parameters: list[torch.Tensor] = [each for each in model.parameters() if each.requires_grad]
         self.moments = [
             {
                 "step": torch.zeros((), device=parameter.device),
@@ -28,17 +30,17 @@ class Adam:
             for parameter in self.parameters
         ]
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of the last batch."""
-        torch._foreach_zero_(self.gradients)
+    def state(self) -> list[torch.Tensor]:
+        """Return all tensors of the moments."""
+        return [value for entry in self.moments for value in entry.values()]
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self, gradients: Sequence[torch.Tensor]) -> None:
         """Move the parameters once."""
         steps, means, squares = zip(*(moments.values() for moments in self.moments), strict=True)
         adam(
             self.parameters,
-            self.gradients,
+            [gradient.contiguous() for gradient in gradients],
             list(means),
             list(squares),
             [],
@@ -50,6 +52,6 @@ class Adam:
             beta2=self.learner.adam_beta2,
             lr=self.learner.learning_rate,
             weight_decay=0.0,
-            eps=1e-8,
+            eps=EPSILON,
             maximize=False,
         )

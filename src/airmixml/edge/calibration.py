@@ -14,7 +14,6 @@ the scores' variance counts as that within classes. docs/guide.md has what it ga
 """
 
 import math
-from dataclasses import replace
 from typing import Final
 
 import torch
@@ -68,7 +67,7 @@ def _optimism(learner: Learner, weights: torch.Tensor, moments: ReceivedMoments)
     probes = 1 if len(weights) >= _FEATURES_OF_ONE_PROBE else _PROBES
     for _ in range(probes if deviation else 0):
         probe = (2.0 * torch.randint(0, 2, weights.shape, generator=signs) - 1.0).to(moments.cross)
-        moved, _ = solve(learner, replace(moments, cross=moments.cross + deviation * probe))
+        moved, _ = solve(learner, moments.with_cross(moments.cross + deviation * probe))
         found += deviation * (probe * (moved - weights)).sum(dim=0).cpu() / probes
     return found
 

@@ -7,8 +7,9 @@ which the data hardly vary; what it does to the eigenvalues is known too, and is
 """
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Self
 
 import numpy as np
 import torch
@@ -28,6 +29,10 @@ _SMALLEST: Final = 1e-300
 _SOFTEST: Final = 1e-3
 
 
+Spectrum = tuple[torch.Tensor, torch.Tensor]
+"""Eigenvalues (d) and eigenvectors (d x d) of a symmetric matrix."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReceivedMoments:
     """What is known of the workers' inputs x and labels l, per worker, with its noise."""
@@ -40,6 +45,17 @@ class ReceivedMoments:
     constant: float = 0.0  # the value of the last input where that is the same for all; 0 where there is none
     signed: bool = False  # whether labels are targets or signs, not one-hot vectors, whose numbers add up to 1
     cross_deviation: float = 0.0  # of the noise on each number of ``cross``
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """Eigenvalues and eigenvectors of ``second``, which take longest; computed once."""
+        return _spectrum(self.second)
+
+    def with_cross(self, cross: torch.Tensor) -> Self:
+        """Return the same with another ``cross``; what is known of ``second`` is kept."""
+        other = replace(self, cross=cross)
+        vars(other).update({name: found for name, found in vars(self).items() if name == "spectrum"})
+        return other
 
 
 class MomentsCollector:
@@ -158,7 +174,7 @@ def ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, tor
     # Of one-hot labels, which add up to 1, only differences matter.
     cross = moments.cross if moments.signed else moments.cross - moments.cross.mean(dim=1, keepdim=True)
     solved = _solve_cautiously if moments.signed else _solve_denoised
-    weights = solved(learner, moments.second, moments.noise_edge, cross)
+    weights = solved(learner, moments.spectrum, moments.noise_edge, cross)
     return weights, moments.label_mean - moments.input_mean @ weights
 
 
@@ -178,7 +194,7 @@ def lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch
     kept = len(moments.cross) - (1 if moments.constant else 0)
     means = moments.cross[:kept] / shares
     within = moments.second[:kept, :kept] - (means * shares) @ means.T
-    weights = _solve_denoised(learner, within, moments.noise_edge, means)
+    weights = _solve_denoised(learner, _spectrum(within), moments.noise_edge, means)
     biases = shares.log() - 0.5 * (means * weights).sum(dim=0) - moments.input_mean[:kept] @ weights
     if not moments.constant:
         return weights, biases
@@ -186,28 +202,33 @@ def lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch
     return torch.vstack([weights, (biases / moments.constant)[None]]), torch.zeros_like(biases)
 
 
-def _solve_denoised(learner: Learner, second: torch.Tensor, noise_edge: float, right: torch.Tensor) -> torch.Tensor:
-    """Solve second W = right, with the eigenvalues that ``second`` had before the noise.
+def _spectrum(second: torch.Tensor) -> Spectrum:
+    values, vectors = torch.linalg.eigh(second)
+    return values, vectors
+
+
+def _solve_denoised(learner: Learner, spectrum: Spectrum, noise_edge: float, right: torch.Tensor) -> torch.Tensor:
+    """Solve for W, second W = right, with the eigenvalues that ``second`` had before the noise.
 
     Symmetric noise whose own eigenvalues fill a half circle of radius R moves an eigenvalue v > R / 2 to
     v + R^2 / (4 v) (Benaych-Georges and Nadakuditi 2011). So an observed l > R stood for (l + sqrt(l^2 - R^2)) / 2, and
     of those below nothing is known but that they were at most R / 2.
     """
     edge = learner.shrinkage * noise_edge
-    observed, vectors = torch.linalg.eigh(second)
+    observed, vectors = spectrum
     above = observed.clamp(min=edge)
     return _solve_in(vectors, observed, (above + (above.square() - edge**2).sqrt()) / 2.0, right)
 
 
-def _solve_cautiously(learner: Learner, second: torch.Tensor, noise_edge: float, right: torch.Tensor) -> torch.Tensor:
-    """Solve second W = right for labels whose scale matters: an eigenvalue v counts as sqrt(v^2 + R^2).
+def _solve_cautiously(learner: Learner, spectrum: Spectrum, noise_edge: float, right: torch.Tensor) -> torch.Tensor:
+    """Solve for W, second W = right, for labels whose scale matters: an eigenvalue v counts as sqrt(v^2 + R^2).
 
     The most likely of classes stays the same when all scores are too large, but a target that is too large is wrong. So
     directions that cannot be told from the noise, whose radius is R, are shrunk rather than taken for as large as they
     may be. Chosen on five public tables at epsilon 1, 3 and 10, among it, v + c R and v + (c R)^2 / v.
     """
     edge = learner.shrinkage * noise_edge
-    observed, vectors = torch.linalg.eigh(second)
+    observed, vectors = spectrum
     return _solve_in(vectors, observed, (observed.clamp(min=0.0).square() + edge**2).sqrt(), right)
 
 

@@ -15,8 +15,8 @@ from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.doors import LEARNERS
 from airmixml.edge.adam import Adam
 from airmixml.edge.scoring import LEADING, leading_score, test_scores
-from airmixml.edge.stack import NetworkStack
-from airmixml.edge.steps import make_step
+from airmixml.edge.stack import NetworkStack, can_be_stacked
+from airmixml.edge.steps import make_epoch
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Learner, Speed
@@ -142,12 +142,14 @@ def fit(
     speed = speed or Speed()
     streams, device, slots = [Streams(seed) for seed in seeds], find_device(speed.device), inputs.shape[-2]
     model.to(device)
+    threads = speed.threads or _useful_threads(model, learner.batch_size)
+    if isinstance(model, nn.Sequential) and can_be_stacked(model):
+        model = NetworkStack([model])
     inputs, labels = inputs.to(device).contiguous(), labels.to(device).contiguous()
     test_inputs = _shared_or_stacked([torch.from_numpy(each.test_inputs) for each in datasets]).to(device)
     test_labels = _shared_or_stacked([torch.from_numpy(each.test_labels) for each in datasets]).to(device)
     losses: list[list[float]] = []
     accuracies: list[list[float]] = []
-    threads = speed.threads or _useful_threads(model, learner.batch_size)
     # cuDNN's repeatable kernels in full float32: two runs of a seed are equal.
     repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     with using_threads(threads), repeatable, _current(device):
@@ -173,16 +175,14 @@ def fit(
                     moments[name].copy_(value)
             losses, accuracies = saved["loss"], saved["test_accuracy"]
         loss_sum = torch.zeros(inputs.shape[:-2], device=device)
-        full_batch = (inputs[..., : learner.batch_size, :], labels[..., : learner.batch_size, :])
-        step = make_step(model, optimiser, loss_sum, full_batch, learner.loss)
+        order = torch.zeros((slots,) if len(seeds) == 1 else (len(seeds), slots), dtype=torch.int64, device=device)
+        train_epoch = make_epoch(model, optimiser, loss_sum, (inputs, labels), order, learner)
         for epoch in range(0 if saved is None else int(saved["epoch"]), learner.epochs):
             progress("training", epoch, learner.epochs)
             loss_sum.zero_()
             orders = [each.generator("training", epoch + 1).permutation(slots) for each in streams]
-            order = _shared_or_stacked([torch.from_numpy(each) for each in orders]).to(device)
-            shuffled = (torch.split(_reordered(part, order), learner.batch_size, dim=-2) for part in (inputs, labels))
-            for batch in zip(*shuffled, strict=True):
-                step(*batch)
+            order.copy_(_shared_or_stacked([torch.from_numpy(each) for each in orders]))
+            train_epoch()
             losses.append(_finite(loss_sum.double().reshape(-1) / slots, epoch, learner).tolist())
             if test_labels.numel():
                 accuracies.append(leading_score(datasets[0], class_scores(model, test_inputs), test_labels).tolist())
@@ -216,13 +216,6 @@ def note_scores(history: TrainingHistory, dataset: DataSet, curve: list[float], 
 def _shared_or_stacked(parts: list[torch.Tensor]) -> torch.Tensor:
     """Return the one part that all networks share, or networks x part."""
     return parts[0] if len(parts) == 1 else torch.stack(parts)
-
-
-def _reordered(mixtures: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """Return the slots of (networks x) slots x symbols in a shared order, or each network's in its own."""
-    if order.dim() == 1:
-        return mixtures.index_select(-2, order)
-    return mixtures.take_along_dim(order.unsqueeze(-1), dim=-2)
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from airmixml.planning.recommend import LearningOption, Recommendation, changed_
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
-from airmixml.radio.draws import AirSetting, SlotTensors, draw_ahead
+from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
@@ -32,7 +32,7 @@ from airmixml.scenario import Scenario
 from airmixml.units import watts_to_dbm
 from airmixml.workers import Signal, encoded_dim, encoder_of
 
-_REHEARSED_CHAPTERS: Final = 16
+_REHEARSED_SLOTS: Final = 2048
 _MOST_SLOTS_DRAWN: Final = 1000
 
 
@@ -128,7 +128,7 @@ def make_plan(
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
     setting = AirSetting.of(scenario, *dimensions, distance_metres)
-    drawn = SlotTensors.joined(list(draw_ahead(setting, noise=False, chapters=range(_REHEARSED_CHAPTERS))))
+    drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS], noise=False)
     draws = drawn.numpy()
     joules = energy_joules(scenario, dimensions, draws.power_watts.sum(axis=1))
     averaged = input_dim - (1 if scenario.workers.constant else 0)

@@ -22,6 +22,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.channel import path_gain
 from airmixml.radio.privacy_target import centring_target, composes_exactly
+from airmixml.radio.private_sums import add_up_rows, softness
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
@@ -142,7 +143,8 @@ def centre_privately(
     streams = streams or Streams(scenario.seed)
     noise = streams.generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
     held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
-    mean = (held @ dataset.train_inputs + slot.noise_deviation * noise).astype(np.float32)
+    summed = add_up_rows(softness(population.count) * held, dataset.train_inputs)
+    mean = (summed + slot.noise_deviation * noise).astype(np.float32)
     train_inputs, shortened = encode_centred(scenario.workers, dataset.train_inputs - mean, streams)
     test_inputs, _ = encode_centred(scenario.workers, dataset.test_inputs - mean, streams)
     return replace(

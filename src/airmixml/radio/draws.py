@@ -1,9 +1,6 @@
 """All that is random in a run of slots, up to the noise: schedule, channel, ratios, assignment, power."""
 
-import os
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -23,10 +20,10 @@ from airmixml.scenario import Mixing, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 from airmixml.workers import Signal
 
-_BYTES_AHEAD: Final = 500_000_000
-_MOST_CHAPTERS: Final = 16
-_NUMBERS_PER_SHARD: Final = 1 << 26
-_NUMBERS_PER_SEAT: Final = 8  # roughly
+_CPU_BLOCK_SLOTS: Final = 2048
+_GPU_BLOCK_SLOTS: Final = 1 << 15
+_NUMBERS_PER_BLOCK: Final = 1 << 26
+_NUMBERS_PER_SEAT: Final = 16  # what drawing a seat takes for a while
 _STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratios", "assignment", "noise")
 
 
@@ -71,10 +68,6 @@ class SlotDraws:
     def __len__(self) -> int:
         return len(self.limited)
 
-    def copy(self) -> Self:
-        """Return the same draws in memory of their own."""
-        return type(self)(**{name: value.copy() for name, value in vars(self).items()})
-
     def without_noise(self) -> Self:
         """Return the same draws without their noise, which takes most of the memory."""
         return replace(self, standard_noise=self.standard_noise[:, :0].copy())
@@ -92,29 +85,18 @@ class SlotTensors(PowerControl):
     def __len__(self) -> int:
         return len(self.limited)
 
-    def __getitem__(self, slots: slice) -> Self:
-        return type(self)(**{name: value[slots] for name, value in vars(self).items()})
-
     def numpy(self) -> SlotDraws:
         """Return the draws as arrays in the machine's memory; where they lie there already nothing is copied."""
         return SlotDraws(**{name: value.cpu().numpy() for name, value in vars(self).items()})
 
-    def to(self, device: torch.device) -> Self:
-        """Return the draws on another device."""
-        return type(self)(**{name: value.to(device) for name, value in vars(self).items()})
+    def head(self, slots: int) -> Self:
+        """Return copies of the first slots in the machine's memory."""
+        return type(self)(**{name: value[:slots].cpu().clone() for name, value in vars(self).items()})
 
     def powered_as(self, setting: AirSetting) -> Self:
         """Return the same draws with the powers that another setting would give them."""
         power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)
         return replace(self, **vars(power))
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Put consecutive draws together."""
-        if len(parts) == 1:
-            return parts[0]
-        names = vars(parts[0])
-        return cls(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
 
 
 DrawsKey = tuple[int, Workers, Radio, Mixing]
@@ -141,19 +123,6 @@ def check_family(scenarios: Sequence[Scenario]) -> None:
 def chapter_count(slots: int) -> int:
     """Return how many chapters hold that many slots."""
     return -(-slots // SLOTS_PER_CHAPTER)
-
-
-def shards_of(scenario: Scenario, symbols: int) -> list[range]:
-    """Cut a run into shards of 128 to 2,048 slots, fewer where they are large; the chapters of each shard."""
-    most = _NUMBERS_PER_SHARD // ((symbols + _NUMBERS_PER_SEAT * seats_of(scenario)) * SLOTS_PER_CHAPTER)
-    length = min(_MOST_CHAPTERS, 1 << max(0, most.bit_length() - 1))
-    chapters = range(chapter_count(scenario.radio.slots))
-    return [chapters[first : first + length] for first in chapters[::length]]
-
-
-def slots_in(chapters: range, slots: int) -> range:
-    """Return the slots of these chapters of a run of so many."""
-    return range(slots)[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
 
 
 def draw_slots(setting: AirSetting, slots: range, *, noise: bool = True, device: torch.device = CPU) -> SlotTensors:
@@ -184,67 +153,36 @@ def draw_slots(setting: AirSetting, slots: range, *, noise: bool = True, device:
     )
 
 
-def draw_chapter(setting: AirSetting, chapter: int, *, noise: bool = True) -> SlotTensors:
-    """Draw one chapter of slots on the CPU; the last may be shorter."""
-    first = chapter * SLOTS_PER_CHAPTER
-    return draw_slots(setting, range(first, min(first + SLOTS_PER_CHAPTER, setting.scenario.radio.slots)), noise=noise)
-
-
-def draw_ahead(
-    setting: AirSetting, *, threads: int = 0, noise: bool = True, chapters: range | None = None
-) -> Iterator[SlotTensors]:
-    """Yield chapters in order, a few drawn ahead on other threads (nothing that draws holds the interpreter).
-
-    0 threads: one per core up to four (more wait for the interpreter). ``chapters``: these alone.
-    """
-    threads = threads or min(4, os.cpu_count() or 1)
-    scenario, every = setting.scenario, range(chapter_count(setting.scenario.radio.slots))
-    bytes_per_slot = 5 * 8 * seats_of(scenario) + 4 * setting.signal.symbols
-    bytes_per_chapter = min(SLOTS_PER_CHAPTER, scenario.radio.slots) * bytes_per_slot  # roughly
-    ahead = max(1, min(2 * threads, _BYTES_AHEAD // bytes_per_chapter))
-    pending: deque[Future[SlotTensors]] = deque()
-    executor = ThreadPoolExecutor(min(threads, ahead), thread_name_prefix="airmix-draws")
-    try:
-        for chapter in every if chapters is None else every[chapters.start : chapters.stop]:
-            pending.append(executor.submit(draw_chapter, setting, chapter, noise=noise))
-            if len(pending) > ahead:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
-
-
 def draw_blocks(
-    setting: AirSetting, block_slots: int, device: torch.device, *, threads: int = 0, chapters: range | None = None
+    setting: AirSetting,
+    block_slots: int,
+    *,
+    noise: bool = True,
+    device: torch.device = CPU,
+    chapters: range | None = None,
 ) -> Iterator[SlotTensors]:
-    """Yield all slots, or those of some chapters, in blocks on the device; the last may be shorter.
-
-    A GPU draws for itself, many blocks' worth at once: there the launch of a kernel costs more than its work. What is
-    drawn from a secret comes from the CPU.
-    """
-    if device.type == "cpu" or setting.secret is not None:
-        ahead = draw_ahead(setting, threads=threads, chapters=chapters)
-        yield from (block.to(device) for block in cut_into_blocks(ahead, block_slots))
-        return
-    slots = range(setting.scenario.radio.slots)
-    if chapters is not None:
-        slots = slots[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
+    """Yield all slots, or those of some chapters, in blocks of that size on the device; the last may be shorter."""
+    every = setting.scenario.radio.slots
+    slots = range(every) if chapters is None else slots_in(chapters, every)
     for first in range(0, len(slots), block_slots):
-        yield draw_slots(setting, slots[first : first + block_slots], device=device)
+        yield draw_slots(setting, slots[first : first + block_slots], noise=noise, device=device)
 
 
-def cut_into_blocks(chapters: Iterator[SlotTensors], block_slots: int) -> Iterator[SlotTensors]:
-    """Cut a sequence of chapters into blocks of ``block_slots`` slots; the last may be shorter."""
-    waiting: list[SlotTensors] = []
-    for chapter in chapters:
-        waiting.append(chapter)
-        if sum(map(len, waiting)) < block_slots:
-            continue
-        rest = SlotTensors.joined(waiting)
-        while len(rest) >= block_slots:
-            yield rest[:block_slots]
-            rest = rest[block_slots:]
-        waiting = [rest] if len(rest) else []
-    if waiting:
-        yield SlotTensors.joined(waiting)
+def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
+    """Return how many slots to draw at a time: many on a GPU, where launching a kernel costs more than its work."""
+    most = _GPU_BLOCK_SLOTS if device.type == "cuda" else _CPU_BLOCK_SLOTS
+    per_slot = setting.signal.symbols + _NUMBERS_PER_SEAT * seats_of(setting.scenario)
+    fitting = max(1, min(most, _NUMBERS_PER_BLOCK // per_slot))
+    return 1 << (fitting.bit_length() - 1)  # a power of 2, for shards to be whole chapters
+
+
+def shards_of(setting: AirSetting) -> list[range]:
+    """Cut a run into shards of as many slots as a CPU draws at a time, at least 128; the chapters of each shard."""
+    length = max(1, suitable_block(setting) // SLOTS_PER_CHAPTER)
+    chapters = range(chapter_count(setting.scenario.radio.slots))
+    return [chapters[first : first + length] for first in chapters[::length]]
+
+
+def slots_in(chapters: range, slots: int) -> range:
+    """Return the slots of these chapters of a run of so many."""
+    return range(slots)[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]

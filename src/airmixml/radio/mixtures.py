@@ -226,7 +226,9 @@ def _open_air(
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)
     if dataset is None:
-        dataset = load_dataset(first.workers, streams, data_dir=context.data_dir, progress=progress)
+        dataset = load_dataset(
+            first.workers, streams, data_dir=context.data_dir, progress=progress, device=context.speed.device
+        )
     _check_worker_memory(first)
     if population is None:
         population = deploy(first.workers, dataset, streams)

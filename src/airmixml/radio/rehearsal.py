@@ -6,7 +6,7 @@ from contextlib import closing
 from airmixml.arrays import Doubles
 from airmixml.engines import Engine
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, check_family, draw_ahead, shards_of
+from airmixml.radio.draws import AirSetting, check_family, draw_blocks, shards_of, suitable_block
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -32,7 +32,7 @@ def rehearse(
     setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
     watts = setting.private_received_watts
     tally = Tally(scenario, input_dim, label_dim, distance_metres, received_watts=watts)
-    shards = shards_of(scenario, setting.signal.symbols)
+    shards = shards_of(setting)
     with closing(engine.run_in_order(prepare_draws, (setting, input_dim, label_dim), shards)) as drawn:
         for sums in drawn:
             tally.merge(sums)
@@ -47,7 +47,7 @@ def prepare_draws(shared: tuple[AirSetting, int, int]) -> Callable[[range], Sums
     def tallied(chapters: range) -> Sums:
         watts = setting.private_received_watts
         part = Tally(setting.scenario, input_dim, label_dim, received_watts=watts, part=True)
-        for draws in draw_ahead(setting, threads=1, noise=False, chapters=chapters):
+        for draws in draw_blocks(setting, suitable_block(setting), noise=False, chapters=chapters):
             part.add_draws(draws)
         return part.sums()
 
@@ -65,7 +65,7 @@ def rehearse_family(
         Tally(each.scenario, input_dim, label_dim, distance_metres, received_watts=each.private_received_watts)
         for each in settings
     ]
-    for draws in draw_ahead(settings[0], noise=False):
+    for draws in draw_blocks(settings[0], suitable_block(settings[0]), noise=False):
         for setting, tally in zip(settings, tallies, strict=True):
             tally.add_draws(draws if setting is settings[0] else draws.powered_as(setting))
         progress("rehearsal", tallies[0].slots, scenarios[0].radio.slots)

@@ -12,7 +12,7 @@ from airmixml.workers import Holdings, Signal, declared_bounds
 NUMBERS_AT_ONCE: Final = 1 << 25
 """Bounds the memory: so many numbers of products or Gram matrices are formed at once."""
 
-_SUM_MARGIN: Final = 1e-5  # what sums of many float32 may be rounded up by
+_SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
 _SHORTEST: Final = 1e-60
 
 

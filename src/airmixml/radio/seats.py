@@ -15,11 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.radio.draws import shards_of
+from airmixml.radio.draws import shards_of, suitable_block
 from airmixml.radio.scheduling import seats_of
 from airmixml.radio.senders import Sender
 from airmixml.radio.shards import Air
-from airmixml.radio.transmission import suitable_block
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore
 from airmixml.sums import as_tensor
@@ -40,9 +39,8 @@ def parts_of(seats: int) -> list[slice]:
 def suits_seats(air: Air) -> bool:
     """Return whether a run has too few slots to be cut, and so many workers in each that these can be."""
     first = air.settings[0]
-    symbols = first.signal.symbols
-    one_block = air.slots <= (air.speed.block_slots or suitable_block(symbols, torch.device("cpu")))
-    return one_block and len(shards_of(first.scenario, symbols)) == 1 and seats_of(first.scenario) >= 2 * _LEAST_SEATS
+    one_block = air.slots <= (air.speed.block_slots or suitable_block(first))
+    return one_block and len(shards_of(first)) == 1 and seats_of(first.scenario) >= 2 * _LEAST_SEATS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,6 +18,7 @@ import torch
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
+from airmixml.radio.private_sums import BLOCK, add_up_products, add_up_samples, softness
 from airmixml.radio.row_sums import NUMBERS_AT_ONCE, RowSums
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
@@ -27,17 +28,25 @@ _SHORT_RANGE: Final = 3.0
 _ROUNDING_ABOVE: Final = 1.0 + 1e-5
 _RANGE_OF_TWO_BITS: Final = 10.0
 _LONG_RANGE: Final = 20.0
+_MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
 
 
 Dither = np.random.Generator | torch.Generator
 """What symbols are rounded with: NumPy's where it is secret, or else torch's on the device of the symbols."""
 
 
+_Parts = list[tuple[torch.Tensor, torch.Tensor]]
+"""Samples and shares of some of the workers at a time, each slots x workers."""
+
+
 class Sender(Protocol):
     """Turns who sends with which share into the sum on the air."""
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled."""
+        """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled.
+
+        In float64 where real data are protected, or so many workers send that float32 would let one move it too far.
+        """
 
 
 def make_sender(
@@ -73,6 +82,7 @@ def make_sender(
         bits_range=_range_of(signal, workers.bits_range),
         dither=dither,
         rows=rows,
+        protects=secret is not None,
     )
 
 
@@ -111,6 +121,7 @@ class _PoolSender:
     bits_range: float
     dither: Dither
     rows: RowSums | None = None
+    protects: bool = False  # whether the data are real
 
     def rounded(self, symbols: torch.Tensor, norm: float, count: int) -> torch.Tensor:
         """Quantise symbols of which ``count`` have that norm; levels end at so many times their root mean square."""
@@ -137,8 +148,15 @@ class SampleSender(_PoolSender):
         inputs = self.rounded(self.inputs, self.norm, self.signal.input_symbols)
         return self.shortened(torch.cat([inputs, weighted], dim=1))
 
+    @cached_property
+    def exact_table(self) -> torch.Tensor:
+        """The same in float64."""
+        return self.table.double()
+
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (x_i, w l_i); slots x symbols."""
+        if self.protects or sample_index.shape[1] > _MOST_IN_FLOAT32:
+            return add_up_samples(self.exact_table, sample_index, ratios)
         return mix_samples(self.table, sample_index, ratios)
 
 
@@ -148,41 +166,46 @@ class MomentSender(_PoolSender):
     numbers_at_once = NUMBERS_AT_ONCE
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T); slots x symbols."""
-        mixed = torch.zeros((len(sample_index), self.signal.symbols), device=self.inputs.device)
-        add_up = self._add_rounded if self.signal.bits else self._add_exact
+        """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T), in float64; slots x symbols."""
+        scheduled, most_rows = sample_index.shape[1], 1 if self.rows is None else self.rows.index.shape[1]
         width = self.signal.symbols if self.signal.bits else self.signal.features
+        workers_at_once = max(1, min(BLOCK, self.numbers_at_once // width) // most_rows)
+        shares = softness(scheduled * most_rows, workers_at_once * most_rows) * ratios.double()
         # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
-        slots_at_once = 1 if self.signal.bits else max(1, self.numbers_at_once // (sample_index.shape[1] * width))
-        most_rows = 1 if self.rows is None else self.rows.index.shape[1]
-        slots_at_once = max(1, slots_at_once // most_rows)
-        workers_at_once = max(1, self.numbers_at_once // (width * most_rows))
-        for first_slot in range(0, len(sample_index), slots_at_once):
-            here = slice(first_slot, first_slot + slots_at_once)
-            for first in range(0, sample_index.shape[1], workers_at_once):
-                some = slice(first, first + workers_at_once)
-                mixed[here] += add_up(sample_index[here, some], ratios[here, some].float())
-        return mixed
-
-    def _add_exact(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        """Add up products by matrix products, without forming any worker's own; slots x symbols."""
-        if self.rows is not None:
-            sample_index, ratios = self.rows.spread(sample_index, ratios)
-        inputs, labels = self.inputs[sample_index], self.labels[sample_index]
-        weighted = (inputs * ratios[..., None]).transpose(1, 2)
-        products = pack_symmetric(weighted @ inputs)
-        with_labels = self.signal.label_weight * (weighted @ labels)
-        return torch.cat([products, with_labels.flatten(1)], dim=1)
-
-    def _add_rounded(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        """Round every worker's own symbols, then add them up; slots x symbols."""
-        products, with_labels = self._products(sample_index.flatten())
-        rounded = [
-            self.rounded(products, self.norm**2, self.signal.input_symbols),
-            self.rounded(with_labels, self.signal.label_weight * self.norm, self.signal.features),
+        slots_at_once = 1
+        if not self.signal.bits:
+            slots_at_once = max(1, self.numbers_at_once // (width * max(most_rows * scheduled, width)))
+        add_up = self._add_rounded if self.signal.bits else self._add_exact
+        parts = [torch.split(part, workers_at_once, dim=1) for part in (sample_index, shares)]
+        mixed = [
+            add_up([(index[here], share[here]) for index, share in zip(*parts, strict=True)])
+            for here in (slice(first, first + slots_at_once) for first in range(0, len(sample_index), slots_at_once))
         ]
-        sent = self.shortened(torch.cat(rounded, dim=1))
-        return torch.einsum("ts,tsd->td", ratios, sent.reshape(*sample_index.shape, -1))
+        return torch.cat(mixed)
+
+    def _add_exact(self, parts: _Parts) -> torch.Tensor:
+        """Add up products by matrix products, without forming any worker's own; slots x symbols."""
+        products: torch.Tensor | float = 0.0
+        with_labels: torch.Tensor | float = 0.0
+        for part in parts:
+            index, shares = part if self.rows is None else self.rows.spread(*part)
+            more, more_with_labels = add_up_products(self.inputs[index], self.labels[index], shares)
+            products, with_labels = products + more, with_labels + more_with_labels
+        packed = pack_symmetric(torch.as_tensor(products))
+        return torch.cat([packed, self.signal.label_weight * torch.as_tensor(with_labels).flatten(1)], dim=1)
+
+    def _add_rounded(self, parts: _Parts) -> torch.Tensor:
+        """Round every worker's own symbols, then add them up; slots x symbols."""
+        total: torch.Tensor | float = 0.0
+        for index, shares in parts:
+            products, with_labels = self._products(index.flatten())
+            rounded = [
+                self.rounded(products, self.norm**2, self.signal.input_symbols),
+                self.rounded(with_labels, self.signal.label_weight * self.norm, self.signal.features),
+            ]
+            sent = self.shortened(torch.cat(rounded, dim=1)).double()
+            total = total + torch.einsum("ts,tsd->td", shares, sent.reshape(*index.shape, -1))
+        return torch.as_tensor(total)
 
     def _products(self, sample_index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return every worker's own products, of inputs and with labels; workers x input, and x label symbols."""

@@ -153,7 +153,7 @@ def simulate_shards(
 
     Shards that are in the store are not made again; others are put there as soon as they are finished.
     """
-    shards = shards_of(air.settings[0].scenario, air.settings[0].signal.symbols)
+    shards = shards_of(air.settings[0])
     slots = [slots_in(chapters, air.slots) for chapters in shards]
     kept = [store is not None and store.load(number, piece) is not None for number, piece in enumerate(slots)]
     missing = [number for number, there in enumerate(kept) if not there]

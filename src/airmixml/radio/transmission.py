@@ -18,7 +18,7 @@ from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks
+from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks, suitable_block
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import DecibelHistogram, Tally
@@ -28,9 +28,6 @@ from airmixml.sums import Sums, as_tensor
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Population
 
-_CPU_BLOCK_SLOTS: Final = 2048
-_GPU_BLOCK_SLOTS: Final = 1 << 15
-_NUMBERS_PER_BLOCK: Final = 1 << 26
 _SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
 
 
@@ -60,11 +57,11 @@ class MixtureBlock:
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots in the machine's memory, so that the rest of the block can be freed."""
-        few, drawn = slice(0, slots), self.drawn[:slots]
+        few = slice(0, slots)
         return replace(
             self,
             **{name: getattr(self, name)[few].clone() for name in ("inputs", "labels", "clean_inputs", "clean_labels")},
-            drawn=SlotTensors(**{name: value.cpu().clone() for name, value in vars(drawn).items()}),
+            drawn=self.drawn.head(slots),
             snr=self.snr[:, few].cpu().clone(),
         )
 
@@ -245,9 +242,13 @@ def simulate_family_blocks(
     sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
     holder = torch.from_numpy(population.sample_index).to(device)
     first_slot = 0 if chapters is None else chapters.start * SLOTS_PER_CHAPTER
-    block_slots = speed.block_slots or suitable_block(first.signal.symbols, device)
-    for draws in draw_blocks(first, block_slots, device, threads=speed.threads, chapters=chapters):
+    block_slots = speed.block_slots or suitable_block(first, device)
+    blocks_of_draws = draw_blocks(first, block_slots, device=device, chapters=chapters)
+    while True:
         with using_threads(speed.threads):
+            draws = next(blocks_of_draws, None)
+            if draws is None:
+                return
             clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
             blocks = [
                 _receive(setting, clean, draws.powered_as(setting) if number else draws, first_slot)
@@ -268,15 +269,11 @@ def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
         )
 
 
-def suitable_block(symbols: int, device: torch.device) -> int:
-    """Return how many slots to simulate at a time: many on a GPU, fewer where each is long."""
-    most = _GPU_BLOCK_SLOTS if device.type == "cuda" else _CPU_BLOCK_SLOTS
-    return max(1, min(most, _NUMBERS_PER_BLOCK // symbols))
-
-
 def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     inputs, noise_watts = setting.signal.input_symbols, dbm_to_watts(setting.scenario.radio.noise_dbm)
     received = receive_mixtures(clean, draws.standard_noise, draws.power_scale_watts, noise_watts)
+    # Only with the noise on it may a sum be rounded to float32: see private_sums.py.
+    received, clean = received.float(), clean.float()
     parts = (clean[:, :inputs], clean[:, inputs:])
     squares = torch.stack([torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in parts])
     return MixtureBlock(

@@ -13,11 +13,14 @@ from typing import Final
 import numpy as np
 import torch
 
+from airmixml.randomness.threads import run_in_threads
+
 WORDS_PER_COUNTER: Final = 4
 _ROUNDS: Final = 10
 _FACTORS: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _KEY_STEPS: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _LOW_HALF: Final = 0xFFFFFFFF
+_FEWEST_PER_THREAD: Final = 8192
 
 Key = tuple[int, int]
 
@@ -29,9 +32,7 @@ def words_from(key: Key, attempt: int, first: int, count: int, device: torch.dev
     """
     start, skipped = divmod(first, WORDS_PER_COUNTER)
     if device.type == "cpu":
-        counter = np.array([start, attempt, 0, 0], dtype=np.uint64)
-        generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
-        return torch.from_numpy(generator.random_raw(skipped + count).view(np.int64)[skipped:])
+        return _by_numpy(key, attempt, start, skipped + count)[skipped:]
     counters = -(-(skipped + count) // WORDS_PER_COUNTER)
     if device.type == "cuda" and find_spec("triton") is not None:
         from airmixml.randomness.philox_triton import launch
@@ -40,6 +41,20 @@ def words_from(key: Key, attempt: int, first: int, count: int, device: torch.dev
     else:
         words = _outputs(key, attempt, torch.arange(start, start + counters, device=device)).flatten()
     return words[skipped : skipped + count]
+
+
+def _by_numpy(key: Key, attempt: int, start: int, count: int) -> torch.Tensor:
+    """Return the words of counters from number ``start`` on, made by as many threads as torch uses; shape count."""
+    words = np.empty(count, dtype=np.int64)
+    part = max(_FEWEST_PER_THREAD, WORDS_PER_COUNTER * -(-count // (WORDS_PER_COUNTER * torch.get_num_threads())))
+
+    def make(first: int) -> None:
+        counter = np.array([start + first // WORDS_PER_COUNTER, attempt, 0, 0], dtype=np.uint64)
+        generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
+        words[first : first + part] = generator.random_raw(min(part, count - first)).view(np.int64)
+
+    run_in_threads(make, range(0, count, part))
+    return torch.from_numpy(words)
 
 
 def words_at(key: Key, attempt: int, places: torch.Tensor) -> torch.Tensor:

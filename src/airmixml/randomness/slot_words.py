@@ -13,11 +13,12 @@ import torch
 
 from airmixml.randomness import philox
 from airmixml.randomness.distributions import standard_normals
+from airmixml.randomness.threads import run_in_threads
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 
 CPU: Final = torch.device("cpu")
 _LARGEST_ATTEMPT: Final = 1 << 20
-_WORDS_AT_ONCE: Final = 32_000
+_WORDS_AT_ONCE: Final = 1 << 17
 
 
 class SlotWords(Protocol):
@@ -68,7 +69,7 @@ class PhiloxWords:
         """Return independent standard normal values; slots x per_slot, float32."""
         values = torch.empty((len(slots), per_slot), device=self.device)
         pairs = -(-per_slot // 2)
-        # On the CPU little enough for one core's cache, and for torch not to share it out: chapters are, already.
+        # On the CPU little enough for the caches of its cores.
         at_once = max(1, _WORDS_AT_ONCE // pairs) if self.device.type == "cpu" and pairs else len(slots)
         for first in range(0, len(slots), at_once):
             some = slots[first : first + at_once]
@@ -86,11 +87,16 @@ class SecretWords:
 
     def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
         """Return the words of these slots; slots x per_slot."""
-        parts = [
-            rng.bit_generator.random_raw(count * per_slot).view(np.int64).reshape(count, per_slot)[skipped:]
-            for rng, skipped, count in self._chapters(slots, attempt)
-        ]
-        return torch.from_numpy(np.concatenate(parts)).to(self.device)
+        made = np.empty((len(slots), per_slot), dtype=np.int64)
+
+        def make(chapter: int) -> None:
+            rng, here, skipped = self._chapter(slots, chapter, attempt)
+            count = len(made[here]) + skipped
+            words = rng.bit_generator.random_raw(count * per_slot).view(np.int64).reshape(count, per_slot)
+            made[here] = words[skipped:]
+
+        run_in_threads(make, _chapters_of(slots))
+        return torch.from_numpy(made).to(self.device)
 
     def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
         """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
@@ -101,22 +107,26 @@ class SecretWords:
 
         Drawn by NumPy's method of rejection: no value is too large to occur, as none is in the noise that was stated.
         """
-        parts = [
-            rng.standard_normal((count, per_slot), dtype=np.float32)[skipped:]
-            for rng, skipped, count in self._chapters(slots, 0)
-        ]
-        return torch.from_numpy(np.concatenate(parts)).to(self.device)
+        made = np.empty((len(slots), per_slot), dtype=np.float32)
 
-    def _chapters(self, slots: range, attempt: int) -> list[tuple[np.random.Generator, int, int]]:
-        """Return for each chapter that holds some of the slots: its generator, slots to leave out, slots to make."""
-        if not len(slots):
-            return [(self.secret.generator(self.stream, 0), 0, 0)]
-        chapters = range(slots.start // SLOTS_PER_CHAPTER, (slots.stop - 1) // SLOTS_PER_CHAPTER + 1)
-        return [
-            (
-                self.secret.generator(self.stream, chapter * _LARGEST_ATTEMPT + attempt),
-                max(0, slots.start - chapter * SLOTS_PER_CHAPTER),
-                min(SLOTS_PER_CHAPTER, slots.stop - chapter * SLOTS_PER_CHAPTER),
-            )
-            for chapter in chapters
-        ]
+        def make(chapter: int) -> None:
+            rng, here, skipped = self._chapter(slots, chapter, 0)
+            made[here] = rng.standard_normal((len(made[here]) + skipped, per_slot), dtype=np.float32)[skipped:]
+
+        run_in_threads(make, _chapters_of(slots))
+        return torch.from_numpy(made).to(self.device)
+
+    def _chapter(self, slots: range, chapter: int, attempt: int) -> tuple[np.random.Generator, slice, int]:
+        """Return the generator of a chapter, which of the slots it is for, and how many it makes for others before."""
+        first = chapter * SLOTS_PER_CHAPTER
+        here = slice(max(0, first - slots.start), first + SLOTS_PER_CHAPTER - slots.start)
+        return (
+            self.secret.generator(self.stream, chapter * _LARGEST_ATTEMPT + attempt),
+            here,
+            max(0, slots.start - first),
+        )
+
+
+def _chapters_of(slots: range) -> range:
+    """Return the chapters that hold some of the slots."""
+    return range(slots.start // SLOTS_PER_CHAPTER, -(-slots.stop // SLOTS_PER_CHAPTER) if len(slots) else 0)

@@ -136,7 +136,9 @@ class SimulationRunner:
         """Run one seed inside the folder and return its result."""
         started, context, device = time.perf_counter(), self.context, self.context.speed.device
         streams = Streams(scenario.seed)
-        dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
+        dataset = load_dataset(
+            scenario.workers, streams, data_dir=context.data_dir, progress=context.progress, device=device
+        )
         held_dim = dataset.held_dim or dataset.input_dim
         warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"

@@ -37,7 +37,14 @@ class ProtectedRunner:
         started, context = time.perf_counter(), replace(self.context, secret=Secret())
         public = Streams(scenario.seed)
         where, progress = context.data_dir, context.progress
-        dataset = load_dataset(scenario.workers, public, data_dir=where, progress=progress, test_rows=self.public_test)
+        dataset = load_dataset(
+            scenario.workers,
+            public,
+            data_dir=where,
+            progress=progress,
+            test_rows=self.public_test,
+            device=context.speed.device,
+        )
         pool, tested = dataset.public_counts
         if not self.public_test:
             dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])

@@ -271,7 +271,7 @@ def run_batch(
     first = batch.scenarios[0]
     # One thread: more would not help small networks, and their number must not change what a batch gives.
     speed = Speed(device=batch.device, threads=1 if batch.device == "cpu" else 0)
-    dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir)
+    dataset = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, device=speed.device)
     simulate = partial(simulate_family, dataset=dataset, context=RunContext(speed=speed))
     simulated, outcomes = _family_by_family(batch, simulate, "over the air", progress)
     if not simulated:

@@ -153,7 +153,7 @@ def _run(batch: Batch, members: list[int], context: RunContext, place: CellPlace
         for folder in folders
     ]
     began = time.perf_counter()
-    dataset = _dataset(scenarios[0].workers, scenarios[0].seed, batch.data, place.data_dir)
+    dataset = _dataset(scenarios[0].workers, scenarios[0].seed, batch.data, place.data_dir, batch.device)
     loading_seconds = (time.perf_counter() - began) / len(members)
     learning = learn_family(scenarios, dataset=dataset, context=context, checkpoints=checkpoints)
     for number, learned in zip(members, learning, strict=True):
@@ -163,11 +163,11 @@ def _run(batch: Batch, members: list[int], context: RunContext, place: CellPlace
 
 
 @lru_cache(maxsize=1)
-def _dataset(workers: Workers, seed: int, _digest: str, data_dir: Path | None) -> DataSet:
+def _dataset(workers: Workers, seed: int, _digest: str, data_dir: Path | None, device: str) -> DataSet:
     """Return the encoded data; the last are kept, since the cells of one seed follow each other."""
     from airmixml.workers import load_dataset
 
-    return load_dataset(workers, Streams(seed), data_dir=data_dir)
+    return load_dataset(workers, Streams(seed), data_dir=data_dir, device=device)
 
 
 def _attack(batch: Batch, members: list[int], context: RunContext, place: CellPlace, keep: CellFinished) -> None:

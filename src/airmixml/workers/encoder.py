@@ -66,6 +66,7 @@ class Encoder(Protocol):
         needs_series: whether it looks at channels over time.
         takes_features: whether ``workers.features`` chooses the number of features.
         scales_inputs: whether inputs are scaled to [0, 1] by declared bounds first; else they come as they are.
+        takes_device: whether ``features`` takes ``device``, the name of a torch device to compute on.
     """
 
     about: str
@@ -76,6 +77,7 @@ class Encoder(Protocol):
     needs_series: bool = False
     takes_features: bool = True
     scales_inputs: bool = True
+    takes_device: bool = False
 
     @abstractmethod
     def feature_count(self, workers: Workers, input_dim: int) -> int:

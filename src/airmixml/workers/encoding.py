@@ -5,7 +5,9 @@ hold for what is sent: on ||x||^2 (what a removal moves) and on ||x - x'||^2 (wh
 every sample, whatever the data set; nothing is measured on private samples.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -18,54 +20,68 @@ from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, in_words, is_series
 from airmixml.streams import Streams
 from airmixml.workers.encoder import Encoder, encoder_of
+from airmixml.workers.row_blocks import for_each_block
 
-# float32 may round a norm up by less than this.
 _TRIED_ROWS: Final = 8
 _TRIED_ALONE: Final = (1, 5)
+_ROWS_AT_ONCE: Final = 512
+# float32 may round a norm up by less than this.
 ROUNDING_MARGIN: Final = 1.0 - 1e-6
 
 
 def encode(
-    workers: Workers, unit_inputs: Singles, *, image_shape: ImageShape = None, streams: Streams | None = None
+    workers: Workers,
+    unit_inputs: Singles,
+    *,
+    image_shape: ImageShape = None,
+    streams: Streams | None = None,
+    device: str = "cpu",
 ) -> tuple[Singles, int]:
     """Return what the scenario's encoder makes of inputs in [0, 1], samples x features, and how many it clipped.
 
     Where the mean is estimated over the air it is not known yet: the features are of bounded norm, uncentred or less a
     public mean, and ``encode_centred`` is to follow. The stream "encoder" draws what is random in an encoder;
-    ``image_shape`` is the shape of an input, where it is an image or a series (``airmixml.shapes``).
+    ``image_shape`` is the shape of an input, where it is an image or a series (``airmixml.shapes``). Features are
+    computed on the torch ``device`` where the encoder can.
     """
-    encoder = encoder_of(workers)
-    features = _centred_features(encoder, workers, unit_inputs, image_shape, streams or Streams(0))
-    if workers.centre == "refined":
-        return bound_norms(replace(workers, norm="clip"), features)
-    if features.shape != (len(unit_inputs), encoder.feature_count(workers, unit_inputs.shape[1])):
-        raise _contradiction(workers, f"{features.shape[1:]} features, not as many as feature_count says")
-    if not encoder.bounds_norm:
-        return features, 0
-    if workers.centre == "private":
-        return bound_norms(workers, features)
-    return finish_encoding(workers, features)
-
-
-def _centred_features(
-    encoder: Encoder, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, streams: Streams
-) -> Singles:
-    """Return the features of inputs in [0, 1], centred by what the scenario says (not yet by a private mean)."""
+    encoder, streams = encoder_of(workers), streams or Streams(0)
     _check_shape(encoder, workers, image_shape)
     if workers.encoder not in ENCODERS.own:
         _check_rows_alone(encoder, workers, unit_inputs.shape[1], image_shape, streams)
-    features = _features(encoder, workers, unit_inputs, image_shape, streams)
+    features = _features(encoder, workers, unit_inputs, image_shape, streams, device)
+    counted = encoder.feature_count(workers, unit_inputs.shape[1])
+    _check_shapes(workers, features, (len(unit_inputs), counted if not encoder.bounds_norm else features.shape[-1]))
     if not encoder.bounds_norm:
-        return features
+        return features, 0
     public_inputs = _public_inputs(workers, unit_inputs, image_shape)
-    public = None if public_inputs is None else _features(encoder, workers, public_inputs, image_shape, streams)
-    if workers.centre == "refined":  # mixed when all of the mean is known
-        return _centred(features, public, own=False)[0]
     mix = encoder.after_centring(workers, streams.generator("encoder"))
-    if mix is not None:
-        features, public = _centred(features, public, own=workers.centre in ("own", "private"))
-        features, public = mix(features), None if public is None else mix(public)
-    return _centred(features, public, own=workers.centre == "own")[0]
+    first, second = _public_means(encoder, workers, public_inputs, image_shape, streams, mix)
+
+    def finish(rows: Singles) -> tuple[Singles, int]:
+        if workers.centre == "refined":  # mixed when all of the mean is known
+            return bound_norms(replace(workers, norm="clip"), _less(rows, second if mix is None else first))
+        if mix is not None:
+            rows = mix(_less(rows, first, own=workers.centre in ("own", "private")))
+        rows = _less(rows, second, own=workers.centre == "own")
+        _check_shapes(workers, rows, (len(rows), counted))
+        return (bound_norms if workers.centre == "private" else finish_encoding)(workers, rows)
+
+    return _in_blocks(finish, features)
+
+
+def _in_blocks(finish: Callable[[Singles], tuple[Singles, int]], features: Singles) -> tuple[Singles, int]:
+    """Return what becomes of features of bounded norm (samples x numbers), block by block, and how many it clipped."""
+    begun, clipped = finish(features[:_ROWS_AT_ONCE])
+    if len(features) <= _ROWS_AT_ONCE:
+        return begun, clipped
+    found, counts = np.empty((len(features), begun.shape[1]), dtype=np.float32), []
+
+    def work(block: slice) -> None:
+        found[block], count = finish(features[block])
+        counts.append(count)
+
+    for_each_block(work, len(features), _ROWS_AT_ONCE)
+    return found, sum(counts)
 
 
 def public_means(
@@ -74,14 +90,32 @@ def public_means(
     """Return the public means that are subtracted before and after ``after_centring``; None where there is none."""
     encoder = encoder_of(workers)
     inputs = _public_inputs(workers, np.zeros((1, input_dim), dtype=np.float32), image_shape)
-    if inputs is None:
-        return None, None
-    features = _features(encoder, workers, inputs, image_shape, streams)
-    mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
     mix = encoder.after_centring(workers, streams.generator("encoder"))
+    return _public_means(encoder, workers, inputs, image_shape, streams, mix)
+
+
+def _public_means(
+    encoder: Encoder,
+    workers: Workers,
+    public_inputs: Singles | None,
+    image_shape: ImageShape,
+    streams: Streams,
+    mix: Callable[[Singles], Singles] | None,
+) -> tuple[Singles | None, Singles | None]:
+    if public_inputs is None:
+        return None, None
+    features = _features(encoder, workers, public_inputs, image_shape, streams)
+    mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
     if mix is None:
         return None, mean
     return mean, mix(features - mean).mean(axis=0, dtype=np.float64).astype(np.float32)
+
+
+def _less(features: Singles, mean: Singles | None, *, own: bool = False) -> Singles:
+    """Return features less a mean, or each sample less its own; samples x features."""
+    if mean is not None:
+        return features - mean
+    return features - features.mean(axis=1, keepdims=True) if own else features
 
 
 def _check_shape(encoder: Encoder, workers: Workers, image_shape: ImageShape) -> None:
@@ -110,10 +144,16 @@ def _looks(name: str, at: str) -> bool:
 
 
 def _features(
-    encoder: Encoder, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, streams: Streams
+    encoder: Encoder,
+    workers: Workers,
+    unit_inputs: Singles,
+    image_shape: ImageShape,
+    streams: Streams,
+    device: str = "cpu",
 ) -> Singles:
     """Return what the encoder computes, in the range that it declares; samples x features."""
-    found = encoder.features(workers, unit_inputs, image_shape, streams.generator("encoder"))
+    where = {"device": device} if getattr(encoder, "takes_device", False) else {}
+    found = encoder.features(workers, unit_inputs, image_shape, streams.generator("encoder"), **where)
     features = np.asarray(found, dtype=np.float32)
     if encoder.keeps_inputs:
         return features
@@ -142,18 +182,13 @@ def _check_rows_alone(
         raise _contradiction(workers, "a row other features among other rows than alone")
 
 
+def _check_shapes(workers: Workers, features: Singles, declared: tuple[int, int]) -> None:
+    if features.shape != declared:
+        raise _contradiction(workers, f"{features.shape[1:]} features, not as many as feature_count says")
+
+
 def _contradiction(workers: Workers, what: str) -> PluginError:
     return PluginError(f'workers.encoder = "{workers.encoder}": gives {what}; correct that encoder')
-
-
-def _centred(features: Singles, public_features: Singles | None, *, own: bool) -> tuple[Singles, Singles | None]:
-    """Return features and public features less the centre: the public mean, or each sample's own mean."""
-    if public_features is not None:
-        mean = public_features.mean(axis=0, dtype=np.float64).astype(np.float32)
-        return features - mean, public_features - mean
-    if own:
-        return features - features.mean(axis=1, keepdims=True), None
-    return features, None
 
 
 def _public_inputs(workers: Workers, unit_inputs: Singles, image_shape: ImageShape) -> Singles | None:
@@ -176,9 +211,9 @@ def encode_centred(workers: Workers, features: Singles, streams: Streams) -> tup
     The features are what ``encode`` gave, less that mean; samples x numbers.
     """
     mix = encoder_of(workers).after_centring(workers, streams.generator("encoder"))
-    if workers.centre == "refined" and mix is not None:
-        features = mix(features)
-    return finish_encoding(workers, features)
+    if workers.centre != "refined" or mix is None:
+        return _in_blocks(partial(finish_encoding, workers), features)
+    return _in_blocks(lambda rows: finish_encoding(workers, mix(rows)), features)
 
 
 def finish_encoding(workers: Workers, features: Singles) -> tuple[Singles, int]:

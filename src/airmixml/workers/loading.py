@@ -35,11 +35,13 @@ def load_dataset(
     data_dir: Path | None = None,
     progress: Progress = silent,
     test_rows: bool = True,
+    device: str = "cpu",
 ) -> DataSet:
     """Return the training pool and the test set that the scenario asks for, inputs scaled to [0, 1] and encoded.
 
     The stream "data" splits data sets that have no test set of their own; without ``test_rows`` all their rows may be
-    in the pool. ``data_dir`` holds the files of MNIST; None takes the cache, which is filled where needed.
+    in the pool. ``data_dir`` holds the files of MNIST; None takes the cache, which is filled where needed. Features are
+    computed on the ``device`` where the encoder can.
     """
     if AUTO in (workers.centre, workers.norm, workers.label_code):
         raise ScenarioError("workers.centre, norm or label_code is auto: use airmixml.settle(scenario) first")
@@ -64,8 +66,8 @@ def load_dataset(
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
     scaled_train, clipped_in_train = scale(train_inputs)
     scaled_test, clipped_in_test = scale(test_inputs)
-    encoded_train, shortened = encode(workers, scaled_train, image_shape=image_shape, streams=streams)
-    encoded_test, _ = encode(workers, scaled_test, image_shape=image_shape, streams=streams)
+    encoded_train, shortened = encode(workers, scaled_train, image_shape=image_shape, streams=streams, device=device)
+    encoded_test, _ = encode(workers, scaled_test, image_shape=image_shape, streams=streams, device=device)
     return DataSet(
         name=raw.name,
         train_inputs=encoded_train,

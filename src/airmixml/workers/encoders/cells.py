@@ -11,13 +11,12 @@ from numpy.random import Generator
 
 from airmixml.arrays import Singles
 from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape, planes
+from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 from airmixml.workers.encoders.waves import waves, waves_cost
 
 _DEFAULT_FEATURES: Final = 1024
 _ANGLE: Final = 1.85  # two images at right angles to each other are so far apart, over sqrt(2)
-_IMAGES_AT_ONCE: Final = 256
 _EDGES: Final = 8 * 7**2  # 8 directions around 7 x 7 places
 _NUMBERS: Final = _EDGES + 7**2 + 64  # with brightness and, at most, colours
 # Two differences, their magnitudes compared, and two directions into four cells each; brightness into four cells.
@@ -29,21 +28,20 @@ class Cells(Encoder):
 
     about = "edges, brightness and colour around 7 x 7 places, as random waves of them (images)"
     needs_images = True
+    takes_device = True
 
     def feature_count(self, workers: Workers, input_dim: int) -> int:
         """Return 1024 or as many as the scenario says."""
         return workers.features or _DEFAULT_FEATURES
 
-    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+    def features(
+        self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator, device: str = "cpu"
+    ) -> Singles:
         """Return the waves; samples x features."""
         # Here: an account needs the number of features, but no torch.
-        import torch
+        from airmixml.workers.encoders.image_features import cell_numbers_of_all, in_planes
 
-        from airmixml.workers.encoders.image_features import cell_numbers
-
-        assert image_shape is not None
-        images = torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *planes(image_shape))
-        found = torch.cat([cell_numbers(some) for some in torch.split(images, _IMAGES_AT_ONCE)])
+        found = cell_numbers_of_all(in_planes(unit_inputs, image_shape, device)).cpu()
         return waves(np.float32(_ANGLE) * found.numpy(), self.feature_count(workers, unit_inputs.shape[1]), rng)
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:

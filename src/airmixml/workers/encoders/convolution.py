@@ -23,17 +23,21 @@ class Convolution(Encoder):
     about = "random filters, their positive answers added up around 4 x 4 places (images)"
     never_negative = True
     needs_images = True
+    takes_device = True
 
     def feature_count(self, workers: Workers, input_dim: int) -> int:
         """Return 512 (of 32 filters) or as many as the scenario says."""
         return workers.features or _DEFAULT_FILTERS * _CELLS
 
-    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+    def features(
+        self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator, device: str = "cpu"
+    ) -> Singles:
         """Return the sums, filter by filter; samples x features."""
         # Here: an account needs the number of features, but no torch.
         from airmixml.workers.encoders.image_features import as_images, convolution_features
 
-        sums = convolution_features(as_images(unit_inputs, image_shape), random_filters(_filter_count(workers), rng))
+        images, filters = as_images(unit_inputs, image_shape, device), random_filters(_filter_count(workers), rng)
+        sums = convolution_features(images, filters).cpu()
         return np.ascontiguousarray(sums[:, : self.feature_count(workers, unit_inputs.shape[1])].numpy())
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:

@@ -14,7 +14,7 @@ from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
-from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_mixtures
+from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_product
 
 HISTOGRAM_FEATURES: Final = 128  # 8 directions around 4 x 4 places
 _CELLS_PER_PIXEL: Final = 4
@@ -30,27 +30,30 @@ class Gradients(Encoder):
     about = "strength of the edges in 8 directions around 4 x 4 places, or random mixtures of them (images)"
     never_negative = True
     needs_images = True
+    takes_device = True
 
     def feature_count(self, workers: Workers, input_dim: int) -> int:
         """Return 128 or as many as the scenario says."""
         return workers.features or HISTOGRAM_FEATURES
 
-    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+    def features(
+        self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator, device: str = "cpu"
+    ) -> Singles:
         """Return the histograms; samples x 128."""
         # Here: an account needs the number of features, but no torch.
         from airmixml.workers.encoders.image_features import as_images, gradient_histograms
 
-        return np.asarray(gradient_histograms(as_images(unit_inputs, image_shape)).numpy())
+        return np.asarray(gradient_histograms(as_images(unit_inputs, image_shape, device)).cpu().numpy())
 
     def after_centring(self, workers: Workers, rng: Generator) -> Callable[[Singles], Singles] | None:
         """Mix only what is centred and of one length: then all directions count alike."""
         if not workers.features:
             return None
-        signs = draw_signs(workers.features, HISTOGRAM_FEATURES, rng)
+        matrix = mixing_matrix(draw_signs(workers.features, HISTOGRAM_FEATURES, rng), workers.features)
 
         def mix(histograms: Singles) -> Singles:
             lengths = np.linalg.norm(histograms, axis=1, keepdims=True)
-            return rectified_mixtures(histograms / np.maximum(lengths, np.float32(1e-12)), signs, workers.features)
+            return rectified_product(histograms / np.maximum(lengths, np.float32(1e-12)), matrix)
 
         return mix
 

@@ -1,6 +1,7 @@
 """Features of images that a microcontroller can compute: fixed before any data is seen, the same on every worker."""
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -9,12 +10,14 @@ from torch.nn import functional
 
 from airmixml.arrays import Singles
 from airmixml.shapes import ImageShape, planes
+from airmixml.workers.row_blocks import for_each_block
 
 _CELLS_ACROSS: Final = 4
 # Cell centres are this share of the image apart: four of them cover all but the rim.
 _CELL_PITCH: Final = 5.0 / 28.0
 _STEEPEST_SHEAR: Final = 0.6
 _IMAGES_AT_ONCE: Final = 256
+_IMAGES_ON_DEVICE: Final = 8192
 _TINY: Final = 1e-6
 _MOST_CELLS_ACROSS: Final = 7
 _SHORTEST_SIDE: Final = 28  # larger images are averaged down: the edges of single pixels are noise there
@@ -23,11 +26,16 @@ _BRIGHTNESS_WEIGHT, _COLOUR_WEIGHT = 0.25, 0.5
 _COLOUR_NUMBERS: Final = 64
 
 
-def as_images(unit_inputs: Singles, image_shape: ImageShape) -> torch.Tensor:
+def as_images(unit_inputs: Singles, image_shape: ImageShape, device: str = "cpu") -> torch.Tensor:
     """Return inputs (samples x pixels) as grey images, the mean of their channels; images x height x width."""
-    assert image_shape is not None
-    images = torch.from_numpy(np.ascontiguousarray(unit_inputs)).reshape(-1, *planes(image_shape))
+    images = in_planes(unit_inputs, image_shape, device)
     return images[:, 0] if images.shape[1] == 1 else images.mean(dim=1)
+
+
+def in_planes(unit_inputs: Singles, image_shape: ImageShape, device: str = "cpu") -> torch.Tensor:
+    """Return inputs (samples x pixels) as images on the device; images x channels x height x width."""
+    assert image_shape is not None
+    return torch.from_numpy(np.ascontiguousarray(unit_inputs)).to(device).reshape(-1, *planes(image_shape))
 
 
 def gradient_histograms(images: torch.Tensor) -> torch.Tensor:
@@ -36,8 +44,20 @@ def gradient_histograms(images: torch.Tensor) -> torch.Tensor:
     The images (images x height x width, in [0, 1]) are straightened first. The square root at the end keeps a few bold
     strokes from drowning the fine ones.
     """
-    parts = [pool_coarsely(compass_edges(straighten(some))) for some in torch.split(images, _IMAGES_AT_ONCE)]
-    return torch.cat(parts).clamp_(min=0.0).sqrt_()
+    return _of_blocks(lambda some: pool_coarsely(compass_edges(straighten(some))).clamp_(min=0.0).sqrt_(), images)
+
+
+def _of_blocks(features: Callable[[torch.Tensor], torch.Tensor], images: torch.Tensor) -> torch.Tensor:
+    """Return the features of all images (images x ...), some at a time; images x features."""
+    if images.device.type != "cpu":
+        return torch.cat([features(some) for some in torch.split(images, _IMAGES_ON_DEVICE)])
+    found = images.new_empty((len(images), features(images[:1]).shape[1]))
+
+    def work(block: slice) -> None:
+        found[block] = features(images[block])
+
+    for_each_block(work, len(images), _IMAGES_AT_ONCE)
+    return found
 
 
 def straighten(images: torch.Tensor) -> torch.Tensor:
@@ -76,12 +96,16 @@ def compass_edges(images: torch.Tensor) -> torch.Tensor:
     padded = functional.pad(images, (1, 1, 1, 1))
     across = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]
     down = padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
-    diagonal = math.sqrt(2.0) * torch.minimum(across.abs(), down.abs())
-    level = (across.abs() - down.abs()).relu()
-    upright = (down.abs() - across.abs()).relu()
-    right, below = across > 0, down > 0
-    edges = [level * right, level * ~right, upright * below, upright * ~below]
-    edges += [diagonal * (side & end) for side in (right, ~right) for end in (below, ~below)]
+    sideways, upwards = across.abs(), down.abs()
+    diagonal = math.sqrt(2.0) * torch.minimum(sideways, upwards)
+    level, upright = (sideways - upwards).relu(), (upwards - sideways).relu()
+    right, below = (across > 0).to(images.dtype), (down > 0).to(images.dtype)
+    # What is not to one side is to the other: a difference is exact here, and cheaper than another mask.
+    level_right, upright_below, diagonal_right = level * right, upright * below, diagonal * right
+    diagonal_left = diagonal - diagonal_right
+    right_below, left_below = diagonal_right * below, diagonal_left * below
+    edges = [level_right, level - level_right, upright_below, upright - upright_below]
+    edges += [right_below, diagonal_right - right_below, left_below, diagonal_left - left_below]
     return torch.stack(edges, dim=1)
 
 
@@ -95,8 +119,11 @@ def pool(maps: torch.Tensor, cells: int, pitch_share: float) -> torch.Tensor:
 
     Weights fall to zero at the next place; images x (maps cells^2).
     """
-    down, across = (_cell_weights(size, cells, pitch_share).to(maps) for size in maps.shape[-2:])
-    return torch.einsum("nkij,ai,bj->nkab", maps, down, across).flatten(1)
+    height, width = maps.shape[-2:]
+    down, across = (_cell_weights(size, cells, pitch_share) for size in (height, width))
+    # One product over all pixels: twice as fast as one along columns and one along rows, which must be reordered.
+    both = (down.T[:, None, :, None] * across.T[None, :, None, :]).reshape(height * width, cells**2).to(maps)
+    return (maps.reshape(-1, height * width) @ both).reshape(-1, maps.shape[1] * cells**2)
 
 
 def _cell_weights(size: int, cells: int, pitch_share: float) -> torch.Tensor:
@@ -113,11 +140,16 @@ def convolution_features(images: torch.Tensor, filters: Singles) -> torch.Tensor
     Images in [0, 1] are images x height x width, filters are filters x side x side, the side odd.
     """
     weights = torch.from_numpy(filters)[:, None].to(images)
-    parts = [
-        pool_coarsely(functional.conv2d(some[:, None], weights, padding=filters.shape[-1] // 2).relu_())
-        for some in torch.split(images, _IMAGES_AT_ONCE)
-    ]
-    return torch.cat(parts)
+
+    def features(some: torch.Tensor) -> torch.Tensor:
+        return pool_coarsely(functional.conv2d(some[:, None], weights, padding=filters.shape[-1] // 2).relu_())
+
+    return _of_blocks(features, images)
+
+
+def cell_numbers_of_all(images: torch.Tensor) -> torch.Tensor:
+    """Return ``cell_numbers`` of many images, some at a time."""
+    return _of_blocks(cell_numbers, images)
 
 
 def cell_numbers(images: torch.Tensor) -> torch.Tensor:

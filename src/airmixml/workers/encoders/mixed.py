@@ -17,7 +17,7 @@ from airmixml.arrays import Singles
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
-from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_mixtures
+from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_product
 
 DEFAULT_FEATURES: Final = 64
 
@@ -45,15 +45,15 @@ class Mixed(Encoder):
             lengths = np.linalg.norm(rows, axis=1, keepdims=True)
             padded = np.zeros((len(rows), size), dtype=np.float32)
             padded[:, : rows.shape[1]] = rows / np.maximum(lengths, np.float32(1e-12))
-            mixed = rectified_mixtures(padded, signs_of(size), count)
+            mixed = rectified_product(padded, matrix_of(size))
             return np.asarray(mixed - mixed.mean(axis=1, keepdims=True))
 
         drawn: dict[int, Singles] = {}
 
-        def signs_of(size: int) -> Singles:
+        def matrix_of(size: int) -> Singles:
             # The width of a row is known only now; all rows of a run have one width, so it is drawn once.
             if size not in drawn:
-                drawn[size] = draw_signs(count, size, rng)
+                drawn[size] = mixing_matrix(draw_signs(count, size, rng), count)
             return drawn[size]
 
         return mix

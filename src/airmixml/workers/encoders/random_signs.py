@@ -24,8 +24,14 @@ def rectified_mixtures(vectors: Singles, signs: Singles, features: int) -> Singl
     The vectors z are samples x size, the size a power of 2; the signs S0 and S1 of each block are blocks x 2 x size.
     """
     # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
-    mixed = vectors @ mixing_matrix(signs, features)
-    return np.asarray(np.maximum(mixed, np.float32(0.0), out=mixed))
+    return rectified_product(vectors, mixing_matrix(signs, features))
+
+
+def rectified_product(vectors: Singles, matrix: Singles) -> Singles:
+    """Return the positive parts of a product, samples x features; computed by torch, which takes turns with others."""
+    import torch  # here: an account needs no torch
+
+    return np.asarray(torch.from_numpy(vectors).matmul(torch.from_numpy(matrix)).relu_().numpy())
 
 
 def mixing_matrix(signs: Singles, features: int) -> Singles:

@@ -1,0 +1,74 @@
+"""Sums over workers before noise is added: computed so that rounding never lets one worker move them too far.
+
+Rounding differs between the sums with and without a worker, in every partial sum after it. In float32 that adds up: in
+the worst case a removal moved the sum of 60,000 workers by 1.0014 times the declared sensitivity, that of 10^7 by 1.21.
+
+The bound. Let n workers send q_i v_i, with q_i ||v_i|| at most D, the sensitivity. Whatever the order of additions, if
+no number passes through more than m of them, and r other roundings, the computed sum is sum_i (1 + e_i) q_i v_i in
+every component, |e_i| <= (m + r) u / (1 - (m + r) u) for the unit roundoff u (Higham 2002, section 4.2). So it is off
+by a vector of norm at most (m + r) u n D, and two sums differ by at most (1 + 2 (m + r) u n) D. In float64, u is 2^-53,
+and blocks of at most B = 4096 workers that are added up one after the other make m = B + n / B: this is
+1 + 6e-8 at 60,000 workers, 1 + 1e-6 at 10^6 and 1 + 1.5e-5 at 10^7. What is above 1 every worker takes off by sending
+that much more softly (``softness``). A sum stays in float64 until the noise is on it: to round it before would move it
+by as much as float32 sums do.
+"""
+
+from typing import Final
+
+import numpy as np
+import torch
+
+from airmixml.arrays import Doubles, Singles
+
+BLOCK: Final = 4096
+"""So many workers are added up at once, so that no number passes through many more additions."""
+
+_UNIT_ROUNDOFF: Final = 2.0**-53
+# Products, square roots of shares, weights of labels and of rows: each is rounded once.
+_OTHER_ROUNDINGS: Final = 8
+
+
+def softness(workers: int, block: int = BLOCK) -> float:
+    """Return what the shares of so many workers are multiplied with, so that rounding is covered; just below 1."""
+    additions = min(workers, block) + -(-workers // block)
+    return 1.0 - 2.0 * (additions + _OTHER_ROUNDINGS) * _UNIT_ROUNDOFF * workers
+
+
+def add_up_samples(table: torch.Tensor, sample_index: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    """Return sum_i q_i v_i in float64; slots x symbols.
+
+    The table of what each sample of the pool sends is samples x symbols, in float64; indices and shares are slots x
+    scheduled.
+    """
+    slots, scheduled = sample_index.shape
+    shares = softness(scheduled) * shares.double()
+    starts = torch.arange(0, scheduled, BLOCK).to(sample_index)
+    offsets = (scheduled * torch.arange(slots).to(sample_index)[:, None] + starts).flatten()
+    blocks = torch.nn.functional.embedding_bag(
+        sample_index.flatten(), table, offsets, per_sample_weights=shares.flatten(), mode="sum"
+    )
+    return blocks.reshape(slots, len(starts), -1).sum(dim=1)
+
+
+def add_up_rows(shares: Doubles, rows: Singles) -> Doubles:
+    """Return sum_i q_i x_i in float64, shape numbers, of rows (samples x numbers) that workers hold; shape samples."""
+    total = np.zeros(rows.shape[1])
+    for first in range(0, len(rows), BLOCK):
+        block = slice(first, first + BLOCK)
+        total += shares[block] @ rows[block].astype(np.float64)
+    return total
+
+
+def add_up_products(inputs: torch.Tensor, labels: torch.Tensor, shares: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return sum_i q_i x_i x_i^T, slots x d x d, and sum_i q_i x_i l_i^T, slots x d x outputs, of one block in float64.
+
+    Inputs are slots x workers x d, labels slots x workers x outputs, shares slots x workers and nowhere negative.
+    """
+    roots = shares.double().sqrt()[..., None]
+    weighted = inputs * roots
+    with_labels = weighted.transpose(1, 2) @ (labels * roots)
+    if len(weighted) > 1 or weighted.device.type != "cpu":
+        return weighted.transpose(1, 2) @ weighted, with_labels
+    # NumPy knows a product of a matrix with itself, and computes half of it.
+    one = weighted[0].numpy()
+    return torch.from_numpy(one.T @ one)[None], with_labels
