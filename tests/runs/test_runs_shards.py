@@ -17,10 +17,13 @@ import torch
 
 import airmixml
 from airmixml import Scenario, ScenarioError, Speed
-from airmixml.attacks import attack
-from airmixml.audit import AuditSettings, audit
+from airmixml.attacks.attack_cases import PartStore, attack_each, load_attacks, read_cases
+from airmixml.audit.auditor import audit_scenario
+from airmixml.audit.settings import AuditSettings
+from airmixml.audit.trials import Keeper
 from airmixml.engines import Engine
 from airmixml.planning.account import account_scenario, epsilon_curves
+from airmixml.scenario import RunContext
 
 Finished = subprocess.CompletedProcess[str]
 run = partial(airmixml.run, pictures=False, speed=Speed(threads=1))
@@ -85,29 +88,45 @@ def test_a_private_run_stays_in_one_process(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_audit_in_blocks_is_the_audit(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_an_audit_in_blocks_is_the_audit(backwards: Engine) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=150", "workers.count=200")
     settings = AuditSettings(trials=100, canaries=0)
-    here = audit(scenario, settings, out=tmp_path / "here", speed=Speed(threads=1))
-    request.getfixturevalue("everywhere")
-    there = audit(scenario, settings, out=tmp_path / "there", engine="ray")
+    here, there = (
+        audit_scenario(
+            scenario,
+            settings,
+            context=RunContext(speed=Speed(threads=1), engine=engine),
+            keeper=Keeper(),
+            run_dir=Path(),
+        )
+        for engine in (Engine(), backwards)
+    )
     assert same(here.to_dict(), there.to_dict())
-    scores = [np.load(tmp_path / name / "scores.npz") for name in ("here", "there")]
-    for name in scores[0].files:
-        np.testing.assert_array_equal(scores[0][name], scores[1][name])
+    for one, other in zip(here.audits, there.audits, strict=True):
+        np.testing.assert_array_equal(one.trials.scores_in, other.trials.scores_in)
+        np.testing.assert_array_equal(one.trials.scores_out, other.trials.scores_out)
 
 
-def test_attacks_side_by_side_are_the_attacks(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_attacks_side_by_side_are_the_attacks(backwards: Engine, tmp_path: Path) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("workers.count=40", "radio.slots=80", "radio.scheduled=4")
-    parts = ("prior", "release")
-    here = attack(scenario, parts, out=tmp_path / "here", speed=Speed(threads=1))
-    request.getfixturevalue("everywhere")
-    there = attack(scenario, parts, out=tmp_path / "there", engine="ray")
+    cases = read_cases(scenario, "privacy.epsilon=max,100", None)
+    attacks = load_attacks(("prior", "release"))
+    stages: list[int] = []
 
-    def found(result: Any) -> Any:
-        return json.loads(json.dumps([case.to_dict() for case in result.cases]), object_hook=_without_seconds)
+    def note(stage: str, done: int, _total: int) -> None:
+        if stage == "attacks":
+            stages.append(done)
 
-    assert found(here) == found(there)
+    def found(engine: Engine, name: str) -> Any:
+        context = RunContext(speed=Speed(threads=1), engine=engine, progress=note)
+        results = attack_each(cases, attacks, store=PartStore(tmp_path / name), context=context)
+        return json.loads(json.dumps([case.to_dict() for case in results]), object_hook=_without_seconds)
+
+    assert found(Engine(), "here") == found(backwards, "there")
+    stages.clear()
+    (tmp_path / "there" / "02-prior.npz").unlink()
+    assert found(backwards, "there") == found(Engine(), "here")
+    assert stages[:2] == [3, 4]  # only what is missing is made again
 
 
 def _without_seconds(values: dict[str, Any]) -> dict[str, Any]:
