@@ -23,6 +23,7 @@ FOUNDATION = (
     "devices",
     "doors",
     "notebook",
+    "threads",
 )
 # As drawn in docs/architecture.md, left to right.
 ROOMS = (

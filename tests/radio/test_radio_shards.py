@@ -65,8 +65,8 @@ def test_where_shards_begin() -> None:
     assert len(paper) == 49  # 100,000 / 2,048
     assert paper[:2] == [range(16), range(16, 32)]
     assert [slots_in(shard, 100_000) for shard in paper[-2:]] == [range(96_256, 98_304), range(98_304, 100_000)]
-    # 2^26 numbers of 794 symbols and 16 x 6,000 seats are 693 slots; 512 is the power of 2 below.
-    assert shards("radio.scheduled=6000", "mixing.power=max")[:2] == [range(4), range(4, 8)]
+    # 2^22 numbers of 794 symbols and 16 x 300 seats are 749 slots; 512 is the power of 2 below.
+    assert shards("radio.scheduled=300", "mixing.power=max")[:2] == [range(4), range(4, 8)]
     assert shards("mixing.power=max", inputs=10**7)[1] == range(1, 2)
 
 

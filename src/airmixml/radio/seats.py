@@ -50,6 +50,7 @@ class SeatsSender:
     air: Air
     context: RunContext
     store: ResultStore | None
+    in_any_order: bool = False
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled."""

@@ -2,8 +2,8 @@
 
 Where shards begin follows from the scenario alone, so that the sums are the same on any number of machines. What each
 worker spent is added up slot by slot wherever slots were simulated, and counts do not care for order, so both are those
-of an unsharded run. So are sums of mixtures where a shard is a block, on one CPU up to about 30,000 symbols in a slot;
-else they differ by rounding.
+of an unsharded run. So are sums of mixtures where a shard is a block of a CPU, which has 128 slots or more unless they
+are large; else they differ by rounding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
