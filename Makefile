@@ -5,6 +5,8 @@
 # make check       lint, types and the quickest tests, while you edit
 # make format      format the code, and mend what ruff can mend
 # make coverage    how much of the code the quickest tests run
+# make bench       measure the CPU rows of docs/performance.md on two cores, and write them there
+# make bench-gpu   the same for the rows of a GPU
 # make slow-list   time all tests but the long ones, and note which are too slow for make check
 # They need Python 3.11 or newer and nothing else; the second call does no set-up again. JOBS=8 uses eight processes.
 
@@ -16,7 +18,7 @@ READY := $(VENV)/.ready
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
 
-.PHONY: demo test test-long check lint format coverage slow-list reproduce-quick setup clean
+.PHONY: demo test test-long check lint format coverage bench bench-gpu slow-list reproduce-quick setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -61,6 +63,12 @@ format: $(READY)
 coverage: $(READY)
 	$(PYTEST) -m "not long and not slow" --cov --cov-report=
 	@echo "coverage of the quickest tests: $$($(BIN)/coverage report --format=total) %"
+
+bench: $(READY)
+	$(BIN)/python benchmarks/bench.py --device cpu --save
+
+bench-gpu: $(READY)
+	$(BIN)/python benchmarks/bench.py --device cuda --save
 
 slow-list: $(READY)
 	$(PYTEST) -m "not long" --write-slow

@@ -155,3 +155,12 @@ def test_epsilons_of_many_workers_are_those_of_each(shifts: list[float], log_del
     assert together.shape == (len(shifts), 1)
     each = [gaussian_epsilon(mu, 10.0**log_delta) for mu in shifts]
     assert together.ravel() == pytest.approx(each, rel=1e-8, abs=2e-12)
+
+
+def test_epsilons_of_many_workers_are_those_of_each_alone() -> None:
+    ledger = Ledger(150_000)  # more than are computed at once
+    ledger.received_watts[:] = np.arange(150_000) % 4
+    epsilons = ledger.epsilons(noise_watts=2.0, sensitivity=0.5, delta=1e-5, spent_mu=1.0)
+    for watts in range(4):
+        alone = gaussian_epsilon(math.sqrt(watts * 0.5 / 1.0 + 1.0), 1e-5)
+        np.testing.assert_allclose(epsilons[watts::4], alone, rtol=1e-9)

@@ -15,10 +15,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
 from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
+from airmixml.privacy.roots import bracket_root
 
 # Rounding of a few steps must not carry an epsilon below what holds.
 _ROUNDING_MARGIN: Final = 1e-12
@@ -28,6 +28,7 @@ _LARGE_MU: Final = 1e6
 # Below this Phi differs from 1/2 in its last digits only; a larger mu is taken instead, which loses next to nothing.
 _SMALL_MU: Final = 1e-9
 _LEDGER_BARS: Final = 20
+_WORKERS_AT_ONCE: Final = 1 << 16
 
 
 def log_gaussian_delta(mu: float, epsilon: float) -> float:
@@ -66,10 +67,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return enough
     if log_gaussian_delta(shift, 0.0) <= math.log(delta):
         return 0.0
-    root = brentq(
-        lambda epsilon: log_gaussian_delta(shift, epsilon) - math.log(delta), 0.0, enough, xtol=1e-13, rtol=1e-14
+    log_delta = math.log(delta)
+    _, private = bracket_root(
+        lambda epsilon: log_delta - log_gaussian_delta(shift, epsilon), 0.0, enough, tolerance=1e-13, relative=1e-14
     )
-    return float(root) * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN
+    return private * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN
 
 
 def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
@@ -168,14 +170,18 @@ class Ledger:
 
     def losses(self, *, noise_watts: float, sensitivity: float) -> NDArray[np.float64]:
         """Return mu^2 of each worker; shape workers."""
-        return np.asarray(self.received_watts * sensitivity / (noise_watts / 2.0))
+        losses = self.received_watts * sensitivity
+        losses /= noise_watts / 2.0
+        return losses
 
     def epsilons(
         self, *, noise_watts: float, sensitivity: float, delta: float, spent_mu: float = 0.0
     ) -> NDArray[np.float64]:
         """Return the exact epsilon of each worker at ``delta``, who spent ``spent_mu`` besides; shape workers."""
-        losses = self.losses(noise_watts=noise_watts, sensitivity=sensitivity) + spent_mu**2
-        return gaussian_epsilons(np.sqrt(losses), delta)
+        found = self.losses(noise_watts=noise_watts, sensitivity=sensitivity)
+        for some in np.split(found, range(_WORKERS_AT_ONCE, len(found), _WORKERS_AT_ONCE)):  # views: memory stays small
+            some[:] = gaussian_epsilons(np.sqrt(some + spent_mu**2), delta)
+        return found
 
     def summary(self, epsilons: NDArray[np.float64]) -> dict[str, Any]:
         """Return worst, median and histogram over the workers as plain values."""

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
-from airmixml.radio.channel import draw_magnitude, path_gain
+from airmixml.radio.channel import draw_magnitude
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import asked_received_watts, joules_per_watt, sensitivity_of
 from airmixml.radio.ratios import assign_ratios, draw_ratios

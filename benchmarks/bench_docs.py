@@ -1,0 +1,43 @@
+"""Writes the tables and pictures of docs/performance.md and docs/scaling.md from the committed results.
+
+Each table stands between ``<!-- measured: NAME -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import bench_scaling
+from bench_tables import CPUS, GPU, ROOT, Results, comparison, growth, load_results, machine_lines
+
+DOCUMENTS = tuple(ROOT / "docs" / name for name in ("performance.md", "scaling.md"))
+SECTIONS: dict[str, Callable[[Results], str]] = {
+    "cpu": lambda results: comparison(results, CPUS),
+    "gpu": lambda results: comparison(results, (GPU,)),
+    "accounting": lambda results: comparison(results, CPUS, ("privacy",)),
+    "start-up": lambda results: comparison(results, CPUS, ("startup",)),
+    "growth": lambda results: growth(results, CPUS),
+    "machines": machine_lines,
+    "unit costs": bench_scaling.unit_costs,
+    "plans": bench_scaling.plans,
+}
+
+
+def with_tables(text: str, results: Results) -> str:
+    """Return a document with the tables between its markers made anew."""
+    for name, section in SECTIONS.items():
+        marked = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text = marked.sub(lambda found, section=section: f"{found[1]}{section(results)}\n{found[2]}", text)
+    return text
+
+
+def update() -> list[Path]:
+    """Write tables and pictures anew, and return the files."""
+    import bench_pictures  # noqa: PLC0415 - tables need no pictures
+
+    results = load_results()
+    for document in DOCUMENTS:
+        document.write_text(with_tables(document.read_text(encoding="utf-8"), results), encoding="utf-8")
+    return [*DOCUMENTS, *bench_pictures.draw_all(results, ROOT / "docs" / "images")]
