@@ -22,6 +22,7 @@ FOUNDATION = (
     "devices",
     "doors",
     "notebook",
+    "threads",
 )
 # As drawn in docs/architecture.md, left to right.
 ROOMS = (

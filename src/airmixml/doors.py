@@ -192,8 +192,8 @@ ACCOUNTANTS: Final = Registry(
     places={
         "paper-loose": "airmixml.privacy.loose_bound:PaperLoose",
         "paper-tight": "airmixml.privacy.tight_bound:PaperTight",
-        "rdp": "airmixml.privacy.library_bounds:RdpAccountant",
-        "pld": "airmixml.privacy.library_bounds:PldAccountant",
+        "rdp": "airmixml.privacy.renyi:RdpAccountant",
+        "pld": "airmixml.privacy.pld:PldAccountant",
         "gdp": "airmixml.privacy.gaussian:Gdp",
     },
 )

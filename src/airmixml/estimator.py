@@ -1,13 +1,17 @@
-"""AirMixML as scikit-learn estimators: a row of ``X`` is the private sample of one worker, or one of several."""
+"""AirMixML as scikit-learn estimators: a row of ``X`` is the private sample of one worker, or one of several.
+
+What needs torch is imported by ``fit`` and ``predict``: who imports an estimator should not wait for it.
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
@@ -26,12 +30,9 @@ from airmixml.data import (
     warn_of_clipping,
 )
 from airmixml.data.labels import look_measured, number_holders
-from airmixml.edge import class_scores, predicted, train
 from airmixml.errors import ScenarioError
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
 from airmixml.privacy.gaussian import RowLedger
-from airmixml.radio import AirReport, simulate
-from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.shapes import is_series, per_input
 from airmixml.streams import Secret, Streams
@@ -48,6 +49,9 @@ from airmixml.workers import (
 from airmixml.workers.holdings import gather_rows
 from airmixml.workers.loading import class_code
 from airmixml.workers.population import HOLDINGS_CHAPTER
+
+if TYPE_CHECKING:
+    from airmixml.radio import AirReport
 
 _MODES: Final = ("protection", "simulation")
 _RECIPES: Final = ("private", "paper")
@@ -140,6 +144,10 @@ class AirMixEstimator(BaseEstimator):
         Labels are class numbers, or samples x outputs with the code by which they are sent; each has a name. ``worker``
         says who holds each row, if one may hold several.
         """
+        from airmixml.edge import train
+        from airmixml.radio import simulate
+        from airmixml.radio.rehearsal import placed_distances
+
         if self.mode not in _MODES:
             raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
         protected = self.mode == "protection"
@@ -179,11 +187,16 @@ class AirMixEstimator(BaseEstimator):
             self._row_encoder(workers, inputs.shape[1], seed), private_mean=mixtures.dataset.private_mean
         )
 
-    def _scores(self, X: ArrayLike) -> torch.Tensor:
-        """Return the model's scores of clean rows; samples x outputs."""
+    def _predicted(self, X: ArrayLike, code: LabelCode | None) -> NDArray[np.float64]:
+        """Return what the model predicts for clean rows, by the code of its labels; samples x outputs."""
         check_is_fitted(self)
+        import torch
+
+        from airmixml.edge import class_scores, predicted
+
         inputs = validate_data(self, X, reset=False)
-        return class_scores(self.model_, torch.from_numpy(self._rows.encode(inputs)).double())
+        scores = class_scores(self.model_, torch.from_numpy(self._rows.encode(inputs)).double())
+        return np.asarray(predicted(scores, code).numpy())
 
     def _scenario(
         self, samples: int, seed: int, task: str = OneHot.task, *, several: bool = False, inputs: int = 0
@@ -405,7 +418,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
 
         For several labels at once: the probability that each holds; samples x labels.
         """
-        return np.asarray(predicted(self._scores(X), self._signs).numpy())
+        return self._predicted(X, self._signs)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most likely class of each clean row (samples), or 0 and 1 for each label (samples x labels)."""
@@ -449,7 +462,7 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the targets of clean rows, within their bounds; samples, or samples x targets."""
-        found = np.asarray(predicted(self._scores(X), self._code).numpy())
+        found = self._predicted(X, self._code)
         return found[:, 0] if self._flat else found
 
     def _target_bounds(self, targets: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,14 +65,6 @@ def test_a_plan_as_json(airmix: Airmix) -> None:
     assert plan["feasible"] is True
     assert plan["power_dbm"]["limit"] == 23
     assert plan["best"]["least energy"]["energy_joules"] == min(each["energy_joules"] for each in plan["options"])
-
-
-def test_neither_command_imports_torch() -> None:
-    code = (
-        "import sys; from airmixml.cli.app import app; import airmixml.planning.account, airmixml.planning.plan; "
-        "import airmixml.privacy; print('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 @pytest.mark.parametrize(

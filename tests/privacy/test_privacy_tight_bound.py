@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml.privacy.loose_bound import slot_privacy_loss, total_privacy_loss
-from airmixml.privacy.tight_bound import log_even_moment, subsampled_renyi_loss, tight_epsilon
+from airmixml.privacy.tight_bound import log_even_moments, subsampled_renyi_loss, tight_epsilon
 
 
 @cache
@@ -44,7 +44,7 @@ def proposition_1(squared_shift: float, rate: float, order: int) -> mpmath.mpf:
 def test_even_moments_against_many_digits(squared_shift: float, order: int) -> None:
     with mpmath.workdps(60):
         expected = float(mpmath.log(moment_with_many_digits(squared_shift, order)))
-    assert log_even_moment(squared_shift, order) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert log_even_moments(squared_shift, order)[-1] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("squared_shift", [1e-4, 0.05, 0.7, 3.166, 30.0])

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
 
 from airmixml.privacy import Design, GaussianSlots, Release, Sensitivity, certified_epsilon, state_privacy
-from airmixml.privacy.library_bounds import slot_pmfs
+from airmixml.privacy.loss_distribution import LossDistribution, compose, slot_losses
 
 Array = NDArray[np.float64]
 LOG_ORDERS = np.linspace(-5.0, 5.0, 21)
@@ -86,8 +85,9 @@ def hockey_stick(first: Array, second: Array, cell: float, log_order: float) -> 
     return float(np.maximum(first - math.exp(log_order) * second, 0.0).sum() * cell)
 
 
-def pmf_of(world: World, squared_shift: float) -> PrivacyLossDistribution:
-    return PrivacyLossDistribution(*slot_pmfs("replace-one", squared_shift, world.rate, 2e-3))
+def losses_of(world: World, squared_shift: float) -> LossDistribution:
+    (losses,) = slot_losses("replace-one", squared_shift, world.rate, 2e-3)
+    return losses
 
 
 @in_every_world
@@ -97,9 +97,9 @@ def test_no_world_is_further_apart_in_one_slot_than_its_loss_distribution_says(
     world: World, swap: bool, squared_shift: float
 ) -> None:
     first, second, cell = neighbours(world.swapped() if swap else world, squared_shift, 10_001)
-    (pmf,) = slot_pmfs("replace-one", squared_shift, world.rate, 2e-3)
+    losses = losses_of(world, squared_shift)
     for log_order in (math.sqrt(squared_shift) * LOG_ORDERS).tolist():
-        assert hockey_stick(first, second, cell, log_order) <= pmf.get_delta_for_epsilon(log_order) + 3e-7
+        assert hockey_stick(first, second, cell, log_order) <= losses.delta(log_order) + 3e-7
 
 
 @both_directions
@@ -111,12 +111,12 @@ def test_where_all_others_hold_0_the_loss_distribution_is_attained(
     """Forth at orders from 1 on, back at orders below; what is bounded below order 1 is the excess over 1 - order."""
     world = World((0.0,) * (workers - 1), sampled)
     first, second, cell = neighbours(world.swapped() if swap else world, squared_shift, 10_001)
-    (pmf,) = slot_pmfs("replace-one", squared_shift, world.rate, 2e-3)
+    losses = losses_of(world, squared_shift)
     checked = 0
     orders = math.sqrt(squared_shift) * LOG_ORDERS
     for log_order in orders[(orders <= 0.0) if swap else (orders >= 0.0)].tolist():
         certain = max(0.0, -math.expm1(log_order))
-        bound = pmf.get_delta_for_epsilon(log_order) - certain
+        bound = losses.delta(log_order) - certain
         if bound > 1e-6:
             checked += 1
             assert hockey_stick(first, second, cell, log_order) - certain >= 0.9 * bound
@@ -130,9 +130,9 @@ def test_the_loss_distribution_of_one_slot_by_hand() -> None:
         return math.erfc(-x / math.sqrt(2.0)) / 2.0
 
     by_hand = (normal(1.0 - math.log(5.0) / 2.0) - 5.0 * normal(-1.0 - math.log(5.0) / 2.0)) / 4.0
-    (pmf,) = slot_pmfs("replace-one", 4.0, 0.25, math.log(2.0) / 500.0)
-    assert pmf.get_delta_for_epsilon(math.log(2.0)) == pytest.approx(by_hand, rel=1e-6, abs=0)
-    assert pmf.get_delta_for_epsilon(-math.log(2.0)) == pytest.approx(0.5 + 0.5 * by_hand, rel=1e-6, abs=0)
+    (losses,) = slot_losses("replace-one", 4.0, 0.25, math.log(2.0) / 500.0)
+    assert losses.delta(math.log(2.0)) == pytest.approx(by_hand, rel=1e-6, abs=0)
+    assert losses.delta(-math.log(2.0)) == pytest.approx(0.5 + 0.5 * by_hand, rel=1e-6, abs=0)
 
 
 TWO_SLOTS = [
@@ -164,19 +164,19 @@ def test_no_two_slots_are_further_apart_than_their_composed_loss_distribution_sa
     plain = (WORLDS[name], WORLDS[other_name])
     worlds = tuple(world.swapped() if turn else world for world, turn in zip(plain, (swap, other_swap), strict=True))
     first, second, cell = in_two_slots((worlds[0], worlds[1]), squared_shifts)
-    composed = pmf_of(worlds[0], squared_shifts[0]).compose(pmf_of(worlds[1], squared_shifts[1]))
+    composed = compose([(losses_of(world, s), 1) for world, s in zip(worlds, squared_shifts, strict=True)])
     for log_order in LOG_ORDERS[::2].tolist():
         true = hockey_stick(first, second, cell, log_order)
-        assert true <= composed.get_delta_for_epsilon(log_order) + 1e-6
+        assert true <= composed.delta(log_order) + 1e-6
 
 
 @pytest.mark.parametrize("squared_shift", [0.3, 2.0])
 def test_two_slots_attain_most_of_what_is_certified(squared_shift: float) -> None:
     world = WORLDS["all others hold 0"]
     first, second, cell = in_two_slots((world, world), (squared_shift, squared_shift))
-    composed = pmf_of(world, squared_shift).self_compose(2)
+    composed = compose([(losses_of(world, squared_shift), 2)])
     for log_order in (0.0, 0.1, 0.3, 0.6):
-        assert hockey_stick(first, second, cell, log_order) >= 0.8 * composed.get_delta_for_epsilon(log_order) > 1e-4
+        assert hockey_stick(first, second, cell, log_order) >= 0.8 * composed.delta(log_order) > 1e-4
 
 
 def certified(world: World, squared_shift: float, slots: int, adjacency: str, delta: float) -> float:

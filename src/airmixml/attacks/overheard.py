@@ -18,9 +18,10 @@ from airmixml.attacks.server_view import ServerView
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
-from airmixml.radio.channel import draw_fading, draw_phase, path_gain
+from airmixml.radio.channel import draw_fading, draw_phase
 from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_blocks
 from airmixml.radio.mixtures import Transmission
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.senders import SampleSender, make_sender
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed

@@ -24,8 +24,8 @@ from airmixml.audit.settings import SOUND, Fault
 from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.channel import path_gain
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_blocks, draw_slots
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import round_length_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Scenario

@@ -136,6 +136,10 @@ class _WithSilence:
     sender: Sender
     audible: torch.Tensor
 
+    @property
+    def in_any_order(self) -> bool:
+        return self.sender.in_any_order
+
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         return self.sender.mix(sample_index, ratios * self.audible[sample_index])
 

@@ -55,6 +55,10 @@ class _Louder:
     sender: Sender
     factor: float
 
+    @property
+    def in_any_order(self) -> bool:
+        return self.sender.in_any_order
+
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         return self.sender.mix(sample_index, ratios) * self.factor
 

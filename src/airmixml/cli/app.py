@@ -4,24 +4,11 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from airmixml.cli import data
-from airmixml.cli.account import account_command
-from airmixml.cli.attack import attack_command
-from airmixml.cli.audit import audit_command
-from airmixml.cli.compare import compare_command
-from airmixml.cli.demo import demo_command
-from airmixml.cli.init import init_command
-from airmixml.cli.listings import plugins_command, presets_command, show_command
-from airmixml.cli.plan import plan_command
-from airmixml.cli.predict import export_command, predict_command
-from airmixml.cli.reproduce import reproduce_command
-from airmixml.cli.run import run_command
-from airmixml.cli.sweep import sweep_command
+from airmixml.cli.late import LateCommand, add_late, late_group
 from airmixml.devices import is_out_of_memory
 from airmixml.errors import AirMixError, BoundsWarning
 from airmixml.version import __version__
@@ -31,32 +18,39 @@ from airmixml.wording import reason
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _LONGEST_LINE = 1000
 
+_COMMANDS: dict[str, LateCommand] = {
+    name: LateCommand(f"airmixml.cli.{place}", about)
+    for name, place, about in (
+        ("demo", "demo:demo_command", "Run the paper's Iris experiment beside a private one."),
+        ("init", "init:init_command", "Write a first scenario for your own data, from the header of the file alone."),
+        ("run", "run:run_command", "Run a scenario and write a run folder."),
+        ("predict", "predict:predict_command", "Predict the class of raw rows with the model of a finished run."),
+        (
+            "export",
+            "predict:export_command",
+            "Export the model of a finished run to ONNX: from raw rows to label and probabilities in one graph.",
+        ),
+        ("account", "account:account_command", "Print the epsilon of every accountant against every adversary."),
+        ("plan", "plan:plan_command", "Size a system before it is built."),
+        ("compare", "compare:compare_command", "Compare a scenario with its alternatives."),
+        ("attack", "attack:attack_command", "Attack a run and show what each adversary recovers."),
+        ("audit", "audit:audit_command", "Try to refute a scenario's epsilon by experiment."),
+        ("sweep", "sweep:sweep_command", "Run, attack or audit a scenario at every combination of values."),
+        ("reproduce", "reproduce:reproduce_command", "Reproduce the paper's tables and figures."),
+        ("presets", "listings:presets_command", "List the scenarios that come with the package."),
+        ("show", "listings:show_command", "Print a preset as a scenario file that explains every key."),
+        ("plugins", "listings:plugins_command", "List what can be chosen by name, and which package brings it."),
+        ("data", "data:app", "List the data sets; fetch one."),
+    )
+}
 app = typer.Typer(
     help="Over-the-air mixup machine learning.",
+    cls=late_group(_COMMANDS),
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": demo_command,
-    "init": init_command,
-    "run": run_command,
-    "predict": predict_command,
-    "export": export_command,
-    "account": account_command,
-    "plan": plan_command,
-    "compare": compare_command,
-    "attack": attack_command,
-    "audit": audit_command,
-    "sweep": sweep_command,
-    "reproduce": reproduce_command,
-    "presets": presets_command,
-    "show": show_command,
-    "plugins": plugins_command,
-}
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
-app.add_typer(data.app, name="data")
+add_late(app, _COMMANDS)
 
 
 def _print_version(wanted: bool) -> None:

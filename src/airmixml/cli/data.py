@@ -16,7 +16,7 @@ from airmixml.wording import did_you_mean, shown
 if TYPE_CHECKING:
     from airmixml.data.published_files import PublishedSet
 
-app = typer.Typer(help="List the data sets; fetch one.")
+app = typer.Typer(help="List the data sets; fetch one.", add_completion=False, rich_markup_mode=None)
 
 _MOST_BOUNDS = 8
 _STATES_IN_WORDS = {

@@ -1,10 +1,12 @@
 """What every accountant certifies for one design against every adversary, before anything is sent."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -33,9 +35,10 @@ from airmixml.radio.privacy_target import (
     sensitivity_of,
     slots_target,
 )
-from airmixml.radio.rehearsal import rehearse
-from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
+
+if TYPE_CHECKING:
+    from airmixml.radio.tally import Tally  # which needs torch
 
 _CURVE_POINTS: Final = 7
 _CURVE_DECADES: Final = 2.0
@@ -129,8 +132,11 @@ def account_scenario(
     """
     privacy, power = scenario.privacy, scenario.mixing.power
     drawn = ledger or power != "dp" or scenario.workers.centre_on_air
-    tally = rehearse(scenario, input_dim, label_dim, progress=progress) if drawn else None
-    if tally is not None:
+    tally = None
+    if drawn:
+        from airmixml.radio.rehearsal import rehearse  # here: it needs torch
+
+        tally = rehearse(scenario, input_dim, label_dim, progress=progress)
         design = tally.design
     else:
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress
-from airmixml.radio.channel import draw_magnitude, path_gain
+from airmixml.radio.channel import draw_magnitude
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import control_power
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
 from airmixml.radio.ratios import assign_ratios, draw_ratios

@@ -19,7 +19,7 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.alternatives import draw_sample_slots, energy_joules
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.privacy import Sensitivity
-from airmixml.radio.channel import path_gain
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import guessed_received_watts, private_received_watts, sensitivity_of
 from airmixml.radio.ratios import varying_share
 from airmixml.scenario import Scenario

@@ -11,17 +11,17 @@ import numpy as np
 
 from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, save_figure
 from airmixml.output.numbers import plural
-from airmixml.planning.account import Account
-from airmixml.planning.alternatives import Option
-from airmixml.planning.plan import Plan
-from airmixml.planning.recommend import LearningOption, Recommendation
-from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from airmixml.planning.account import Account
+    from airmixml.planning.alternatives import Option
+    from airmixml.planning.plan import Plan
+    from airmixml.planning.recommend import LearningOption, Recommendation
     from airmixml.planning.rehearsed_designs import Rehearsal, RehearsedDesign
+    from airmixml.scenario import Scenario
 
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
 _BESIDE: Final[dict[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}

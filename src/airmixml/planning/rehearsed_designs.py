@@ -24,7 +24,7 @@ from airmixml.errors import AirMixError
 from airmixml.planning.made_up_tables import KINDS, MadeUpTable, make_up_table
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
-from airmixml.radio.channel import path_gain
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
 from airmixml.radio.senders import pack_symmetric
 from airmixml.scenario import Scenario

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Self
 
-from scipy.stats import binom
+from scipy.special import betainc
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.mechanism import require
@@ -198,4 +198,5 @@ def participation_bound(slots: int, scheduled: int, workers: int) -> int:
 @lru_cache(maxsize=4096)
 def binomial_quantile(tail: float, trials: int, chance: float) -> int:
     """Return the smallest m with P(Binomial > m) <= ``tail``, also for tails far below 1e-16."""
-    return bisect_left(range(trials), True, key=lambda most: bool(binom.sf(most, trials, chance) <= tail))
+    # P(Binomial > m) is the regularised incomplete beta function at m + 1 and trials - m.
+    return bisect_left(range(trials), True, key=lambda most: bool(betainc(most + 1, trials - most, chance) <= tail))

@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from scipy.optimize import brentq
-
 from airmixml.errors import PrivacyError
 from airmixml.notebook import html_facts
 from airmixml.privacy.adversaries import Adversary
@@ -19,6 +17,7 @@ from airmixml.privacy.design import Design
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
+from airmixml.privacy.roots import bracket_root
 
 # Beyond this a delta is needed that no accountant resolves.
 _LARGEST_STEP: Final = 300.0
@@ -299,5 +298,7 @@ def _root(excess: Callable[[float], float], guess: float, tolerance: float) -> f
         low, high = high, high * 3.0
         if high > guess * _WIDEST:
             return high  # the target is kept at any power
-    root = brentq(lambda log_factor: excess(math.exp(log_factor)), math.log(low), math.log(high), xtol=tolerance)
-    return math.exp(float(root))
+    private, _ = bracket_root(
+        lambda log_factor: excess(math.exp(log_factor)), math.log(low), math.log(high), tolerance=tolerance
+    )
+    return math.exp(private)

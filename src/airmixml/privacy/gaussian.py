@@ -15,10 +15,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
 from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
+from airmixml.privacy.roots import bracket_root
 
 # Rounding of a few steps must not carry an epsilon below what holds.
 _ROUNDING_MARGIN: Final = 1e-12
@@ -67,10 +67,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return enough
     if log_gaussian_delta(shift, 0.0) <= math.log(delta):
         return 0.0
-    root = brentq(
-        lambda epsilon: log_gaussian_delta(shift, epsilon) - math.log(delta), 0.0, enough, xtol=1e-13, rtol=1e-14
+    log_delta = math.log(delta)
+    _, private = bracket_root(
+        lambda epsilon: log_delta - log_gaussian_delta(shift, epsilon), 0.0, enough, tolerance=1e-13, relative=1e-14
     )
-    return float(root) * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN
+    return private * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN
 
 
 def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:

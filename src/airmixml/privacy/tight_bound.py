@@ -8,13 +8,12 @@ sample is that other worker's.
 """
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from airmixml.privacy.loose_bound import PaperBound, check_slots, log_subsampled_renyi_term
 from airmixml.privacy.mechanism import GaussianSlots, require
@@ -24,35 +23,53 @@ DEFAULT_ORDERS: Final = tuple(range(2, 513))
 _MOST_KINDS: Final = 12
 _SUM_ABOVE: Final = 0.5
 _STEP: Final = 1.0 / 16.0
+_ENDS_OF_PARTS: Final = (16, 64)
 
 
 def log_binomial(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
-    """Return ln of the binomial coefficient."""
+    """Return ln of the binomial coefficient, -inf where more are chosen than there are; arrays broadcast."""
     n, k = np.asarray(total, dtype=np.float64), np.asarray(chosen, dtype=np.float64)
-    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+    left = np.maximum(n - k, 0.0)
+    return np.where(k > n, -np.inf, gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(left + 1.0))
 
 
-def log_even_moment(squared_shift: float, even_order: int) -> float:
-    """Return ln C_t(x) for even x, with C_t(x) = sum_i (-1)^i binom(x, i) exp((i - 1) eps_t(i)).
+def log_even_moments(squared_shift: float, highest: int) -> NDArray[np.float64]:
+    """Return ln C_t(x) for x = 0, 2, ..., ``highest``, with C_t(x) = sum_i (-1)^i binom(x, i) exp((i - 1) eps_t(i)).
 
     C_t(x) is E (exp(sqrt(s) Z - s/2) - 1)^x for a standard normal Z. The alternating sum loses all digits for small s,
     where the expectation, an integral of a positive function, does not; for large s its last terms outweigh the rest.
     """
-    if even_order == 0:
-        return 0.0
+    even = np.arange(0, highest + 1, 2)
     if squared_shift <= 0.0:
-        return -math.inf
+        return np.where(even == 0, 0.0, -np.inf)
     if squared_shift >= _SUM_ABOVE:
-        index = np.arange(even_order + 1)
-        terms = log_binomial(even_order, index) + index * (index - 1.0) * squared_shift / 2.0
-        return float(logsumexp(terms, b=np.where(index % 2, -1.0, 1.0)))
+        index = np.arange(highest + 1)
+        terms = log_binomial(even[:, None], index) + index * (index - 1.0) * squared_shift / 2.0
+        return log_sum(terms, np.where(index % 2, -1.0, 1.0))
     root = math.sqrt(squared_shift)
-    reach = 2.0 * math.sqrt(even_order) + 40.0
-    normal = np.arange(-reach, even_order * root + reach, _STEP)
+    reach = 2.0 * math.sqrt(highest) + 40.0
+    normal = np.arange(-reach, highest * root + reach, _STEP)
     with np.errstate(divide="ignore"):
         log_difference = np.log(np.abs(np.expm1(root * normal - squared_shift / 2.0)))
     log_density = -(normal**2) / 2.0 - math.log(math.sqrt(2.0 * math.pi)) + math.log(_STEP)
-    return float(logsumexp(even_order * log_difference + log_density))
+    moments = np.zeros(len(even))
+    moments[1:] = log_sum(even[1:, None] * log_difference + log_density)
+    return moments
+
+
+def log_sum(terms: NDArray[np.float64], signs: ArrayLike = 1.0) -> NDArray[np.float64]:
+    """Return ln of the sum of ``signs`` e^terms over the last axis, whose largest term is finite."""
+    largest = terms.max(axis=-1, keepdims=True)
+    return np.asarray(largest[..., 0] + np.log((signs * np.exp(terms - largest)).sum(axis=-1)))
+
+
+def log_term_bounds(squared_shift: float, sampling_rate: float, highest: int) -> NDArray[np.float64]:
+    """Return ln of what binom(gamma, j) is multiplied by in Proposition 1; shape (``highest`` - 1), from j = 2 on."""
+    powers = np.arange(2, highest + 1)
+    moments = log_even_moments(squared_shift, highest + 1)
+    bounds = math.log(4.0) + 0.5 * (moments[powers // 2] + moments[(powers + 1) // 2])
+    bounds[0] = float(log_subsampled_renyi_term(squared_shift))
+    return np.asarray(bounds + powers * math.log(sampling_rate))
 
 
 def subsampled_renyi_loss(
@@ -66,25 +83,42 @@ def subsampled_renyi_loss(
         orders: whole Renyi orders gamma from 2 on.
     """
     check_slots(squared_shift, sampling_rate)
-    return _renyi_loss(squared_shift, sampling_rate, tuple(orders)).copy()
-
-
-@lru_cache(maxsize=256)
-def _renyi_loss(squared_shift: float, sampling_rate: float, orders: tuple[int, ...]) -> NDArray[np.float64]:
     gamma = np.asarray(orders, dtype=np.int64)
     if squared_shift <= 0.0:
         return np.zeros(len(gamma))
-    log_rate = math.log(sampling_rate)
-    moments = {x: log_even_moment(squared_shift, x) for x in range(2, int(gamma.max()) + 2, 2)}
-    second = 2.0 * log_rate + float(log_subsampled_renyi_term(squared_shift))
-    powers = np.arange(3, int(gamma.max()) + 1)
-    between = np.array([0.5 * (moments[2 * (j // 2)] + moments[2 * -(-j // 2)]) for j in powers.tolist()])
-    log_terms = math.log(4.0) + powers * log_rate + between
-    inside = [
-        logsumexp([0.0, second + log_binomial(g, 2), *(log_terms[: g - 2] + log_binomial(g, powers[: g - 2]))])
-        for g in gamma.tolist()
-    ]
-    return np.asarray(np.asarray(inside) / (gamma - 1.0))
+    bounds = log_term_bounds(squared_shift, sampling_rate, int(gamma.max()))
+    return np.asarray(log_binomial_sums(bounds, gamma) / (gamma - 1.0))
+
+
+def log_binomial_sums(log_terms: NDArray[np.float64], orders: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return ln(1 + sum_j binom(gamma, j) e^(log_terms_j)) for each order gamma, terms from j = 2 on; shape orders."""
+    powers = np.arange(2, len(log_terms) + 2)
+    return np.logaddexp(0.0, log_sum(log_binomial(orders[:, None], powers) + log_terms))
+
+
+def least_over_orders(
+    orders: NDArray[np.float64],
+    conversion: NDArray[np.float64],
+    losses_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> tuple[float, int]:
+    """Return the least of loss + ``conversion`` over ascending orders, and its place among them.
+
+    High orders are costly and seldom the best. Losses grow with the order, so once the loss of an order and the least
+    conversion beyond it come to more than what was found, nothing beyond it can be less.
+    """
+    epsilon, best, done = math.inf, 0, 0
+    for until in (*np.searchsorted(orders, _ENDS_OF_PARTS, side="right").tolist(), len(orders)):
+        if until <= done:
+            continue
+        losses = losses_of(orders[done:until])
+        found = losses + conversion[done:until]
+        place = int(np.argmin(found))
+        if found[place] < epsilon:
+            epsilon, best = float(found[place]), done + place
+        done = until
+        if done < len(orders) and losses[-1] + conversion[done:].min() >= epsilon:
+            break
+    return epsilon, best
 
 
 def tight_epsilon(
@@ -102,16 +136,20 @@ def tight_epsilon(
         counts: how many slots are of that kind.
         sampling_rate: r = |N_t| / N.
         delta: target delta.
-        orders: whole Renyi orders to minimise over.
+        orders: whole Renyi orders to minimise over, ascending.
     """
     require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
     gamma = np.asarray(orders, dtype=np.float64)
-    total = np.zeros(len(gamma))
-    for squared_shift, count in zip(squared_shifts, counts, strict=True):
-        total += count * subsampled_renyi_loss(squared_shift, sampling_rate, orders)
-    epsilon = total + math.log(1.0 / delta) / (gamma - 1.0)
-    best = int(np.argmin(epsilon))
-    return float(epsilon[best]), int(gamma[best])
+
+    def losses_of(these: NDArray[np.float64]) -> NDArray[np.float64]:
+        of_kinds = (
+            count * subsampled_renyi_loss(squared_shift, sampling_rate, these.astype(np.int64).tolist())
+            for squared_shift, count in zip(squared_shifts, counts, strict=True)
+        )
+        return sum(of_kinds, np.zeros(len(these)))
+
+    epsilon, best = least_over_orders(gamma, math.log(1.0 / delta) / (gamma - 1.0), losses_of)
+    return epsilon, int(gamma[best])
 
 
 def gaussian_renyi_epsilon(total_squared_shift: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:

@@ -20,7 +20,7 @@ from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.channel import path_gain
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import centring_target, composes_exactly
 from airmixml.radio.private_sums import add_up_rows, softness
 from airmixml.scenario import Scenario

@@ -11,7 +11,6 @@ from airmixml.arrays import Doubles
 from airmixml.randomness.distributions import exponentials, normal_pairs, uniforms
 from airmixml.randomness.slot_words import SlotWords
 from airmixml.scenario import Radio
-from airmixml.units import db_to_ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +26,6 @@ class ChannelRealisation:
         if self.phase_radians is None:
             return self.magnitude.astype(np.complex128)
         return np.asarray(self.magnitude * np.exp(1j * self.phase_radians))
-
-
-def path_gain(distance_metres: Doubles, path_loss_exponent: float, unit_path_loss_db: float) -> Doubles:
-    """Return sqrt(beta_U) d^(-n/2), the amplitude gain without fading; same shape as the distances."""
-    return np.asarray(math.sqrt(db_to_ratio(unit_path_loss_db)) * distance_metres ** (-path_loss_exponent / 2.0))
 
 
 def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
-from airmixml.radio.channel import draw_magnitude, path_gain
+from airmixml.radio.channel import draw_magnitude
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import asked_received_watts, joules_per_watt, sensitivity_of
 from airmixml.radio.ratios import assign_ratios, draw_ratios
@@ -18,11 +19,13 @@ from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Mixing, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
+from airmixml.threads import in_order
 from airmixml.workers import Signal
 
 _CPU_BLOCK_SLOTS: Final = 2048
 _GPU_BLOCK_SLOTS: Final = 1 << 15
-_NUMBERS_PER_BLOCK: Final = 1 << 26
+_CPU_BLOCK_NUMBERS: Final = 1 << 22
+_GPU_BLOCK_NUMBERS: Final = 1 << 26
 _NUMBERS_PER_SEAT: Final = 16  # what drawing a seat takes for a while
 _STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratios", "assignment", "noise")
 
@@ -158,19 +161,25 @@ def draw_blocks(
     block_slots: int,
     *,
     noise: bool = True,
-    device: torch.device = CPU,
+    threads: int = 0,
     chapters: range | None = None,
 ) -> Iterator[SlotTensors]:
-    """Yield all slots, or those of some chapters, in blocks of that size on the device; the last may be shorter."""
-    slots = range(setting.scenario.radio.slots)
+    """Yield all slots, or those of some chapters, in blocks of that size; the last may be shorter."""
+    blocks = slots_in_blocks(setting.scenario, block_slots, chapters)
+    return in_order(lambda slots: draw_slots(setting, slots, noise=noise), blocks, threads)
+
+
+def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None = None) -> list[range]:
+    """Return the numbers of all slots, or those of some chapters, in blocks; the last may be shorter."""
+    slots = range(scenario.radio.slots)
     if chapters is not None:
         slots = slots[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
-    for first in range(0, len(slots), block_slots):
-        yield draw_slots(setting, slots[first : first + block_slots], noise=noise, device=device)
+    return [slots[first : first + block_slots] for first in range(0, len(slots), block_slots)]
 
 
 def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
     """Return how many slots to draw at a time: many on a GPU, where launching a kernel costs more than its work."""
-    most = _GPU_BLOCK_SLOTS if device.type == "cuda" else _CPU_BLOCK_SLOTS
     per_slot = setting.signal.symbols + _NUMBERS_PER_SEAT * seats_of(setting.scenario)
-    return max(1, min(most, _NUMBERS_PER_BLOCK // per_slot))
+    if device.type == "cuda":
+        return max(1, min(_GPU_BLOCK_SLOTS, _GPU_BLOCK_NUMBERS // per_slot))
+    return max(1, min(_CPU_BLOCK_SLOTS, _CPU_BLOCK_NUMBERS // per_slot))

@@ -14,7 +14,7 @@ from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, ch
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.channel import path_gain
+from airmixml.radio.path_loss import path_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds

@@ -42,6 +42,10 @@ _Parts = list[tuple[torch.Tensor, torch.Tensor]]
 class Sender(Protocol):
     """Turns who sends with which share into the sum on the air."""
 
+    @property
+    def in_any_order(self) -> bool:
+        """Whether blocks of slots may be mixed in any order, and several at once."""
+
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled.
 
@@ -122,6 +126,11 @@ class _PoolSender:
     dither: Dither
     rows: RowSums | None = None
     protects: bool = False  # whether the data are real
+
+    @property
+    def in_any_order(self) -> bool:
+        """Rounding draws as it goes."""
+        return not self.signal.bits
 
     def rounded(self, symbols: torch.Tensor, norm: float, count: int) -> torch.Tensor:
         """Quantise symbols of which ``count`` have that norm; levels end at so many times their root mean square."""

@@ -64,6 +64,10 @@ class DecibelHistogram:
         step = values.flatten().log10().mul_(steps_per_factor).sub_(self.LOWEST_DB / self.STEP_DB)
         self._counts = _counted(self._counts, step.clamp_(0.0, len(self._counts) - 0.5).long())
 
+    def discard_zeros(self, count: torch.Tensor) -> None:
+        """Take back so many values that were zero."""
+        self._counts[0] -= count
+
     def quantile_db(self, share: float) -> float:
         """Return the middle of the step below which that share of the values lies."""
         counts = self.counts
@@ -181,7 +185,8 @@ class Tally:
 
     def _count_power(self, power_watts: torch.Tensor) -> None:
         """Count the powers of those who do send."""
-        self.power_dbm.add(power_watts[power_watts > 0.0] * 1e3)
+        self.power_dbm.add(power_watts * 1e3)
+        self.power_dbm.discard_zeros((power_watts == 0.0).sum())
 
     @property
     def worker_energy_joules(self) -> Doubles:

@@ -17,12 +17,12 @@ from airmixml.devices import find_device, using_threads
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks, suitable_block
+from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_in_blocks, suitable_block
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import DecibelHistogram, Tally
 from airmixml.scenario import Scenario, Speed
-from airmixml.streams import SLOTS_PER_CHAPTER
+from airmixml.threads import in_order
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Population
 
@@ -223,21 +223,23 @@ def simulate_family_blocks(
     first = settings[0]
     sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
     holder = torch.from_numpy(population.sample_index).to(device)
-    first_slot = 0 if chapters is None else chapters.start * SLOTS_PER_CHAPTER
-    block_slots = speed.block_slots or suitable_block(first, device)
-    blocks_of_draws = draw_blocks(first, block_slots, device=device, chapters=chapters)
-    while True:
+
+    def simulate_block(slots: range) -> list[MixtureBlock]:
+        draws = draw_slots(first, slots, device=device)
+        clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
+        return [
+            _receive(setting, clean, draws.powered_as(setting) if number else draws, slots.start)
+            for number, setting in enumerate(settings)
+        ]
+
+    blocks = slots_in_blocks(first.scenario, speed.block_slots or suitable_block(first, device), chapters)
+    if device.type == "cpu" and sender.in_any_order:
+        yield from in_order(simulate_block, blocks, speed.threads)
+        return
+    for slots in blocks:
         with using_threads(speed.threads):
-            draws = next(blocks_of_draws, None)
-            if draws is None:
-                return
-            clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
-            blocks = [
-                _receive(setting, clean, draws.powered_as(setting) if number else draws, first_slot)
-                for number, setting in enumerate(settings)
-            ]
-        yield blocks
-        first_slot += len(draws)
+            received = simulate_block(slots)
+        yield received
 
 
 def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotTensors, first_slot: int) -> MixtureBlock:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.randomness.threads import run_in_threads
+from airmixml.threads import without_torch
 
 WORDS_PER_COUNTER: Final = 4
 _ROUNDS: Final = 10
@@ -34,10 +34,10 @@ def words_from(key: Key, attempt: int, first: int, count: int, device: torch.dev
     if device.type == "cpu":
         return _by_numpy(key, attempt, start, skipped + count)[skipped:]
     counters = -(-(skipped + count) // WORDS_PER_COUNTER)
-    if device.type == "cuda" and find_spec("triton") is not None:
-        from airmixml.randomness.philox_triton import launch
+    if _has_kernel(device):
+        from airmixml.randomness import philox_triton
 
-        words = launch(key, attempt, start, counters, device)
+        words = philox_triton.words_from(key, attempt, start, counters, device)
     else:
         words = _outputs(key, attempt, torch.arange(start, start + counters, device=device)).flatten()
     return words[skipped : skipped + count]
@@ -53,15 +53,24 @@ def _by_numpy(key: Key, attempt: int, start: int, count: int) -> torch.Tensor:
         generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
         words[first : first + part] = generator.random_raw(min(part, count - first)).view(np.int64)
 
-    run_in_threads(make, range(0, count, part))
+    without_torch(make, range(0, count, part))
     return torch.from_numpy(words)
 
 
 def words_at(key: Key, attempt: int, places: torch.Tensor) -> torch.Tensor:
     """Return the words at these places of the sequence; same shape."""
+    if _has_kernel(places.device):
+        from airmixml.randomness import philox_triton
+
+        return philox_triton.words_at(key, attempt, places)
     start = torch.div(places, WORDS_PER_COUNTER, rounding_mode="floor")
     outputs = _outputs(key, attempt, start)
     return outputs.gather(-1, (places - start * WORDS_PER_COUNTER)[..., None])[..., 0]
+
+
+def _has_kernel(device: torch.device) -> bool:
+    """Return whether the fused kernel can run there; Triton comes with torch on most systems that have a GPU."""
+    return device.type == "cuda" and find_spec("triton") is not None
 
 
 def _outputs(key: Key, attempt: int, start: torch.Tensor) -> torch.Tensor:

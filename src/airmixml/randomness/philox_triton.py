@@ -6,32 +6,42 @@ import torch
 import triton
 import triton.language as tl
 
-_COUNTERS_AT_ONCE: Final = 1024
+_AT_ONCE: Final = 1024
 
 
-def launch(key: tuple[int, int], attempt: int, start: int, counters: int, device: torch.device) -> torch.Tensor:
+def words_from(key: tuple[int, int], attempt: int, start: int, counters: int, device: torch.device) -> torch.Tensor:
     """Return the words of ``counters`` counters from number ``start`` on; shape 4 counters."""
     words = torch.empty(4 * counters, dtype=torch.int64, device=device)
-    # As int64 tensors: Triton would take a large Python integer for an unsigned or a 128-bit one.
-    place = torch.tensor(
-        [_as_signed(key[0]), _as_signed(key[1]), start, attempt], dtype=torch.int64, pin_memory=True
-    ).to(device, non_blocking=True)
     with torch.cuda.device(device):
-        _write_words[(triton.cdiv(counters, _COUNTERS_AT_ONCE),)](words, place, counters, BLOCK=_COUNTERS_AT_ONCE)
+        _write_words[(triton.cdiv(counters, _AT_ONCE),)](
+            words, _numbers(key, attempt, start, device), counters, BLOCK=_AT_ONCE
+        )
     return words
 
 
-def _as_signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
+def words_at(key: tuple[int, int], attempt: int, places: torch.Tensor) -> torch.Tensor:
+    """Return the words at these places of the sequence; same shape."""
+    places = places.contiguous()
+    words, count, device = torch.empty_like(places), places.numel(), places.device
+    if count:
+        with torch.cuda.device(device):
+            _write_words_at[(triton.cdiv(count, _AT_ONCE),)](
+                words, places, _numbers(key, attempt, 0, device), count, BLOCK=_AT_ONCE
+            )
+    return words
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _write_words(words, place, counters, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    offset = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    k0 = tl.load(place).to(tl.uint64)
-    k1 = tl.load(place + 1).to(tl.uint64)
-    c0 = (tl.load(place + 2) + 1 + offset).to(tl.uint64)
-    c1 = tl.zeros_like(c0) + tl.load(place + 3).to(tl.uint64)
+def _numbers(key: tuple[int, int], attempt: int, start: int, device: torch.device) -> torch.Tensor:
+    """Return what names the words as a tensor: Triton compiles anew for integers of another size."""
+    signed = [word - (1 << 64) if word >> 63 else word for word in key]
+    return torch.tensor([*signed, attempt, start], dtype=torch.int64, pin_memory=True).to(device, non_blocking=True)
+
+
+@triton.jit
+def _philox(c0, numbers):  # type: ignore[no-untyped-def]
+    k0 = tl.load(numbers).to(tl.uint64)
+    k1 = tl.load(numbers + 1).to(tl.uint64)
+    c1 = tl.zeros_like(c0) + tl.load(numbers + 2).to(tl.uint64)
     c2 = tl.zeros_like(c0)
     c3 = tl.zeros_like(c0)
     m0 = tl.full(c0.shape, 0xD2E7470EE14C6C93, tl.uint64)
@@ -49,9 +59,27 @@ def _write_words(words, place, counters, BLOCK: tl.constexpr):  # type: ignore[n
         c3 = low0
         k0 = k0 + w0
         k1 = k1 + w1
+    return c0.to(tl.int64), c1.to(tl.int64), c2.to(tl.int64), c3.to(tl.int64)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _write_words(words, numbers, counters, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    offset = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    c0, c1, c2, c3 = _philox((tl.load(numbers + 3) + 1 + offset).to(tl.uint64), numbers)
     inside = offset < counters
     first = words + 4 * offset
-    tl.store(first, c0.to(tl.int64), mask=inside)
-    tl.store(first + 1, c1.to(tl.int64), mask=inside)
-    tl.store(first + 2, c2.to(tl.int64), mask=inside)
-    tl.store(first + 3, c3.to(tl.int64), mask=inside)
+    tl.store(first, c0, mask=inside)
+    tl.store(first + 1, c1, mask=inside)
+    tl.store(first + 2, c2, mask=inside)
+    tl.store(first + 3, c3, mask=inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _write_words_at(words, places, numbers, count, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    offset = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = offset < count
+    place = tl.load(places + offset, mask=inside, other=0)
+    c0, c1, c2, c3 = _philox((place // 4 + 1).to(tl.uint64), numbers)
+    output = place % 4
+    word = tl.where(output == 0, c0, tl.where(output == 1, c1, tl.where(output == 2, c2, c3)))
+    tl.store(words + offset, word, mask=inside)

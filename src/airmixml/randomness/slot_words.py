@@ -13,12 +13,12 @@ import torch
 
 from airmixml.randomness import philox
 from airmixml.randomness.distributions import standard_normals
-from airmixml.randomness.threads import run_in_threads
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
+from airmixml.threads import without_torch
 
 CPU: Final = torch.device("cpu")
 _LARGEST_ATTEMPT: Final = 1 << 20
-_WORDS_AT_ONCE: Final = 1 << 17
+_WORDS_AT_ONCE: Final = 1 << 15
 
 
 class SlotWords(Protocol):
@@ -69,7 +69,7 @@ class PhiloxWords:
         """Return independent standard normal values; slots x per_slot, float32."""
         values = torch.empty((len(slots), per_slot), device=self.device)
         pairs = -(-per_slot // 2)
-        # On the CPU little enough for the caches of its cores.
+        # On the CPU little enough for a core's cache.
         at_once = max(1, _WORDS_AT_ONCE // pairs) if self.device.type == "cpu" and pairs else len(slots)
         for first in range(0, len(slots), at_once):
             some = slots[first : first + at_once]
@@ -95,7 +95,7 @@ class SecretWords:
             words = rng.bit_generator.random_raw(count * per_slot).view(np.int64).reshape(count, per_slot)
             made[here] = words[skipped:]
 
-        run_in_threads(make, _chapters_of(slots))
+        without_torch(make, _chapters_of(slots))
         return torch.from_numpy(made).to(self.device)
 
     def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
@@ -113,7 +113,7 @@ class SecretWords:
             rng, here, skipped = self._chapter(slots, chapter, 0)
             made[here] = rng.standard_normal((len(made[here]) + skipped, per_slot), dtype=np.float32)[skipped:]
 
-        run_in_threads(make, _chapters_of(slots))
+        without_torch(make, _chapters_of(slots))
         return torch.from_numpy(made).to(self.device)
 
     def _chapter(self, slots: range, chapter: int, attempt: int) -> tuple[np.random.Generator, slice, int]:

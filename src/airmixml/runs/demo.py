@@ -1,7 +1,8 @@
 """The demonstration: the paper's Iris experiment beside a private one on the same data, at the same target.
 
 They run on two processes: training a small network cannot use more than one core. torch is imported only when the
-second process has started, so that both import it at the same time.
+second process has started, so that both import it at the same time. The run folders get no figures, which would take
+longer than everything else: one picture shows both.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def run_both(seeds: int, epochs: int, progress: Progress) -> tuple[Side, Side]:
         from airmixml.radio import simulate
         from airmixml.runs import run
 
-        metrics = run(paper, speed=_ONE_THREAD, progress=progress).to_dict()
+        metrics = run(paper, speed=_ONE_THREAD, pictures=False, progress=progress).to_dict()
         try:
             received = results.recv()
         except EOFError:
@@ -129,7 +130,7 @@ def _run_second_half(paper: Scenario, private: Scenario, seeds: int, result: Con
         final = [history.final_accuracy for history in histories]
         best = [history.best_accuracy for history in histories]
         private_final = [train(simulate(private.with_seed(seed))).history.final_accuracy for seed in range(seeds)]
-        result.send((final, best, private_final, run(private, speed=_ONE_THREAD).to_dict()))
+        result.send((final, best, private_final, run(private, speed=_ONE_THREAD, pictures=False).to_dict()))
     except AirMixError as problem:
         result.send(problem)
 

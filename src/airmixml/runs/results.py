@@ -340,7 +340,7 @@ def versions() -> dict[str, str]:
     return {
         "airmixml": __version__,
         "python": platform.python_version(),
-        **{name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")},
+        **{name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")},
         "platform": f"{sys.platform} {platform.machine()}",
     }
 

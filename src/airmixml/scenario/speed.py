@@ -1,11 +1,16 @@
 """What a run is done with: it decides how fast the run is, never its result (beyond float rounding)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airmixml.progress import Progress, silent
 from airmixml.scenario.rules import Text, Whole, check_fields, key
-from airmixml.streams import Secret
+
+if TYPE_CHECKING:
+    from airmixml.streams import Secret  # which needs NumPy
 
 
 @dataclass(frozen=True, kw_only=True)

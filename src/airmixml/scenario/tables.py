@@ -224,7 +224,7 @@ class Privacy(Table):
     accountant: str = key(
         "paper-loose",
         Choice(ACCOUNTANTS),
-        "the bound: Corollary 1 / Proposition 2, Proposition 1, two of dp-accounting, or exact for the server",
+        "the bound: Corollary 1 / Proposition 2, Proposition 1, two of other accountants, or exact for the server",
     )
     adjacency: str = key(
         "replace-one",

@@ -1,5 +1,7 @@
 """Files that are written whole or not at all, and locks on folders: a file that one process at a time holds."""
 
+from __future__ import annotations
+
 import contextlib
 import io
 import os
@@ -8,14 +10,16 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from filelock import BaseFileLock, FileLock, Timeout
 from numpy.typing import NDArray
 
 from airmixml.errors import RunFolderError
 from airmixml.wording import reason
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 LOCK: Final = ".lock"
 # No user and no other program names a file so: what a killed process leaves behind can be removed safely.
@@ -85,6 +89,8 @@ def take_lock(folder: Path) -> BaseFileLock:
 
     The file is neither emptied nor followed where it is a link; it belongs to us only where it is empty.
     """
+    from filelock import FileLock, Timeout  # here: most commands take no lock
+
     path = folder / LOCK
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise RunFolderError(f"{path}: must be a plain file, or not be there; delete it or choose another --out")

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from airmixml.compare.methods import Outcome
 from airmixml.compare.ours import state_both, with_slots
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
-from airmixml.radio.channel import draw_fading, path_gain
+from airmixml.radio.channel import draw_fading
+from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, weakest_gain
 from airmixml.radio.scheduling import draw_schedule_of
 from airmixml.randomness.slot_words import slot_words

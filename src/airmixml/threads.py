@@ -1,0 +1,62 @@
+"""Work cut into parts, one on each core: a part stays in the cache, and small steps need no waking.
+
+Each step of a part is over sooner than torch's own threads can be woken; two cores took longer than one so. Threads of
+both kinds at once would be worst of all: those that wait for work keep the cores busy.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from typing import Final, TypeVar
+
+_MOST_THREADS: Final = 16
+_AHEAD_PER_THREAD: Final = 2
+
+Part = TypeVar("Part")
+Made = TypeVar("Made")
+
+
+def in_order(work: Callable[[Part], Made], parts: Sequence[Part], threads: int = 0) -> Iterator[Made]:
+    """Yield what ``work`` makes of each part, in order, a few made ahead on several threads; torch uses one in each.
+
+    The first part is done before all others: what is drawn or loaded when it is first needed is there for them. A
+    single part, or a single thread (0: as many as torch uses), leaves torch its own threads.
+    """
+    import torch  # here: an account needs no torch
+
+    from airmixml.devices import using_threads
+
+    threads = min(_MOST_THREADS, threads or torch.get_num_threads(), os.cpu_count() or 1, len(parts) - 1)
+    if threads < 2:
+        yield from map(work, parts)
+        return
+    pending: deque[Future[Made]] = deque()
+    pool = ThreadPoolExecutor(threads, "airmix", initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        with using_threads(1):  # set once more in each thread, and set back for all in this one
+            yield work(parts[0])
+            for part in parts[1:]:
+                pending.append(pool.submit(work, part))
+                if len(pending) > _AHEAD_PER_THREAD * threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def without_torch(work: Callable[[int], None], parts: Sequence[int]) -> None:
+    """Call ``work``, which never calls torch, with each part, all at once."""
+    if len(parts) == 1:
+        work(parts[0])
+        return
+    # Consumed, so that a problem in a thread is raised here.
+    list(_pool(os.getpid()).map(work, parts))
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process; one that was forked has none of its parent's."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, f"airmix-{process}")
