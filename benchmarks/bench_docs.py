@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_reasons
 import bench_scaling
 from bench_tables import CPUS, GPU, ROOT, Results, comparison, growth, load_results, machine_lines
 
@@ -20,6 +21,7 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "start-up": lambda results: comparison(results, CPUS, ("startup",)),
     "growth": lambda results: growth(results, CPUS),
     "machines": machine_lines,
+    "missed": bench_reasons.reasons,
     "unit costs": bench_scaling.unit_costs,
     "plans": bench_scaling.plans,
 }

@@ -154,6 +154,19 @@ def test_the_docs_show_what_was_measured(suite: Callable[[str], ModuleType]) -> 
         assert sum(text.count(f"<!-- measured: {name} -->\n") for text in texts.values()) == 1, name
 
 
+@pytest.mark.record
+def test_every_missed_target_has_a_reason(suite: Callable[[str], ModuleType]) -> None:
+    reasons, results = suite("bench_reasons"), suite("bench_tables").load_results()
+    assert set(reasons.missed(results)) == set(reasons.REASONS)
+
+
+def test_a_missed_target_is_listed(suite: Callable[[str], ModuleType]) -> None:
+    row = {"work": "w", "against": "a", "ours_seconds": 2.0, "theirs_seconds": 8.0, "ratio": 4.0}
+    listed = suite("bench_reasons").reasons
+    assert listed({"H200": {"rows": [row | {"target": {"faster": 4.0}}]}}) == "No target is missed."
+    assert "| w | a | H200 |" in listed({"H200": {"rows": [row | {"target": {"faster": 4.1}}]}})
+
+
 def test_tables_change_with_the_results(suite: Callable[[str], ModuleType]) -> None:
     docs = suite("bench_docs")
     row = {"subject": "slots", "work": "w", "against": "a", "ours_seconds": 2.0, "theirs_seconds": 8.0, "ratio": 4.0}
