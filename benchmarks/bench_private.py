@@ -1,4 +1,4 @@
-"""``private-mnist`` from images to accuracy and the least-squares attack of ``paper-mnist``, beside the usual libraries.
+"""``private-mnist`` from images to accuracy, and the least-squares attack of ``paper-mnist``, beside other libraries.
 
 Images are made up and in memory before the clock starts; both sides scale them and compute the same features.
 """

@@ -1,4 +1,4 @@
-"""Why a target is missed, by what is measured and what it is compared with; every missed one must have a reason here."""
+"""Why a target is missed, by the names of its row; every missed one must have a reason here."""
 
 from __future__ import annotations
 
