@@ -78,7 +78,7 @@ def measured_in_words(row: Row | None) -> str:
     elif ratio is None:
         said = duration(ours)
     elif "within" in row.get("target", {}):
-        said = f"{rounded(1 / ratio)} times ({duration(ours)}; {duration(theirs)})"
+        said = f"{1 / ratio:.2f} times ({duration(ours)}; {duration(theirs)})"
     else:
         said = f"{rounded(ratio)} times faster ({duration(ours)}; {duration(theirs)})"
     return f"{said} **missed**" if is_met(row) is False else said
