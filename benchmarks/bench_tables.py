@@ -75,8 +75,8 @@ def measured_in_words(row: Row | None) -> str:
     ours, theirs, ratio = (row.get(name) for name in ("ours_seconds", "theirs_seconds", "ratio"))
     if "measured" in row:
         said = rounded(row["measured"])
-    elif ratio is None:
-        said = duration(ours)
+    elif ratio is None or "seconds" in row.get("target", {}):
+        said = duration(ours) if ratio is None else f"{duration(ours)} (beside {duration(theirs)})"
     elif "within" in row.get("target", {}):
         said = f"{1 / ratio:.2f} times ({duration(ours)}; {duration(theirs)})"
     else:

@@ -83,6 +83,7 @@ def test_rows_of_the_slots_are_whole(suite: Callable[[str], ModuleType], monkeyp
         ({"within": 1.5}, 1.4, 1.0, True, "1.40 times (1.4 s; 1 s)"),
         ({"within": 1.5}, 1.6, 1.0, False, "1.60 times (1.6 s; 1 s) **missed**"),
         ({"seconds": 4}, 3.9, None, True, "3.9 s"),
+        ({"seconds": 0.3}, 0.25, 0.1, True, "250 ms (beside 100 ms)"),
         ({"seconds": 120}, 1234.0, None, False, "1,234 s **missed**"),
     ],
 )
