@@ -35,7 +35,9 @@ def target_in_words(target: Mapping[str, float] | None) -> str:
         return f"at most {duration(value)}"
     if kind == "most":
         return f"at most {value:g}"
-    return f"{value:g} times faster" if kind == "faster" else f"at most {value:g} times"
+    if kind == "faster":
+        return f"{value:g} times faster" if value > 1 else "never slower"
+    return f"at most {value:g} times"
 
 
 def is_met(row: Row) -> bool | None:
