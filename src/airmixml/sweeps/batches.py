@@ -31,7 +31,7 @@ Kind = Literal["training", "energy", "run", "attack", "audit"]
 the command that a cell of a grid is the outcome of."""
 CELL_KINDS: Final = ("run", "attack", "audit")
 
-# Mixtures are held twice: as simulated and stacked, then stacked and shuffled.
+# Mixtures are held twice while they are stacked: as simulated and in the stack.
 _COPIES: Final = 2
 _BYTES_AT_ONCE: Final = {"cpu": 1_500_000_000, "cuda": 26_000_000_000}
 _MOST_AT_ONCE: Final = 64
