@@ -5,21 +5,24 @@ from __future__ import annotations
 import errno
 import io
 import os
+import pickle
 import resource
 import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airmixml import Scenario
 from airmixml.cli.main import main
 from airmixml.cli.terminal import console
+from airmixml.engines import Engine
 from airmixml.progress import Progress
 
 Finished = subprocess.CompletedProcess[str]
@@ -63,6 +66,34 @@ class SlowTests:
     def pytest_sessionfinish(self) -> None:
         slow = sorted(name for name, seconds in self.seconds.items() if seconds > SLOW_SECONDS)
         SLOW_TESTS.write_text("".join(f"{name}\n" for name in slow), encoding="utf-8")
+
+
+class Backwards(Engine):
+    """Runs items in this process, the last one first; all that another process would be sent is copied as for it."""
+
+    @property
+    def here(self) -> bool:
+        return False
+
+    def run(
+        self, prepare: Any, shared: Any, items: Sequence[Any], *, on_gpu: bool = False
+    ) -> Generator[tuple[int, Any], None, None]:
+        prepare, shared = pickle.loads(pickle.dumps((prepare, shared)))
+        work = prepare(shared)
+        for number, item in reversed(list(enumerate(items))):
+            yield number, pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(item)))))
+
+
+@pytest.fixture
+def backwards() -> Engine:
+    """An engine that is not this process, as far as the code can tell."""
+    return Backwards()
+
+
+@pytest.fixture
+def everywhere(monkeypatch: pytest.MonkeyPatch, backwards: Engine) -> None:
+    """Commands use that engine, whatever they are asked for."""
+    monkeypatch.setattr(Engine, "of", lambda _name, _jobs=None: backwards)
 
 
 class Stopped(Exception):

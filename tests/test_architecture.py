@@ -14,6 +14,7 @@ FOUNDATION = (
     "errors",
     "version",
     "progress",
+    "sums",
     "units",
     "wording",
     "shapes",
@@ -27,6 +28,7 @@ FOUNDATION = (
 # As drawn in docs/architecture.md, left to right.
 ROOMS = (
     *FOUNDATION,
+    "engines",
     "randomness",
     "privacy",
     "scenario",

@@ -189,7 +189,6 @@ class AirMixEstimator(BaseEstimator):
 
     def _predicted(self, X: ArrayLike, code: LabelCode | None) -> NDArray[np.float64]:
         """Return what the model predicts for clean rows, by the code of its labels; samples x outputs."""
-        check_is_fitted(self)
         import torch
 
         from airmixml.edge import class_scores, predicted
@@ -418,6 +417,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):
 
         For several labels at once: the probability that each holds; samples x labels.
         """
+        check_is_fitted(self)
         return self._predicted(X, self._signs)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -462,6 +462,7 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the targets of clean rows, within their bounds; samples, or samples x targets."""
+        check_is_fitted(self)
         found = self._predicted(X, self._code)
         return found[:, 0] if self._flat else found
 

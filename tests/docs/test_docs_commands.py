@@ -41,6 +41,8 @@ WORK_FOR_A_SHELL = set("|&;<>$`*")
 LONG = (
     "run --preset paper-mnist",
     "run --preset private-mnist",
+    "run --preset digits --jobs 2",
+    "run --preset digits --engine ray",
     "run --preset digits --set radio.slots=500",
     "run --preset private-iris --set privacy.epsilon=1",
     "--seed 7 --json",

@@ -17,11 +17,13 @@ from airmixml.attacks.claimed_epsilons import least_epsilons
 from airmixml.attacks.pictures import draw_attack
 from airmixml.attacks.public_knowledge import Reader
 from airmixml.attacks.results import AttackResult, CaseResult, Found
+from airmixml.attacks.side_by_side import attack_side_by_side, run_attack
 from airmixml.attacks.tables import attack_csv, attack_markdown
 from airmixml.attacks.target import Attack, Target
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.doors import ATTACKS
+from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -117,6 +119,8 @@ def attack(
     speed: Speed | None = None,
     data_dir: Path | None = None,
     progress: Progress = silent,
+    engine: str = "local",
+    jobs: int | None = None,
 ) -> AttackResult:
     """Attack the cases, write the folder, and return what was found.
 
@@ -128,8 +132,11 @@ def attack(
         speed: device, block size and threads.
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
+        engine: "local" for this machine, or "ray" for a Ray cluster.
+        jobs: attacks at a time (default: one, in this process, or all that a Ray cluster takes).
     """
-    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    chosen = Engine.of(engine, jobs)
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     find_device(context.speed.device)
     if isinstance(cases, Scenario):
         cases = [Case(label=cases.name, scenario=cases)]
@@ -192,6 +199,8 @@ def attack_each(
     with using_threads(context.speed.threads):
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=context.data_dir, progress=progress)
         examples = _choose_examples(cases, dataset)
+        if not context.engine.here:
+            _attack_elsewhere(cases, attacks, examples, store=store, context=context)
         readers: dict[Any, Reader] = {}
         results = []
         for number, case in enumerate(cases):
@@ -203,6 +212,31 @@ def attack_each(
             )
         progress("attacks", len(cases) * len(attacks), len(cases) * len(attacks))
     return results
+
+
+def _attack_elsewhere(
+    cases: Sequence[Case],
+    attacks: Mapping[str, Attack],
+    examples: NDArray[np.int64],
+    *,
+    store: PartStore,
+    context: RunContext,
+) -> None:
+    """Fill the store on the context's engine with what it does not hold yet."""
+    every = [(number, name) for number in range(len(cases)) for name in attacks]
+    parts = []
+    for number, name in every:
+        kept = store.load(number, name)
+        there = kept is not None and _found(name, attacks[name], *kept) is not None
+        if not there and not attacks[name].refusal(cases[number].scenario):
+            parts.append((number, name))
+    done = len(every) - len(parts)
+    context.progress("attacks", done, len(every))
+    scenarios = [case.scenario for case in cases]
+    for (number, name), found in attack_side_by_side(parts, scenarios, examples, context):
+        store.save(number, name, found.to_dict(), found.arrays)
+        done += 1
+        context.progress("attacks", done, len(every))
 
 
 def _checked(figures: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
@@ -235,10 +269,7 @@ def _attack_case(
         kept = store.load(number, name)
         known = None if kept is None else _found(name, each, *kept)
         if known is None:
-            started = time.perf_counter()
-            outcome = each.run(target)
-            seconds = time.perf_counter() - started
-            known = Found(attack=name, adversary=each.adversary, seconds=seconds, **vars(outcome))
+            known = run_attack(name, each, target)
             store.save(number, name, known.to_dict(), known.arrays)
         found[name] = known
     return found, left_out

@@ -26,6 +26,7 @@ from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.doors import ACCOUNTANTS
+from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
@@ -86,7 +87,8 @@ class Auditor:
     @cached_property
     def tally(self) -> Tally:
         """What the schedule of the scenario's seed decides."""
-        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=self._context.progress)
+        progress, engine = self._context.progress, self._context.engine
+        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=progress, engine=engine)
         if not tally.largest_power_watts:
             raise ScenarioError(NOBODY_SENT)
         return tally
@@ -205,6 +207,8 @@ def audit(
     speed: Speed | None = None,
     data_dir: Path | None = None,
     progress: Progress = silent,
+    engine: str = "local",
+    jobs: int | None = None,
 ) -> AuditResult:
     """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
 
@@ -216,14 +220,17 @@ def audit(
         speed: threads and block size.
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
+        engine: "local" for this machine, or "ray" for trials and schedule to be drawn on a Ray cluster.
+        jobs: blocks of trials at a time (default: one, in this process, or all that a Ray cluster takes).
     """
+    chosen = Engine.of(engine, jobs)
     settings, scenario = settings or AuditSettings(), settle(scenario, data_dir=data_dir, progress=progress)
     settings.check(scenario)
     fault = settings.fault
     asked = [settings.trials, settings.canaries, settings.confidence, fault.name]
     identity = {**identity_of(scenario), "audit": [list(settings.adversaries), settings.neighbours(scenario), *asked]}
     name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
-    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         result = audit_scenario(scenario, settings, context=context, keeper=Keeper(folder.work), run_dir=folder.final)
         _write(result, folder.work)

@@ -188,6 +188,41 @@ class _Score:
         return torch.log((1.0 - self._rate * lengths).clamp(min=0.0) + self._rate * finished)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Runs:
+    """Scores workers of the schedule of one seed after the other, in fresh noise."""
+
+    air: AirSetting
+    moves: Moves
+    law: Law
+    fault: Fault
+    block_slots: int
+
+    def __call__(self, run: int, canaries: int) -> NDArray[np.float64]:
+        """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
+        base, fault = self.air.scenario, self.fault
+        noise_watts, blocks = dbm_to_watts(base.radio.noise_dbm), -(-base.radio.slots // self.block_slots)
+        scenario = base.with_seed(base.seed + run)
+        gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
+        air = replace(self.air, scenario=scenario, worker_path_gain=gain)
+        column = np.full(scenario.workers.count, -1)
+        column[:canaries] = np.arange(canaries)
+        totals = [_Score(base, self.moves, self.law, canaries) for _ in range(2)]
+        for block, drawn in enumerate(draw_blocks(air, self.block_slots, noise=False)):
+            draws = drawn.numpy()
+            shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
+            source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
+            beta = torch.from_numpy(draws.power_scale_watts)
+            amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
+            for total, move in zip(totals, (self.moves.with_canary, self.moves.without), strict=True):
+                clean = torch.cat([shares * float(part) for part in move], dim=1)
+                noise = torch.randn(clean.shape, generator=source)
+                received = receive_mixtures(clean, noise, beta, fault.heard(noise_watts)) * amplitude
+                told = shares * amplitude if fault.schedule_revealed else None
+                total.add(received.reshape(len(draws), len(move), canaries), told)
+        return np.stack([total.scores.numpy() for total in totals])
+
+
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
     """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
     base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
@@ -198,30 +233,8 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     runs = -(-trials // per_run)
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large
     block_slots = max(SLOTS_PER_CHAPTER, numbers_at_once // per_run)
-    noise_watts, blocks = dbm_to_watts(base.radio.noise_dbm), -(-base.radio.slots // block_slots)
-
-    def score_run(run: int, canaries: int) -> NDArray[np.float64]:
-        scenario = base.with_seed(base.seed + run)
-        gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
-        air = replace(bench.air, scenario=scenario, worker_path_gain=gain)
-        column = np.full(scenario.workers.count, -1)
-        column[:canaries] = np.arange(canaries)
-        totals = [_Score(base, moves, law, canaries) for _ in range(2)]
-        for block, drawn in enumerate(draw_blocks(air, block_slots, noise=False)):
-            draws = drawn.numpy()
-            shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
-            source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
-            beta = torch.from_numpy(draws.power_scale_watts)
-            amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
-            for total, move in zip(totals, (moves.with_canary, moves.without), strict=True):
-                clean = torch.cat([shares * float(part) for part in move], dim=1)
-                noise = torch.randn(clean.shape, generator=source)
-                received = receive_mixtures(clean, noise, beta, fault.heard(noise_watts)) * amplitude
-                told = shares * amplitude if fault.schedule_revealed else None
-                total.add(received.reshape(len(draws), len(move), canaries), told)
-        return np.stack([total.scores.numpy() for total in totals])
-
-    scores = bench.collect("schedule hidden", per_run, score_run)
+    scored = _Runs(air=bench.air, moves=moves, law=law, fault=fault, block_slots=block_slots)
+    scores = bench.collect("schedule hidden", per_run, scored)
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {moves.about}{told}"
     return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=False)

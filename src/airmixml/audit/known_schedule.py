@@ -5,6 +5,7 @@ is its signal in Gaussian noise, in one of two worlds: the canary, or another sa
 (remove-one). The log-likelihood ratio is a matched filter, and no attack does better.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,44 @@ _MOST_TRIALS_PER_BLOCK: Final = 1024
 # What is worked on at once stays in the processor's cache.
 _NUMBERS_AT_ONCE: Final = 1 << 19
 _MOST_NUMBERS: Final = 3_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Receptions:
+    """Scores receptions of a worker's slots in noise of their own.
+
+    Attributes:
+        seed: of the noise.
+        worlds: what the worker adds to its slots with the canary and without; each slots x numbers.
+        power_scale_watts: beta of these slots; shape slots.
+        weights: matched filter; shape slots times numbers.
+        middle: what the filter gives half-way between the worlds.
+        noise_watts: that there really are, per complex symbol.
+        at_once: receptions that are worked on at once.
+    """
+
+    seed: int
+    worlds: tuple[torch.Tensor, torch.Tensor]
+    power_scale_watts: torch.Tensor
+    weights: torch.Tensor
+    middle: float
+    noise_watts: float
+    at_once: int
+
+    def __call__(self, block: int, size: int) -> NDArray[np.float64]:
+        """Return the scores of a block of receptions, with the canary and without; 2 x size."""
+        source, scores, slots = noise_source(self.seed, 2 * block), np.empty((2, size)), len(self.power_scale_watts)
+        most = min(self.at_once, size)
+        clean, beta = [each.repeat(most, 1) for each in self.worlds], self.power_scale_watts.repeat(most)
+        for first in range(0, size, most):
+            count = min(most, size - first)
+            for world in range(2):
+                signal = clean[world][: count * slots]
+                noise = torch.randn(signal.shape, generator=source)
+                received = receive_mixtures(signal, noise, beta[: count * slots], self.noise_watts)
+                found = received.reshape(count, -1).double() @ self.weights - self.middle
+                scores[world, first : first + count] = found.numpy()
+        return scores
 
 
 def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int = 2_000_000) -> Trials:
@@ -51,24 +90,17 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     numbers = with_canary.numel()
     per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_PER_BLOCK // max(numbers, 1), trials))
     at_once = max(1, min(per_block, _NUMBERS_AT_ONCE // max(numbers, 1)))
-    clean = [each.repeat(at_once, 1) for each in (with_canary, without)]
-    power_scale_watts = torch.from_numpy(beta).repeat(at_once)
     weights = (moved * amplitude).reshape(-1)
-    middle = float(((with_canary.double() + without.double()) / 2.0).reshape(-1) @ weights)
-
-    def score_block(block: int, size: int) -> NDArray[np.float64]:
-        source, scores = noise_source(scenario.seed, 2 * block), np.empty((2, size))
-        for first in range(0, size, at_once):
-            count = min(at_once, size - first)
-            for world in range(2):
-                signal = clean[world][: count * slots]
-                noise = torch.randn(signal.shape, generator=source)
-                received = receive_mixtures(signal, noise, power_scale_watts[: count * slots], fault.heard(noise_watts))
-                found = received.reshape(count, -1).double() @ weights - middle
-                scores[world, first : first + count] = found.numpy()
-        return scores
-
-    scores = bench.collect("schedule known", per_block, score_block)
+    scored = _Receptions(
+        seed=scenario.seed,
+        worlds=(with_canary, without),
+        power_scale_watts=torch.from_numpy(beta),
+        weights=weights,
+        middle=float(((with_canary.double() + without.double()) / 2.0).reshape(-1) @ weights),
+        noise_watts=fault.heard(noise_watts),
+        at_once=at_once,
+    )
+    scores = bench.collect("schedule known", per_block, scored)
     return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=True, shift=shift)
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,12 +13,15 @@ from numpy.typing import NDArray
 
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AuditSettings
+from airmixml.devices import using_threads
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore, from_plain, odd_content, to_plain
 from airmixml.streams import Streams
 
 Blocks = list[NDArray[np.float64]]
+ScoreBlock = Callable[[int, int], NDArray[np.float64]]
+"""Returns the scores of a block, 2 x trials, from its number and its trials; it is sent to other processes."""
 _TRIALS: Final = "trials.npz"
 _NOISE: Final = "noise.json"
 KEPT_FILES: Final = (_TRIALS, _NOISE)
@@ -118,21 +122,33 @@ class Bench:
         """How many there are in each world."""
         return self.settings.trials // 2
 
-    def collect(
-        self, name: str, per_block: int, score_block: Callable[[int, int], NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
+    def collect(self, name: str, per_block: int, score_block: ScoreBlock) -> NDArray[np.float64]:
         """Return the scores of all trials, 2 x trials (with the canary, without it); kept ones are not made again.
 
-        ``score_block`` returns those of a block, from its number and its trials; the last block may have fewer.
+        The last block may have fewer trials than the others.
         """
         sizes = [min(per_block, self.trials - first) for first in range(0, self.trials, per_block)]
         done = self.keeper.load(name, sizes)
-        for number in range(len(done), len(sizes)):
-            self.context.progress(name, number, len(sizes))
-            done.append(score_block(number, sizes[number]))
-            self.keeper.save(name, done)
-        self.context.progress(name, len(sizes), len(sizes))
+        self.context.progress(name, len(done), len(sizes))
+        engine = self.context.engine
+        shared = score_block, self.context.speed.threads if engine.here else 1
+        with closing(engine.run_in_order(prepare_blocks, shared, list(enumerate(sizes))[len(done) :])) as scored:
+            for scores in scored:
+                done.append(scores)
+                self.keeper.save(name, done)
+                self.context.progress(name, len(done), len(sizes))
         return np.concatenate(done, axis=1)
+
+
+def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]], NDArray[np.float64]]:
+    """Return what scores a block, from its number and its trials, on so many threads."""
+    score_block, threads = shared
+
+    def score(block: tuple[int, int]) -> NDArray[np.float64]:
+        with using_threads(threads):
+            return score_block(*block)
+
+    return score
 
 
 def noise_source(seed: int, chapter: int) -> torch.Generator:

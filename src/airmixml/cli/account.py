@@ -19,6 +19,7 @@ from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
+from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.output.tables import terminal_table
@@ -69,6 +70,8 @@ def account_command(
     brief: Annotated[bool, Option("--brief", help="Print the table without the assumptions.")] = False,
     picture: options.Picture = None,
     no_picture: options.NoPicture = False,
+    engine: options.Engine = "local",
+    jobs: options.Jobs = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Print the epsilon of every accountant against every adversary.
@@ -107,22 +110,23 @@ def account_command(
         )
     else:
         scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
+    chosen = Engine.of(engine, jobs)
     name = "numbers" if scenario is None else scenario.name
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
         from airmixml.planning.account import account_scenario, epsilon_curves
 
         if scenario is None:
-            account = _account_of_numbers(numbers)
+            account = _account_of_numbers(numbers, chosen)
         else:
             dimensions = data_dimensions(scenario, input_dim, label_dim)
-            account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
+            account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress, engine=chosen)
         seconds = time.perf_counter() - started
         if drawn is not None:
             from airmixml.planning.pictures import draw_account
 
             with writing_to(drawn, option="--picture"):
-                draw_account(account, *epsilon_curves(account, progress=progress), drawn)
+                draw_account(account, *epsilon_curves(account, progress=progress, engine=chosen), drawn)
     if as_json:
         shown = {"picture": str(drawn)} if drawn is not None else {}
         print_json({**account.to_dict(), "seconds": seconds, **shown})
@@ -147,12 +151,12 @@ def _check_numbers(numbers: dict[str, Any]) -> None:
             rule.check(_flag(name), numbers[name])
 
 
-def _account_of_numbers(numbers: dict[str, Any]) -> Account:
+def _account_of_numbers(numbers: dict[str, Any], engine: Engine) -> Account:
     """Return the account; an error about a scenario's key becomes one about the option."""
     from airmixml.planning.account import account_numbers
 
     try:
-        return account_numbers(**numbers)
+        return account_numbers(**numbers, engine=engine)
     except AirMixError as problem:
         key = rf"(?<![\w.-])(?:privacy\.)?({'|'.join(numbers)})(?= = |: )"
         raise type(problem)(re.sub(key, lambda found: _flag(found[1]), str(problem))) from None

@@ -53,6 +53,8 @@ def attack_command(
     force: options.Force = False,
     device: options.Device = "cpu",
     threads: options.Threads = 0,
+    engine: options.Engine = "local",
+    jobs: options.Jobs = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -72,7 +74,8 @@ def attack_command(
     parts = choose_parts(attacks)
     cases = read_cases(scenario, varied, beside)
     with progress_bars() as progress:
-        result = attack(cases, parts, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)
+        where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
+        result = attack(cases, parts, engine=engine, jobs=jobs, **where)
     if as_json:
         print_json(result.to_dict())
         return

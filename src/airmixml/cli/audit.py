@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -41,6 +41,8 @@ def audit_command(
     out: options.Out = None,
     force: options.Force = False,
     threads: options.Threads = 0,
+    engine: options.Engine = "local",
+    jobs: options.Jobs = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -73,7 +75,8 @@ def audit_command(
     from airmixml.audit import audit  # after the checks: importing torch takes seconds
 
     with progress_bars() as progress:
-        result = audit(scenario, settings, out=out, force=force, speed=speed, data_dir=data_dir, progress=progress)
+        where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
+        result = audit(scenario, settings, engine=engine, jobs=jobs, **where)
     if as_json:
         print_json(result.to_dict())
     else:

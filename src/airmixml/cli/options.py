@@ -24,6 +24,10 @@ Out = Annotated[Path | None, Option(help="Folder to create [default: a name belo
 Force = Annotated[bool, Option("--force", help="Replace the folder --out if it holds earlier results.")]
 Device = Annotated[str, Option(help="Compute on cpu or cuda (cuda:1 for the second GPU).")]
 Threads = Annotated[int, Option(help="Number of CPU threads (0 uses all cores).")]
+Engine = Annotated[str, Option(help="Compute on this machine (local) or on a Ray cluster (ray).")]
+Jobs = Annotated[
+    int | None, Option(help="Number of processes [default: 1 on this machine; all cores of a Ray cluster].")
+]
 DataDir = Annotated[Path | None, Option(help="Folder that holds the four MNIST files [default: the cache].")]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
 Picture = Annotated[Path | None, Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")]

@@ -39,6 +39,8 @@ def run_command(
     device: options.Device = "cpu",
     block_slots: Annotated[int, Option(help="Number of slots to simulate at a time (0: what suits the device).")] = 0,
     threads: options.Threads = 0,
+    engine: options.Engine = "local",
+    jobs: options.Jobs = None,
     data_dir: options.DataDir = None,
     private: Annotated[
         bool, Option("--private", help="Protect real data: noise that nobody can repeat, nothing else written.")
@@ -63,7 +65,7 @@ def run_command(
 
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        result = run(scenario, seeds=seeds, private=private, public_test=public_test, **where)
+        result = run(scenario, seeds=seeds, private=private, public_test=public_test, engine=engine, jobs=jobs, **where)
     metrics = result.to_dict()
     if as_json:
         print_json(metrics)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Self
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -19,6 +20,7 @@ from airmixml.edge.centred_labels import one_hot_moments
 from airmixml.errors import ScenarioError
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.scenario import Learner
+from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Signal
 
 _RAREST_CLASS: Final = 1e-3
@@ -76,6 +78,18 @@ class MomentsCollector:
         self._sums = self._sums + torch.cat([part.sum(dim=0, dtype=torch.float64) for part in (inputs, labels)])
         if not self._signal.moments:
             self._products = self._products + (inputs.T @ torch.cat([inputs, labels], dim=1)).double()
+
+    def sums(self) -> Sums:
+        """Return the sums, for ``merge``."""
+        sums, products = torch.as_tensor(self._sums), torch.as_tensor(self._products)
+        return {"slots": np.array(self._slots), "sums": sums.cpu().numpy(), "products": products.cpu().numpy()}
+
+    def merge(self, sums: Sums) -> None:
+        """Take the slots into account that another one has added up."""
+        self._slots += int(sums["slots"])
+        self._sums = self._sums + as_tensor(sums["sums"])
+        if not self._signal.moments:
+            self._products = self._products + as_tensor(sums["products"])
 
     def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
         """Return the moments.

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -27,8 +27,11 @@ from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
-from airmixml.radio.mixtures import Mixtures, Transmission, simulate_family, transmit_family
+from airmixml.radio.mixtures import Mixtures, Transmission, gather_family, simulate_family
+from airmixml.radio.shards import ShardStore
+from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
+from airmixml.sums import Sums
 from airmixml.workers import Population, Signal
 
 _SLOTS_AT_ONCE: Final = 4096
@@ -90,6 +93,7 @@ def learn(
     population: Population | None = None,
     context: RunContext | None = None,
     checkpoint: Checkpoint | None = None,
+    shards: ShardStore | None = None,
 ) -> Learned:
     """Run all slots and learn from them: by training on all mixtures, or in closed form from their sums.
 
@@ -99,11 +103,12 @@ def learn(
         scenario: what to run.
         dataset: what the workers hold.
         population: who holds which sample where, instead of a random deployment.
-        context: device, block size, threads and progress.
+        context: device, block size, threads, engine and progress.
         checkpoint: where an interrupted training is kept.
+        shards: where finished shards are kept, if the context's engine is not this process.
     """
     (learned,) = learn_family(
-        [scenario], dataset=dataset, population=population, context=context, checkpoints=[checkpoint]
+        [scenario], dataset=dataset, population=population, context=context, checkpoints=[checkpoint], shards=shards
     )
     return learned
 
@@ -115,6 +120,7 @@ def learn_family(
     population: Population | None = None,
     context: RunContext | None = None,
     checkpoints: Sequence[Checkpoint | None] | None = None,
+    shards: ShardStore | None = None,
 ) -> Iterator[Learned]:
     """Run all slots of scenarios that share their draws at once, then yield what each learns, one after the other.
 
@@ -126,18 +132,12 @@ def learn_family(
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
         build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
     sent: Sequence[Transmission]
-    collectors: list[MomentsCollector] = []
+    collected: list[_Moments] = []
+    where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context, "store": shards}
     if scenarios[0].learner.closed_form:
-        sent = transmit_family(
-            scenarios,
-            lambda number, block: collectors[number].add(block.inputs, block.labels),
-            prepare=lambda encoded: collectors.extend(collector_for(each, encoded) for each in scenarios),
-            dataset=dataset,
-            population=population,
-            context=context,
-        )
+        sent, collected = gather_family(scenarios, _gather_moments, **where)
     else:
-        sent = simulate_family(scenarios, dataset=dataset, population=population, context=context)
+        sent = simulate_family(scenarios, **where)
     air_seconds = (time.perf_counter() - started) / len(scenarios)
     for number, received in enumerate(sent):
         sent_at = time.perf_counter()
@@ -145,13 +145,33 @@ def learn_family(
             kept = None if checkpoints is None else checkpoints[number]
             trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
         else:
-            trained = solve_and_score(received, collectors[number])
+            trained = solve_and_score(received, collected[number].collector)
         yield Learned(
             transmission=received,
             trained=trained,
             over_the_air_seconds=air_seconds,
             training_seconds=time.perf_counter() - sent_at,
         )
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Adds up the moments of blocks, wherever they are simulated."""
+
+    collector: MomentsCollector
+
+    def add(self, block: MixtureBlock) -> None:
+        self.collector.add(block.inputs, block.labels)
+
+    def sums(self) -> Sums:
+        return self.collector.sums()
+
+    def merge(self, sums: Sums) -> None:
+        self.collector.merge(sums)
+
+
+def _gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> _Moments:
+    return _Moments(collector_for(scenario, sent))
 
 
 def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:

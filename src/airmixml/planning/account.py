@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
+from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
 from airmixml.privacy import (
@@ -123,12 +124,19 @@ class Account:
 
 
 def account_scenario(
-    scenario: Scenario, input_dim: int, label_dim: int, *, ledger: bool = False, progress: Progress = silent
+    scenario: Scenario,
+    input_dim: int,
+    label_dim: int,
+    *,
+    ledger: bool = False,
+    progress: Progress = silent,
+    engine: Engine | None = None,
 ) -> Account:
     """Return the account of a scenario.
 
     Where the power follows from the privacy target all slots are alike and nothing is drawn. Else, or if the ``ledger``
-    is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws.
+    is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws. An
+    ``engine`` that is not this process rehearses shards of slots, and asks accountants, side by side.
     """
     privacy, power = scenario.privacy, scenario.mixing.power
     drawn = ledger or power != "dp" or scenario.workers.centre_on_air
@@ -136,7 +144,7 @@ def account_scenario(
     if drawn:
         from airmixml.radio.rehearsal import rehearse  # here: it needs torch
 
-        tally = rehearse(scenario, input_dim, label_dim, progress=progress)
+        tally = rehearse(scenario, input_dim, label_dim, progress=progress, engine=engine)
         design = tally.design
     else:
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)
@@ -150,7 +158,8 @@ def account_scenario(
     adversaries = tuple(adversary_named(name, scenario) for name in ADVERSARIES.names)
     _, slots_delta = slots_target(scenario)
     centring = None if tally is None else tally.centring
-    statements, refusals = _ask_accountants(design, adversaries, privacy.adjacency, slots_delta, centring)
+    asked = _Asked(design=design, adjacency=privacy.adjacency, slots_delta=slots_delta, centring=centring)
+    statements, refusals = _ask_accountants(asked, adversaries, engine)
     return Account(
         name=scenario.name,
         design=design,
@@ -180,6 +189,7 @@ def account_numbers(
     sampling: str = "without-replacement",
     max_participations: int = 0,
     colluders: int = 0,
+    engine: Engine | None = None,
 ) -> Account:
     """Return the account of equal slots given by plain numbers, without radio or data.
 
@@ -213,7 +223,8 @@ def account_numbers(
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
     design, against = unit.scaled(factor), tuple(adversaries.values())
-    statements, refusals = _ask_accountants(design, against, adjacency, delta, centring=None)
+    asked = _Asked(design=design, adjacency=adjacency, slots_delta=delta, centring=None)
+    statements, refusals = _ask_accountants(asked, against, engine)
     return Account(
         name="numbers",
         design=design,
@@ -228,52 +239,89 @@ def account_numbers(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What accountants are asked about."""
+
+    design: Design
+    adjacency: str
+    slots_delta: float
+    centring: CentringSlot | None
+
+    def __call__(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
+        """Return what the accountant states about the adversary, or why it states nothing."""
+        adversary, accountant = pair
+        try:
+            if why := refusal(self.design, adversary, accountant, self.adjacency):
+                return why
+            stated = state_privacy(self.design, adversary, accountant, adjacency=self.adjacency, delta=self.slots_delta)
+            return with_centring(stated, self.centring)
+        except PrivacyError as problem:
+            return str(problem)
+
+
+def prepare_accounts(asked: _Asked) -> Callable[[tuple[Adversary, str]], PrivacyStatement | str]:
+    """Return what asks one accountant about one adversary."""
+    return asked
+
+
 def _ask_accountants(
-    design: Design, adversaries: Sequence[Adversary], adjacency: str, slots_delta: float, centring: CentringSlot | None
+    asked: _Asked, adversaries: Sequence[Adversary], engine: Engine | None
 ) -> tuple[list[PrivacyStatement], dict[tuple[str, str], str]]:
     """Return what every accountant states about every adversary, and why the others state nothing."""
+    pairs = list(product(adversaries, ACCOUNTANTS.names))
     statements: list[PrivacyStatement] = []
     refusals: dict[tuple[str, str], str] = {}
-    for adversary, accountant in product(adversaries, ACCOUNTANTS.names):
-        try:
-            why = refusal(design, adversary, accountant, adjacency)
-            if not why:
-                stated = state_privacy(design, adversary, accountant, adjacency=adjacency, delta=slots_delta)
-                statements.append(with_centring(stated, centring))
-        except PrivacyError as problem:
-            why = str(problem)
-        if why:
-            refusals[adversary.name, accountant] = why
+    answers = (engine or Engine()).run_in_order(prepare_accounts, asked, pairs)
+    for (adversary, accountant), answer in zip(pairs, answers, strict=True):
+        if isinstance(answer, str):
+            refusals[adversary.name, accountant] = answer
+        else:
+            statements.append(answer)
     return statements, refusals
 
 
 def epsilon_curves(
-    account: Account, *, progress: Progress = silent
+    account: Account, *, progress: Progress = silent, engine: Engine | None = None
 ) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
     """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
 
-    Every slot has the power of the design's strongest one.
+    Every slot has the power of the design's strongest one. The ``engine`` is that of ``account_scenario``.
     """
     longest = max(account.design.slots, 2)
     slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
+    asked = _Asked(
+        design=account.design,
+        adjacency=account.adjacency,
+        slots_delta=account.slots_delta,
+        centring=account.centring,
+    )
+    pairs = _drawn_pairs(account)
+    points = [(count, pair) for count in slots.tolist() for pair in pairs]
     curves: dict[tuple[str, str], list[float]] = {}
-    for done, count in enumerate(slots.tolist()):
-        progress("epsilon against slots", done, len(slots))
-        shorter = account.design.with_slots(count)
-        for adversary, accountant in _drawn_pairs(account):
-            try:
-                value, _ = least_epsilon(
-                    shorter, adversary, accountant, adjacency=account.adjacency, delta=account.slots_delta
-                )
-            except PrivacyError:
-                value = math.nan
-            if account.centring is not None and not math.isnan(value):
-                value = account.centring.joined(
-                    value, account.slots_delta, adversary.name, accountant, account.adjacency
-                )
-            curves.setdefault((adversary.name, accountant), []).append(value)
+    values = (engine or Engine()).run_in_order(prepare_points, asked, points)
+    for done, ((_, (adversary, accountant)), value) in enumerate(zip(points, values, strict=True)):
+        progress("epsilon against slots", done // len(pairs), len(slots))
+        curves.setdefault((adversary.name, accountant), []).append(value)
     progress("epsilon against slots", len(slots), len(slots))
     return slots.tolist(), curves
+
+
+def prepare_points(asked: _Asked) -> Callable[[tuple[int, tuple[Adversary, str]]], float]:
+    """Return what gives the epsilon of one accountant against one adversary after so many slots; NaN for none."""
+
+    def epsilon_of(point: tuple[int, tuple[Adversary, str]]) -> float:
+        count, (adversary, accountant) = point
+        design, adjacency, delta = asked.design.with_slots(count), asked.adjacency, asked.slots_delta
+        try:
+            value, _ = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+        except PrivacyError:
+            return math.nan
+        if asked.centring is None or math.isnan(value):
+            return value
+        return asked.centring.joined(value, delta, adversary.name, accountant, adjacency)
+
+    return epsilon_of
 
 
 def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:

@@ -22,7 +22,7 @@ from airmixml.privacy.roots import bracket_root
 
 # Rounding of a few steps must not carry an epsilon below what holds.
 _ROUNDING_MARGIN: Final = 1e-12
-_HALVINGS: Final = 60
+_NEWTON_STEPS: Final = 60
 # Beyond this the rounding of mu^2/2 outweighs all else, and the bound delta <= Phi(mu/2 - epsilon/mu) is as good.
 _LARGE_MU: Final = 1e6
 # Below this Phi differs from 1/2 in its last digits only; a larger mu is taken instead, which loses next to nothing.
@@ -77,18 +77,24 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def gaussian_epsilons(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
     """Return ``gaussian_epsilon`` of many workers at once; same shape as ``mu``.
 
-    Halving an interval that holds the root, all workers together, and taking its upper end.
+    Newton's method on ln delta, all workers together, from an epsilon that is large enough. ln delta is concave in
+    epsilon: delta is the convolution of two log-concave functions, the chance of a larger loss and exp(-x), x >= 0. So
+    every step stays on the private side.
     """
     _check(mu, delta)
     shifts, place = np.unique(np.asarray(mu, dtype=np.float64), return_inverse=True)
     clipped = np.maximum(shifts, _SMALL_MU)
-    enough = _enough(clipped, delta)
-    low, high = np.zeros_like(clipped), enough
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        holds = gaussian_profile(clipped, middle) <= delta
-        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
-    epsilons = np.where(clipped > _LARGE_MU, enough, high * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN)
+    epsilons = enough = _enough(clipped, delta)
+    for _ in range(_NEWTON_STEPS):
+        log_first = log_ndtr(clipped / 2.0 - epsilons / clipped)
+        log_second = epsilons + log_ndtr(-clipped / 2.0 - epsilons / clipped)
+        # Of delta = first - second the slope in epsilon is -second.
+        log_delta = log_first + np.log(-np.expm1(np.minimum(log_second - log_first, -_ROUNDING_MARGIN)))
+        step = np.maximum((math.log(delta) - log_delta) * np.exp(log_delta - log_second), 0.0)
+        epsilons = np.maximum(epsilons - step, 0.0)
+        if (step <= _ROUNDING_MARGIN * epsilons).all():
+            break
+    epsilons = np.where(clipped > _LARGE_MU, enough, epsilons * (1.0 + _ROUNDING_MARGIN) + _ROUNDING_MARGIN)
     epsilons = np.where(total_variation(shifts) <= delta, 0.0, epsilons)
     return np.asarray(epsilons[place].reshape(np.shape(mu)))
 
@@ -102,18 +108,19 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     deviations = max(float(-ndtri(delta)), 0.0)
     mu = math.sqrt(deviations**2 + 2.0 * epsilon) - deviations  # where _enough is epsilon; private, if not the largest
     if mu <= _LARGE_MU:
-        high = max(2.0 * mu, _SMALL_MU)
-        while gaussian_epsilon(high, delta) <= epsilon:
+        # An epsilon that, rounded up as gaussian_epsilon rounds it, is the one asked for.
+        aim = max((epsilon - _ROUNDING_MARGIN) / (1.0 + _ROUNDING_MARGIN), 0.5 * epsilon)
+        log_delta = math.log(delta)
+        low = high = max(mu, _SMALL_MU)
+        while log_gaussian_delta(high, aim) <= log_delta:
             high *= 2.0
-        low = _SMALL_MU
-        for _ in range(2 * _HALVINGS):
-            middle = math.sqrt(low * high) if high > 2.0 * low else 0.5 * (low + high)
-            low, high = (middle, high) if gaussian_epsilon(middle, delta) <= epsilon else (low, middle)
-            if high - low <= _ROUNDING_MARGIN * low:
-                break
-        mu = low
+        mu, _ = bracket_root(
+            lambda shift: log_gaussian_delta(shift, aim) - log_delta, low, high, tolerance=0.0, relative=1e-14
+        )
+    step = _ROUNDING_MARGIN
     while gaussian_epsilon(mu, delta) > epsilon:
-        mu *= 1.0 - 1e-9
+        mu *= 1.0 - step
+        step = min(2.0 * step, 0.5)
     return mu
 
 

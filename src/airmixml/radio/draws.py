@@ -171,9 +171,8 @@ def draw_blocks(
 
 def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None = None) -> list[range]:
     """Return the numbers of all slots, or those of some chapters, in blocks; the last may be shorter."""
-    slots = range(scenario.radio.slots)
-    if chapters is not None:
-        slots = slots[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
+    every = scenario.radio.slots
+    slots = range(every) if chapters is None else slots_in(chapters, every)
     return [slots[first : first + block_slots] for first in range(0, len(slots), block_slots)]
 
 
@@ -182,4 +181,17 @@ def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
     per_slot = setting.signal.symbols + _NUMBERS_PER_SEAT * seats_of(setting.scenario)
     if device.type == "cuda":
         return max(1, min(_GPU_BLOCK_SLOTS, _GPU_BLOCK_NUMBERS // per_slot))
-    return max(1, min(_CPU_BLOCK_SLOTS, _CPU_BLOCK_NUMBERS // per_slot))
+    fitting = max(1, min(_CPU_BLOCK_SLOTS, _CPU_BLOCK_NUMBERS // per_slot))
+    return 1 << (fitting.bit_length() - 1)  # a power of 2, so that shards can be whole chapters and blocks
+
+
+def shards_of(setting: AirSetting) -> list[range]:
+    """Cut a run into shards of as many slots as a CPU draws at a time, at least 128; the chapters of each shard."""
+    length = max(1, suitable_block(setting) // SLOTS_PER_CHAPTER)
+    chapters = range(chapter_count(setting.scenario.radio.slots))
+    return [chapters[first : first + length] for first in chapters[::length]]
+
+
+def slots_in(chapters: range, slots: int) -> range:
+    """Return the slots of these chapters of a run of so many."""
+    return range(slots)[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]

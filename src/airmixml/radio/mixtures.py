@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
 import torch
 
 from airmixml.data import DataSet
@@ -16,14 +19,19 @@ from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.radio.scheduling import NOBODY_SENT
-from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_family_blocks
+from airmixml.radio.seats import SeatsSender, suits_seats
+from airmixml.radio.senders import Sender
+from airmixml.radio.shards import Air, Gatherer, ShardStore, require_independent, simulate_shards
+from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
+from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
 from airmixml.workers.memory import too_many_numbers
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
+Gathered = TypeVar("Gathered", bound=Gatherer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,34 +111,89 @@ def simulate_family(
     dataset: DataSet | None = None,
     population: Population | None = None,
     context: RunContext | None = None,
+    store: ShardStore | None = None,
 ) -> list[Mixtures]:
     """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
 
     Each gets the mixtures that ``simulate`` would give it alone. ``dataset`` and ``population`` are as there; device,
-    block size, threads, data folder and progress are in ``context``.
+    block size, threads, engine, data folder and progress are in ``context``; the ``store`` keeps the shards of an
+    engine that is not this process.
     """
-    context, slots = context or RunContext(), scenarios[0].radio.slots
-    device = find_device(context.speed.device)
-    received: list[list[torch.Tensor]] = []  # inputs and labels of each scenario
-
-    def prepare(sent: DataSet) -> None:
-        signal = Signal.of(scenarios[0].workers, sent.input_dim, sent.label_dim)
-        _check_memory(scenarios[0], signal, device, len(scenarios))
-        widths = (signal.input_symbols, signal.label_symbols)
-        received.extend([torch.empty((slots, width), device=device) for width in widths] for _ in scenarios)
-
-    def keep(number: int, block: MixtureBlock) -> None:
-        here = slice(block.first_slot, block.first_slot + block.slots)
-        inputs, labels = received[number]
-        inputs[here], labels[here] = block.inputs, block.labels
-
-    transmissions = transmit_family(
-        scenarios, keep, prepare=prepare, dataset=dataset, population=population, context=context
+    context = context or RunContext()
+    gather = partial(_gather_mixtures, device=context.speed.device, members=len(scenarios))
+    sent, received = gather_family(
+        scenarios, gather, dataset=dataset, population=population, context=context, store=store
     )
     return [
-        Mixtures(**vars(transmission), inputs=inputs, labels=labels)
-        for transmission, (inputs, labels) in zip(transmissions, received, strict=True)
+        Mixtures(**vars(each), inputs=mixtures.inputs, labels=mixtures.labels)
+        for each, mixtures in zip(sent, received, strict=True)
     ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GatheredMixtures:
+    """All mixtures of some slots: inputs (slots x input symbols) and labels (slots x label symbols) on the device."""
+
+    slots: range
+    inputs: torch.Tensor
+    labels: torch.Tensor
+
+    def add(self, block: MixtureBlock) -> None:
+        """Keep the mixtures of a block."""
+        here = slice(block.first_slot - self.slots.start, block.first_slot - self.slots.start + block.slots)
+        self.inputs[here], self.labels[here] = block.inputs, block.labels
+
+    def sums(self) -> Sums:
+        """Return the mixtures and the number of their first slot."""
+        inputs, labels = self.inputs.cpu().numpy(), self.labels.cpu().numpy()
+        return {"first_slot": np.array(self.slots.start), "inputs": inputs, "labels": labels}
+
+    def merge(self, sums: Sums) -> None:
+        """Keep the mixtures of some of the slots."""
+        first = int(sums["first_slot"]) - self.slots.start
+        here = slice(first, first + len(sums["inputs"]))
+        self.inputs[here], self.labels[here] = as_tensor(sums["inputs"]), as_tensor(sums["labels"])
+
+
+def _gather_mixtures(scenario: Scenario, sent: DataSet, slots: range, *, device: str, members: int) -> GatheredMixtures:
+    signal, place = Signal.of(scenario.workers, sent.input_dim, sent.label_dim), find_device(device)
+    if len(slots) == scenario.radio.slots:
+        _check_memory(scenario, signal, place, members)
+    widths = (signal.input_symbols, signal.label_symbols)
+    inputs, labels = (torch.empty((len(slots), width), device=place) for width in widths)
+    return GatheredMixtures(slots=slots, inputs=inputs, labels=labels)
+
+
+def gather_family(
+    scenarios: Sequence[Scenario],
+    gather: Callable[[Scenario, DataSet, range], Gathered],
+    *,
+    dataset: DataSet | None = None,
+    population: Population | None = None,
+    context: RunContext,
+    store: ShardStore | None = None,
+) -> tuple[list[Transmission], list[Gathered]]:
+    """Run all slots of scenarios that share their draws, on the context's engine; return what each has gathered.
+
+    ``gather`` makes the gatherer of a scenario, of the data as they are sent and of some slots; shards that another
+    engine finished are kept in the ``store``. The other arguments are those of ``simulate_family``.
+    """
+    air = _open_air(scenarios, dataset, population, context)
+    gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]
+    if context.engine.here or suits_seats(air):
+        sender = None
+        if not context.engine.here:
+            require_independent(air, context)
+            sender = SeatsSender(air=air, context=context, store=None if store is None else store.parts)
+        return _run_here(air, lambda number, block: gatherers[number].add(block), context, sender), gatherers
+    require_independent(air, context)
+    reports, first_chapter = air.new_reports(), next(air.blocks(range(1)))
+    examples = [block.head(_EXAMPLE_SLOTS) for block in first_chapter]
+    for shard in simulate_shards(air, gather, context=context, store=store):
+        for report, gatherer, (of_report, gathered) in zip(reports, gatherers, shard, strict=True):
+            report.merge(of_report)
+            gatherer.merge(gathered)
+    return _sent(air, reports, examples), gatherers
 
 
 def transmit_family(
@@ -147,15 +210,24 @@ def transmit_family(
     ``receive`` gets the number of the scenario and a block of its slots, in order; ``prepare`` the data as they are
     sent, before the first slot. The other arguments are those of ``simulate_family``.
     """
-    first, speed, progress = scenarios[0], context.speed, context.progress
-    find_device(speed.device)
+    air = _open_air(scenarios, dataset, population, context)
+    prepare(air.dataset)
+    return _run_here(air, receive, context)
+
+
+def _open_air(
+    scenarios: Sequence[Scenario], dataset: DataSet | None, population: Population | None, context: RunContext
+) -> Air:
+    """Return all that the slots need; refuse what cannot be run."""
+    first, progress = scenarios[0], context.progress
+    find_device(context.speed.device)
     for scenario in scenarios:
         check_privacy_target(scenario)
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)
     if dataset is None:
         dataset = load_dataset(
-            first.workers, streams, data_dir=context.data_dir, progress=progress, device=speed.device
+            first.workers, streams, data_dir=context.data_dir, progress=progress, device=context.speed.device
         )
     _check_worker_memory(first)
     if population is None:
@@ -163,41 +235,38 @@ def transmit_family(
     elif population.count != first.workers.count:
         raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
     dataset = centre_privately(scenarios, dataset, population, streams)
-    prepare(dataset)
     distance_metres = population.distance_metres
     settings = [AirSetting.of(each, dataset.input_dim, dataset.label_dim, distance_metres) for each in scenarios]
     settings = [replace(each, secret=context.secret) for each in settings]
-    reports = [
-        AirReport(each.scenario, dataset, distance_metres=distance_metres, received_watts=each.private_received_watts)
-        for each in settings
-    ]
-    examples: list[MixtureBlock] = []
-    slots = first.radio.slots
-    progress("over the air", 0, slots)
-    for blocks in simulate_family_blocks(settings, dataset, population, speed=speed):
-        for number, (block, scenario, report) in enumerate(zip(blocks, scenarios, reports, strict=True)):
-            receive(number, block)
-            report.add(block)
-            _check_finite(scenario, block)
-        examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
-        progress("over the air", blocks[0].first_slot + blocks[0].slots, slots)
+    return Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
+
+
+def _sent(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
+    """Return what was sent, after the last slot."""
     if not reports[0].largest_power_watts:
         raise ScenarioError(NOBODY_SENT)
     return [
-        Transmission(scenario=scenario, dataset=dataset, population=population, report=report, examples=example)
-        for scenario, example, report in zip(scenarios, examples, reports, strict=True)
+        Transmission(
+            scenario=report.scenario, dataset=air.dataset, population=air.population, report=report, examples=example
+        )
+        for example, report in zip(examples, reports, strict=True)
     ]
 
 
-def _check_finite(scenario: Scenario, block: MixtureBlock) -> None:
-    """Refuse noise that float32 cannot hold rather than train on infinities."""
-    if not torch.isfinite(block.inputs.sum() + block.labels.sum()) and not (
-        torch.isfinite(block.inputs).all() and torch.isfinite(block.labels).all()
-    ):
-        raise ScenarioError(
-            f"radio.noise_dbm = {scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; lower "
-            "the noise or the path loss, or raise the power"
-        )
+def _run_here(
+    air: Air, receive: Callable[[int, MixtureBlock], None], context: RunContext, sender: Sender | None = None
+) -> list[Transmission]:
+    reports, examples = air.new_reports(), list[MixtureBlock]()
+    progress = context.progress
+    progress("over the air", 0, air.slots)
+    for blocks in air.blocks(sender=sender):
+        for number, (block, report) in enumerate(zip(blocks, reports, strict=True)):
+            receive(number, block)
+            report.add(block)
+            check_finite(report.scenario, block)
+        examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
+        progress("over the air", blocks[0].first_slot + blocks[0].slots, air.slots)
+    return _sent(air, reports, examples)
 
 
 def _check_worker_memory(scenario: Scenario) -> None:

@@ -13,12 +13,16 @@ that much more softly (``softness``). A sum stays in float64 until the noise is 
 by as much as float32 sums do.
 """
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import torch
 
-from airmixml.arrays import Doubles, Singles
+if TYPE_CHECKING:
+    import torch  # takes seconds to load, and an account needs the sums of NumPy at most
+
+    from airmixml.arrays import Doubles, Singles
 
 BLOCK: Final = 4096
 """So many workers are added up at once, so that no number passes through many more additions."""
@@ -40,6 +44,8 @@ def add_up_samples(table: torch.Tensor, sample_index: torch.Tensor, shares: torc
     The table of what each sample of the pool sends is samples x symbols, in float64; indices and shares are slots x
     scheduled.
     """
+    import torch
+
     slots, scheduled = sample_index.shape
     shares = softness(scheduled) * shares.double()
     starts = torch.arange(0, scheduled, BLOCK).to(sample_index)
@@ -64,6 +70,8 @@ def add_up_products(inputs: torch.Tensor, labels: torch.Tensor, shares: torch.Te
 
     Inputs are slots x workers x d, labels slots x workers x outputs, shares slots x workers and nowhere negative.
     """
+    import torch
+
     roots = shares.double().sqrt()[..., None]
     weighted = inputs * roots
     with_labels = weighted.transpose(1, 2) @ (labels * roots)

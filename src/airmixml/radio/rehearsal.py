@@ -1,19 +1,57 @@
 """A transmission without data: who is scheduled, with which ratios and powers, tallied as the real one would be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from airmixml.arrays import Doubles
+from airmixml.engines import Engine
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, check_family, draw_blocks, suitable_block
+from airmixml.radio.draws import AirSetting, check_family, draw_blocks, shards_of, suitable_block
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
+from airmixml.sums import Sums
 from airmixml.workers import place_workers
 
 
-def rehearse(scenario: Scenario, input_dim: int, label_dim: int, *, progress: Progress = silent) -> Tally:
-    """Return the tally of all slots, the same that ``simulate`` with that seed would have; no data set is read."""
-    return rehearse_family([scenario], input_dim, label_dim, progress=progress)[0]
+def rehearse(
+    scenario: Scenario,
+    input_dim: int,
+    label_dim: int,
+    *,
+    progress: Progress = silent,
+    engine: Engine | None = None,
+) -> Tally:
+    """Return the tally of all slots, the same that ``simulate`` with that seed would have; no data set is read.
+
+    An ``engine`` that is not this process draws the slots in shards.
+    """
+    if engine is None or engine.here:
+        return rehearse_family([scenario], input_dim, label_dim, progress=progress)[0]
+    distance_metres, slots = placed_distances(scenario), scenario.radio.slots
+    setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
+    watts = setting.private_received_watts
+    tally = Tally(scenario, input_dim, label_dim, distance_metres, received_watts=watts)
+    shards = shards_of(setting)
+    with closing(engine.run_in_order(prepare_draws, (setting, input_dim, label_dim), shards)) as drawn:
+        for sums in drawn:
+            tally.merge(sums)
+            progress("rehearsal", tally.slots, slots)
+    return tally
+
+
+def prepare_draws(shared: tuple[AirSetting, int, int]) -> Callable[[range], Sums]:
+    """Return what draws and tallies the slots of some chapters."""
+    setting, input_dim, label_dim = shared
+
+    def tallied(chapters: range) -> Sums:
+        watts = setting.private_received_watts
+        part = Tally(setting.scenario, input_dim, label_dim, received_watts=watts, part=True)
+        for draws in draw_blocks(setting, suitable_block(setting), noise=False, chapters=chapters):
+            part.add_draws(draws)
+        return part.sums()
+
+    return tallied
 
 
 def rehearse_family(

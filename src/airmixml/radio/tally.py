@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from airmixml.radio.privacy_target import (
     weakest_gain,
 )
 from airmixml.scenario import Scenario
+from airmixml.sums import Sums, as_tensor, with_zeros, without_zeros
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Signal
 
@@ -74,6 +75,14 @@ class DecibelHistogram:
         step = int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
         return float(self.edges_db[min(step, len(counts) - 1)] + self.STEP_DB / 2.0)
 
+    def sums(self, name: str) -> Sums:
+        """Return the counts under a name, for ``merge``."""
+        return without_zeros(name, self.counts)
+
+    def merge(self, name: str, sums: Sums) -> None:
+        """Add what another one has counted."""
+        self._counts = self._counts + torch.from_numpy(with_zeros(sums, name, len(self._counts))).to(self._counts)
+
 
 class SlotStrengths:
     """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
@@ -99,6 +108,16 @@ class SlotStrengths:
         upper_watts = 10.0 ** ((_LOWEST_DB + used * _STEP_DB) / 10.0)
         return tuple(np.minimum(upper_watts, largest).tolist()), tuple(counts[used].tolist())
 
+    def sums(self) -> Sums:
+        """Return counts and range, for ``merge``."""
+        return {**without_zeros("strengths", self._counts.cpu().numpy()), "strengths_range": self._range.cpu().numpy()}
+
+    def merge(self, sums: Sums) -> None:
+        """Add what another one has counted."""
+        self._counts = self._counts + torch.from_numpy(with_zeros(sums, "strengths", _STEPS)).to(self._counts)
+        (smallest, largest), ends = sums["strengths_range"].tolist(), self._range
+        self._range = torch.stack([ends[0].clamp(max=smallest), ends[1].clamp(min=largest)])
+
 
 def _counted(counts: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
     """Return the counts with one more for each step named, on the device of the steps; shape of the counts."""
@@ -119,10 +138,21 @@ def row_amplitude(scenario: Scenario) -> float:
     return min(1.0, (2.0 if replaced else 1.0) / workers.rows_bound)
 
 
+class _Spent(NamedTuple):
+    """What workers spent, slot after slot and seat after seat; each has the shape seats of all slots."""
+
+    who: torch.Tensor
+    power_watts: torch.Tensor
+    received_watts: torch.Tensor  # beta q^2
+    took_part: torch.Tensor
+
+
 class Tally:
     """Adds up the draws of one transmission, block by block, in constant memory.
 
-    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again.
+    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again. That of a
+    ``part`` of the slots keeps what each worker spent in each slot, so that whoever merges the parts adds it up in the
+    order of the slots: the sums are then those of one tally of all slots, to the last bit.
     """
 
     def __init__(
@@ -134,8 +164,10 @@ class Tally:
         *,
         received_watts: float | None = None,
         averaged: int | None = None,
+        part: bool = False,
     ) -> None:
         self.scenario = scenario
+        self._spent: list[_Spent] | None = [] if part else None
         self.before_the_draw = False  # whether statements hold for any schedule, and so say nothing of the drawn one
         self.slots = 0
         workers = scenario.workers.count
@@ -173,15 +205,47 @@ class Tally:
         self.slots += len(draws)
         self._limited += draws.limited.sum()
         received_watts = draws.ratios.square() * draws.power_scale_watts[:, None]
-        # Not by a histogram over all workers: the time of a block must not grow with those who are silent.
-        self._energy.index_add_(0, who, draws.power_watts.flatten(), alpha=self.joules_per_watt)
-        self._received.index_add_(0, who, received_watts.flatten())
         by_coin = self.scenario.radio.schedule == "poisson"
-        took_part = (draws.ratios > 0.0).flatten().long() if by_coin else torch.ones_like(who)
-        self._participations.index_add_(0, who, took_part)
+        took_part = (draws.ratios > 0.0).flatten() if by_coin else torch.ones_like(who, dtype=torch.bool)
+        self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part))
         self._largest_power = torch.maximum(self._largest_power, draws.power_watts.max())
         self._count_power(draws.power_watts)
         self._strengths.add(draws.power_scale_watts * largest_shares(self.scenario, draws.ratios) ** 2)
+
+    def _spend(self, spent: _Spent) -> None:
+        """Add what each of these workers spent, in this order; of a part, keep it."""
+        if self._spent is not None:
+            self._spent.append(spent)
+            return
+        # Not by a histogram over all workers: the time of a block must not grow with those who are silent.
+        self._energy.index_add_(0, spent.who, spent.power_watts, alpha=self.joules_per_watt)
+        self._received.index_add_(0, spent.who, spent.received_watts)
+        self._participations.index_add_(0, spent.who, spent.took_part.long())
+
+    def sums(self) -> Sums:
+        """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
+        parts = zip(*(self._spent or ()), strict=True)
+        spent = {name: torch.cat(part).cpu().numpy() for name, part in zip(_Spent._fields, parts, strict=True)}
+        if self.scenario.workers.count < 1 << 31:
+            spent["who"] = spent["who"].astype(np.int32)  # it is sent once for every seat of every slot
+        return {
+            **spent,
+            "slots": np.array([self.slots, self.limited_slots]),
+            "largest_power_watts": np.array(self.largest_power_watts),
+            **self.power_dbm.sums("power_dbm"),
+            **self._strengths.sums(),
+        }
+
+    def merge(self, sums: Sums) -> None:
+        """Take the next part of the slots into account."""
+        who, *rest = (as_tensor(sums[name]) for name in _Spent._fields)
+        self._spend(_Spent(who.long(), *rest))
+        slots, limited = sums["slots"].tolist()
+        self.slots += slots
+        self._limited += limited
+        self._largest_power = self._largest_power.clamp(min=float(sums["largest_power_watts"]))
+        self.power_dbm.merge("power_dbm", sums)
+        self._strengths.merge(sums)
 
     def _count_power(self, power_watts: torch.Tensor) -> None:
         """Count the powers of those who do send."""
@@ -266,17 +330,17 @@ class Tally:
         target = self.scenario.privacy
         first = [(target.adversary, target.accountant), _EXACT]
         every = product(ADVERSARIES.names, ACCOUNTANTS.names)
-        stated = []
+        design, stated = self.design, []
         for adversary, accountant in dict.fromkeys([*first, *every]):
             try:
-                stated.append(self._state(adversary, accountant))
+                stated.append(self._state(adversary, accountant, design=design))
             except PrivacyError:  # an accountant that cannot treat this adversary has nothing to say
                 if (adversary, accountant) == first[0]:
                     raise
         other = next(adjacency for adjacency in ADJACENCIES if adjacency != target.adjacency)
         for adversary, accountant in dict.fromkeys(first):
             with suppress(PrivacyError):
-                stated.append(self._state(adversary, accountant, other))
+                stated.append(self._state(adversary, accountant, other, design))
         return stated
 
     def worker_epsilons(self) -> Doubles:

@@ -6,7 +6,7 @@ A report adds up, block by block, what they cost and gave: energy, power, SNR, p
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
+from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.radio.air import receive_mixtures
@@ -22,9 +23,12 @@ from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import DecibelHistogram, Tally
 from airmixml.scenario import Scenario, Speed
+from airmixml.sums import Sums, as_tensor
 from airmixml.threads import in_order
 from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.workers import Population
+
+_SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +116,7 @@ class AirReport(Tally):
         *,
         distance_metres: Doubles | None = None,
         received_watts: float | None = None,
+        part: bool = False,
     ) -> None:
         super().__init__(
             scenario,
@@ -120,6 +125,7 @@ class AirReport(Tally):
             distance_metres,
             received_watts=received_watts,
             averaged=None if dataset.private_mean is None else len(dataset.private_mean),
+            part=part,
         )
         self.snr_db = DecibelHistogram()
         self.input_snr_db = DecibelHistogram()
@@ -137,6 +143,18 @@ class AirReport(Tally):
         self.label_snr_db.add(block.snr[1])
         share = self._input_share
         self.snr_db.add(share * block.snr[0] + (1.0 - share) * block.snr[1])
+
+    def sums(self) -> Sums:
+        """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
+        own = {"air_sums": self._sums.cpu().numpy()}
+        return super().sums() | own | {key: kept for name in _SNRS for key, kept in vars(self)[name].sums(name).items()}
+
+    def merge(self, sums: Sums) -> None:
+        """Take the next part of the slots into account."""
+        super().merge(sums)
+        self._sums = self._sums + as_tensor(sums["air_sums"]).to(self._sums)
+        for name in _SNRS:
+            vars(self)[name].merge(name, sums)
 
     @property
     def noise_variance(self) -> float:
@@ -240,6 +258,17 @@ def simulate_family_blocks(
         with using_threads(speed.threads):
             received = simulate_block(slots)
         yield received
+
+
+def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
+    """Refuse noise that float32 cannot hold rather than train on infinities."""
+    if not torch.isfinite(block.inputs.sum() + block.labels.sum()) and not (
+        torch.isfinite(block.inputs).all() and torch.isfinite(block.labels).all()
+    ):
+        raise ScenarioError(
+            f"radio.noise_dbm = {scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; lower "
+            "the noise or the path loss, or raise the power"
+        )
 
 
 def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotTensors, first_slot: int) -> MixtureBlock:

@@ -1,6 +1,7 @@
 """A whole run: simulate, train, write the run folder; one seed or several, resumable."""
 
 import json
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,13 @@ import torch
 from airmixml.data import warn_of_clipping
 from airmixml.devices import find_device
 from airmixml.edge import Learned, TrainedModel, learn
+from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
+from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.pictures import draw_ledger, draw_run, draw_statements
 from airmixml.runs.protected import ProtectedRunner, row_statement, stated_scores
@@ -53,6 +56,8 @@ def run(
     progress: Progress = silent,
     private: bool = False,
     public_test: bool = False,
+    engine: str = "local",
+    jobs: int | None = None,
 ) -> AnyResult:
     """Run a scenario, write its folder, and return its result (that of the folder's ``metrics.json``).
 
@@ -74,7 +79,12 @@ def run(
         progress: told how far each stage is.
         private: protect the data, which are real.
         public_test: the test rows are public, so that a protected run may state its accuracy on them.
+        engine: "local" for this machine, or "ray" for the slots to be simulated in shards on a Ray cluster.
+        jobs: shards at a time (default: all slots in this process, or all that a Ray cluster takes).
     """
+    chosen = Engine.of(engine, jobs)
+    if private:
+        chosen.require_here("a private run keeps its secret in this process, and nothing of its slots on the disk")
     if public_test and not private:
         raise ScenarioError("--public-test: says something about a private run; give --private too")
     if seeds < 1:
@@ -86,7 +96,7 @@ def run(
         )
     scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
-    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     find_device(context.speed.device)
     check_privacy_target(scenario)
     identity = {**identity_of(scenario), "seeds": seeds}
@@ -133,7 +143,8 @@ class SimulationRunner:
         warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
-        learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint)
+        shards = ShardStore(folder.work / SHARDS, made_with)
+        learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint, shards=shards)
         seconds = time.perf_counter() - started
         _write_findings(learned.transmission, learned.trained, folder.work, pictures=self.pictures)
         return result_of(
@@ -228,4 +239,5 @@ def _finish(scenario: Scenario, result: AnyResult, folder: RunFolder, *, replace
     """Write what makes a run folder whole and give it its name."""
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+    shutil.rmtree(folder.work / SHARDS, ignore_errors=True)
     folder.publish(replace=replace, leave_out=(CHECKPOINT,))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airmixml.engines import Engine
 from airmixml.progress import Progress, silent
 from airmixml.scenario.rules import Text, Whole, check_fields, key
 
@@ -34,9 +35,11 @@ class RunContext:
         data_dir: folder with the four MNIST files; None: the cache, which is filled where needed.
         progress: told how far each stage is.
         secret: what hides the data is drawn from it, once; None: from the scenario's seed, which everybody knows.
+        engine: where parts that need nothing of each other run.
     """
 
     speed: Speed = field(default_factory=Speed)
     data_dir: Path | None = None
     progress: Progress = silent
     secret: Secret | None = None
+    engine: Engine = field(default_factory=Engine)

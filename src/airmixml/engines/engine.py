@@ -1,0 +1,115 @@
+"""One way to run independent parts of a command anywhere, without a change of their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from os import cpu_count
+from typing import Any, Final, Literal, Self, TypeVar, cast
+
+from airmixml.engines.work import Lost, Tell, Work
+from airmixml.errors import AirMixError, ScenarioError
+from airmixml.wording import did_you_mean, shown
+
+Engines = Literal["local", "ray"]
+ENGINES: Final = ("local", "ray")
+_MOST_JOBS: Final = 4096
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Prepare = Callable[[Any], Callable[[Item], Result]]
+"""Makes of what all items share what makes their results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """Runs parts of a command that need nothing of each other.
+
+    Attributes:
+        name: "local" for this machine, "ray" for a Ray cluster.
+        jobs: parts at a time; 1 on this machine is this process, 0 as many as there are cores, or as a cluster takes.
+    """
+
+    name: Engines = "local"
+    jobs: int = 1
+
+    @classmethod
+    def of(cls, name: str, jobs: int | None = None) -> Self:
+        """Return the engine that options name; without ``jobs`` this process, or all of a cluster."""
+        if name not in ENGINES:
+            near = did_you_mean(name, list(ENGINES))
+            raise ScenarioError(f"--engine = {shown(name)}: must be {' or '.join(ENGINES)}{near}")
+        if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
+            raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most {_MOST_JOBS}")
+        default = 0 if name == "ray" else 1
+        return cls(name=cast(Engines, name), jobs=default if jobs is None else jobs)
+
+    @property
+    def here(self) -> bool:
+        """Whether all is done in this process."""
+        return self.name == "local" and self.jobs == 1
+
+    def require_here(self, why: str) -> None:
+        """Refuse other processes where nothing may be sent to one."""
+        if not self.here:
+            option = "--engine ray" if self.name == "ray" else "--jobs"
+            raise ScenarioError(f"{option}: {why}; leave --engine and --jobs out")
+
+    def run(
+        self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item], *, on_gpu: bool = False
+    ) -> Generator[tuple[int, Result], None, None]:
+        """Yield the number and the result of each item, in the order in which they are finished.
+
+        Args:
+            prepare: makes of ``shared`` what makes results of items; called once in every process, so it must be a
+                function of a module.
+            shared: what all items need; sent to each process, or node of a cluster, once.
+            items: what is sent for each result.
+            on_gpu: whether an item needs a GPU.
+        """
+        if self.here or not items:
+            work = prepare(shared) if items else None
+            for number, item in enumerate(items):
+                yield number, cast(Callable[[Item], Result], work)(item)
+            return
+        from airmixml.engines.cluster import run_on_ray
+        from airmixml.engines.processes import run_in_processes
+
+        numbered = list(enumerate(items))
+        call = _Numbered(prepare)
+        if self.name == "ray":
+            finishing = run_on_ray(call, shared, numbered, self.jobs, on_gpu=lambda _: on_gpu)
+        else:
+            jobs = min(self.jobs or cpu_count() or 1, len(items))
+            finishing = run_in_processes(call, shared, numbered, jobs)
+        for (number, _), result in finishing:
+            if isinstance(result, Lost):
+                raise AirMixError(f"--engine = {self.name}: part {number + 1} of {len(items)}: {result.why}")
+            yield number, cast(Result, result)
+
+    def run_in_order(
+        self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item], *, on_gpu: bool = False
+    ) -> Generator[Result, None, None]:
+        """Yield the results in the order of the items: those that are finished early wait."""
+        waiting: dict[int, Result] = {}
+        wanted = 0
+        for number, result in self.run(prepare, shared, items, on_gpu=on_gpu):
+            waiting[number] = result
+            while wanted in waiting:
+                yield waiting.pop(wanted)
+                wanted += 1
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """Makes results of numbered items, whose number is for the caller alone."""
+
+    prepare: Prepare[Any, Any]
+
+    def __call__(self, shared: Any) -> Work:
+        work = self.prepare(shared)
+
+        def of_numbered(numbered: tuple[int, Any], _tell: Tell) -> Any:
+            return work(numbered[1])
+
+        return of_numbered

@@ -1,0 +1,128 @@
+"""Items on several processes of this machine, of which one may die without the others."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from airmixml.engines.work import Lost, Prepare, Raised, attempt
+
+Told = Callable[[Any, Any], None]
+"""Told of an item, and what its work told."""
+LeftBehind = Callable[[Any], Sequence[Any]]
+"""Returns what to run instead of an item whose process died; nothing: the item is lost."""
+
+
+class _Worker:
+    """A process that makes one result after the other."""
+
+    def __init__(self, prepare: Prepare, shared: Any, item: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, prepare, shared), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.give(item)  # a process that died at once is noticed when it is listened to
+
+    def give(self, item: Any) -> bool:
+        """Hand over an item; False if nobody is there to take it."""
+        self.item = item
+        try:
+            self.connection.send(item)
+        except OSError:
+            return False
+        return True
+
+    def receive(self) -> tuple[bool, Any]:
+        """Return whether the item is finished, and its result or what it told; a process that died has lost it."""
+        try:
+            finished, message = self.connection.recv()
+            return finished, message
+        except (EOFError, OSError):
+            self.process.join()
+            code = self.process.exitcode or 0
+            how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
+            return True, Lost(f"its process ended {'by SIGKILL (out of memory?)' if code == -9 else how}")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.connection.close()
+
+
+def run_in_processes(
+    prepare: Prepare,
+    shared: Any,
+    items: Sequence[Any],
+    jobs: int,
+    *,
+    told: Told = lambda _item, _told: None,
+    left_behind: LeftBehind = lambda _item: (),
+) -> Iterator[tuple[Any, Any]]:
+    """Yield each item with its result as soon as that is there, or ``Lost`` if its process died.
+
+    ``prepare`` and ``shared`` are sent to each of up to ``jobs`` processes once.
+    """
+    waiting = list(reversed(items))
+    workers: dict[Any, _Worker] = {}  # by their connection
+    try:
+        while waiting or workers:
+            while waiting and len(workers) < jobs:
+                worker = _Worker(prepare, shared, waiting.pop())
+                workers[worker.connection] = worker
+            for ready in wait(list(workers)):
+                worker = workers[ready]
+                finished, message = worker.receive()
+                if not finished:
+                    told(worker.item, message)
+                    continue
+                if isinstance(message, Raised):
+                    raise message.problem
+                item = worker.item
+                undone = left_behind(item) if isinstance(message, Lost) else ()
+                waiting += reversed(undone)
+                if undone:
+                    workers.pop(ready).stop()
+                    continue
+                if waiting and worker.give(waiting[-1]):
+                    waiting.pop()
+                else:
+                    workers.pop(ready).stop()
+                yield item, message
+    finally:
+        for worker in workers.values():
+            worker.stop()
+
+
+def _serve(connection: Connection, prepare: Prepare, shared: Any) -> None:
+    """Work on what is sent; end with the process that sends it, so that a killed command leaves none behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command itself stops its processes
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    work = None
+    try:
+        while True:
+            item = connection.recv()
+            if work is None:
+                made = attempt(lambda each, _: prepare(each), shared, _ignore)
+                if isinstance(made, Raised):
+                    connection.send((True, made))
+                    continue
+                work = made
+            connection.send((True, attempt(work, item, lambda message: connection.send((False, message)))))
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def _ignore(_message: Any) -> None:
+    pass
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

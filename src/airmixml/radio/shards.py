@@ -1,0 +1,227 @@
+"""One run in shards: some slots each, simulated anywhere, and added up in the order of the slots.
+
+Where shards begin follows from the scenario alone, so that the sums are the same on any number of machines. What each
+worker spent is added up slot by slot wherever slots were simulated, and counts do not care for order, so both are those
+of an unsharded run. So are sums of mixtures where a shard is a block of a CPU, which has 128 slots or more unless they
+are large; else they differ by rounding.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+from airmixml.data import DataSet
+from airmixml.devices import find_device
+from airmixml.errors import RunFolderError
+from airmixml.radio.draws import AirSetting, shards_of, slots_in
+from airmixml.radio.senders import Sender, make_sender
+from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite, simulate_family_blocks
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.storage.results import ResultStore
+from airmixml.sums import Sums, below, taken_from
+from airmixml.workers import Population
+
+SHARDS: Final = "shards"
+"""The folder in a run folder that finished shards are kept in until the run is whole."""
+_SAVING_THREADS: Final = 2
+_MOST_UNSAVED: Final = 8
+
+
+class Gatherer(Protocol):
+    """Makes of the blocks of a run what a learner needs."""
+
+    def add(self, block: MixtureBlock) -> None:
+        """Take one block into account; blocks come in order."""
+
+    def sums(self) -> Sums:
+        """Return what was gathered, for ``merge``."""
+
+    def merge(self, sums: Sums) -> None:
+        """Take what was gathered of the slots that follow into account."""
+
+
+Gather = Callable[[Scenario, DataSet, range], Gatherer]
+"""Makes the gatherer of some slots of a scenario, whose workers send these data; it is sent to other processes."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Air:
+    """All that the slots of scenarios with equal draws need."""
+
+    settings: Sequence[AirSetting]
+    dataset: DataSet
+    population: Population
+    speed: Speed
+
+    @property
+    def slots(self) -> int:
+        """How many there are."""
+        return self.settings[0].scenario.radio.slots
+
+    def new_reports(self, *, part: bool = False) -> list[AirReport]:
+        """Return a report of each scenario, before the first slot; of a part the slot for a mean is not one."""
+        distance_metres = None if part else self.population.distance_metres
+        return [
+            AirReport(
+                each.scenario,
+                self.dataset,
+                distance_metres=distance_metres,
+                received_watts=each.private_received_watts,
+                part=part,
+            )
+            for each in self.settings
+        ]
+
+    def blocks(self, chapters: range | None = None, sender: Sender | None = None) -> Iterator[list[MixtureBlock]]:
+        """Run all slots, or those of some chapters; a block of each scenario at a time."""
+        return simulate_family_blocks(
+            self.settings, self.dataset, self.population, speed=self.speed, sender=sender, chapters=chapters
+        )
+
+    def new_sender(self) -> Sender:
+        """Lay out what workers send."""
+        scenario, device = self.settings[0].scenario, find_device(self.speed.device)
+        return make_sender(scenario, self.dataset, device, holdings=self.population.holdings)
+
+    def to_be_sent(self) -> Self:
+        """Return the same for another machine: without the test set, which no slot needs, and on one thread."""
+        held = self.dataset
+        held = replace(held, test_inputs=held.test_inputs[:0].copy(), test_labels=held.test_labels[:0].copy())
+        threads = 1 if self.speed.device == "cpu" else self.speed.threads
+        return replace(self, dataset=held, speed=replace(self.speed, threads=threads))
+
+
+def require_independent(air: Air, context: RunContext) -> None:
+    """Refuse other processes where slots are not independent of each other, or nothing may leave this process."""
+    if context.secret is not None:
+        context.engine.require_here("a secret is never sent to another process")
+    signal = air.settings[0].signal
+    if signal.moments and signal.bits:
+        context.engine.require_here("workers.bits rounds the products of one worker after the other")
+
+
+def prepare_shards(shared: tuple[Air, Gather]) -> Callable[[range], Sums]:
+    """Return what simulates the slots of some chapters; what workers send is laid out once."""
+    air, gather = shared
+    return partial(_simulate_shard, air, gather, air.new_sender())
+
+
+def _simulate_shard(air: Air, gather: Gather, sender: Sender, chapters: range) -> Sums:
+    reports, slots = air.new_reports(part=True), slots_in(chapters, air.slots)
+    gatherers = [gather(each.scenario, air.dataset, slots) for each in air.settings]
+    for blocks in air.blocks(chapters, sender):
+        for block, report, gatherer in zip(blocks, reports, gatherers, strict=True):
+            check_finite(report.scenario, block)
+            report.add(block)
+            gatherer.add(block)
+    sums: Sums = {}
+    for number, (report, gatherer) in enumerate(zip(reports, gatherers, strict=True)):
+        sums |= below(f"{number}/report", report.sums()) | below(f"{number}/gathered", gatherer.sums())
+    return sums
+
+
+class ShardStore:
+    """Keeps finished shards in a folder, so that an interrupted run resumes with those that are missing.
+
+    ``made_with`` says on what they were made; shards that were made on something else are made again. ``parts`` holds
+    those of a slot that is cut by its workers.
+    """
+
+    def __init__(self, folder: Path, made_with: str = "") -> None:
+        self._store = self.parts = ResultStore(folder, made_with)
+
+    def load(self, number: int, slots: range) -> Sums | None:
+        """Return a finished shard; None where there is none, or a damaged or foreign one."""
+
+        def checked(values: Any, arrays: Sums) -> Sums:
+            if values != [slots.start, slots.stop]:
+                raise ValueError(f"slots {values}, not {slots.start} to {slots.stop}")
+            return arrays
+
+        return self._store.load(f"{number:06d}.npz", checked)
+
+    def save(self, number: int, slots: range, sums: Sums) -> None:
+        """Keep a finished shard."""
+        self._store.save(f"{number:06d}.npz", [slots.start, slots.stop], sums)
+
+
+def simulate_shards(
+    air: Air, gather: Gather, *, context: RunContext, store: ShardStore | None
+) -> Iterator[list[tuple[Sums, Sums]]]:
+    """Yield, shard after shard in the order of the slots, what each scenario's report and gatherer have of it.
+
+    Shards that are in the store are not made again; others are put there as soon as they are finished.
+    """
+    shards = shards_of(air.settings[0])
+    slots = [slots_in(chapters, air.slots) for chapters in shards]
+    kept = [store is not None and store.load(number, piece) is not None for number, piece in enumerate(slots)]
+    missing = [number for number, there in enumerate(kept) if not there]
+    done = air.slots - sum(len(slots[number]) for number in missing)
+    context.progress("over the air", done, air.slots)
+
+    def saved(number: int) -> None:
+        nonlocal done
+        done += len(slots[number])
+        context.progress("over the air", done, air.slots)
+
+    finishing = context.engine.run(
+        prepare_shards,
+        (air.to_be_sent(), gather),
+        [shards[number] for number in missing],
+        on_gpu=air.speed.device != "cpu",
+    )
+    ready: dict[int, Sums] = {}
+    with closing(finishing), _Saving(store, saved) as saving:
+        for number, piece in enumerate(slots):
+            while number not in ready and not kept[number]:
+                place, sums = next(finishing)
+                ready[missing[place]] = sums
+                saving.add(missing[place], slots[missing[place]], sums)
+            found = ready.pop(number) if number in ready else store and store.load(number, piece)
+            if not found:
+                raise RunFolderError(f"shard {number + 1}: was removed meanwhile; give the same command again")
+            yield [
+                (taken_from(f"{each}/report", found), taken_from(f"{each}/gathered", found))
+                for each in range(len(air.settings))
+            ]
+
+
+class _Saving:
+    """Saves shards while others are merged: on one thread it would take four times as long as merging them.
+
+    ``saved`` is told the number of a shard once it is on the disk, or at once where nothing is saved.
+    """
+
+    def __init__(self, store: ShardStore | None, saved: Callable[[int], None]) -> None:
+        self._store, self._saved = store, saved
+        self._pool = ThreadPoolExecutor(_SAVING_THREADS, "airmix-shards")
+        self._pending: deque[tuple[int, Future[None]]] = deque()
+
+    def add(self, number: int, slots: range, sums: Sums) -> None:
+        """Save a shard; wait where too many are not saved yet."""
+        if self._store is None:
+            self._saved(number)
+            return
+        self._pending.append((number, self._pool.submit(self._store.save, number, slots, sums)))
+        while self._pending and (self._pending[0][1].done() or len(self._pending) > _MOST_UNSAVED):
+            self._finish()
+
+    def _finish(self) -> None:
+        number, future = self._pending.popleft()
+        future.result()
+        self._saved(number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            while kind is None and self._pending:
+                self._finish()
+        finally:
+            self._pool.shutdown()  # what was begun is saved, whatever ended the run

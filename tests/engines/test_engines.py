@@ -1,0 +1,93 @@
+"""Engines: the same results in any order, one process that raises or dies told in one line."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import pytest
+
+from airmixml import AirMixError, ScenarioError
+from airmixml.engines import Engine
+from airmixml.engines.work import Raised, attempt
+
+SQUARES = [number**2 for number in range(10)]
+item_of = attrgetter("__getitem__")  # of what is shared, makes what makes results of items
+
+
+def test_this_process_prepares_once_and_goes_in_order() -> None:
+    prepared = []
+
+    def prepare(shared: list[int]) -> Any:
+        prepared.append(shared)
+        return shared.__getitem__
+
+    assert list(Engine().run(prepare, SQUARES, [3, 1, 2])) == [(0, 9), (1, 1), (2, 4)]
+    assert prepared == [SQUARES]
+    assert list(Engine().run(prepare, SQUARES, [])) == []
+    assert prepared == [SQUARES]
+
+
+def test_results_that_come_early_wait_for_their_turn(backwards: Engine) -> None:
+    assert [number for number, _ in backwards.run(item_of, SQUARES, [3, 1, 2])] == [2, 1, 0]
+    assert list(backwards.run_in_order(item_of, SQUARES, [3, 1, 2])) == [9, 1, 4]
+
+
+def test_two_processes() -> None:
+    engine = Engine(jobs=2)
+    assert dict(engine.run(item_of, SQUARES, [3, 1, 2])) == {0: 9, 1: 1, 2: 4}
+    with pytest.raises(IndexError, match="out of range"):
+        dict(engine.run(item_of, SQUARES, [3, 10]))
+    with pytest.raises(AirMixError) as problem:
+        dict(engine.run(partial, os._exit, [3]))
+    assert str(problem.value) == "--engine = local: part 1 of 1: its process ended with exit code 3"
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_two_cores_of_a_new_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    engine = Engine(name="ray", jobs=2)
+    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    try:
+        assert dict(engine.run(item_of, SQUARES, [3, 1, 2])) == {0: 9, 1: 1, 2: 4}
+        with pytest.raises(IndexError, match="out of range"):
+            dict(engine.run(item_of, SQUARES, [3, 10]))
+        with pytest.raises(AirMixError, match="--engine = ray: part 1 of 1: "):
+            dict(engine.run(partial, os._exit, [3]))
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()
+
+
+def test_what_cannot_be_sent_is_told_in_words() -> None:
+    class Local(Exception):
+        pass
+
+    def work(_item: None, _tell: Any) -> None:
+        raise Local("in two\nlines")
+
+    raised = attempt(work, None, print)
+    assert isinstance(raised, Raised)
+    assert (type(raised.problem), str(raised.problem)) == (AirMixError, "Local: in two lines")
+
+
+def test_options() -> None:
+    assert Engine.of("local") == Engine(name="local", jobs=1)
+    assert Engine.of("local").here
+    assert Engine.of("ray") == Engine(name="ray", jobs=0)
+    assert Engine.of("ray", 3) == Engine(name="ray", jobs=3)
+    assert not Engine.of("ray", 1).here
+    with pytest.raises(ScenarioError, match=r"--engine = 'rai': must be local or ray; did you mean ray\?"):
+        Engine.of("rai")
+    with pytest.raises(ScenarioError, match="--jobs = 0: must be at least 1 and at most 4096"):
+        Engine.of("local", 0)
+    with pytest.raises(ScenarioError, match="--engine ray: no; leave --engine and --jobs out"):
+        Engine.of("ray").require_here("no")
+    with pytest.raises(ScenarioError, match="--jobs: no; leave --engine and --jobs out"):
+        Engine.of("local", 2).require_here("no")
+    Engine().require_here("no")

@@ -1,0 +1,240 @@
+"""Shards of a run: what they add up to is what one process has, to the last bit; some are kept, some are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from airmixml import RunFolderError, Scenario, ScenarioError, Speed
+from airmixml.data import DataSet
+from airmixml.engines import Engine
+from airmixml.radio import shards as module
+from airmixml.radio.draws import AirSetting, draw_blocks, shards_of, slots_in
+from airmixml.radio.mixtures import Mixtures, simulate_family
+from airmixml.radio.rehearsal import rehearse
+from airmixml.radio.seats import parts_of
+from airmixml.radio.shards import ShardStore
+from airmixml.radio.tally import Tally
+from airmixml.scenario import RunContext
+from airmixml.streams import Secret
+from airmixml.workers import Population
+
+BASE = Scenario().with_overrides("workers.count=12", "radio.scheduled=3", "radio.slots=4200")  # 2048, 2048, 104
+AIRS = {
+    "fading": ("mixing.alpha=1", "radio.fading=rayleigh", "mixing.power=max"),
+    "coins": ("radio.schedule=poisson", "mixing.policy=equalmix", "mixing.power=fixed"),
+    "limited": ("radio.max_participations=1100", "mixing.power=dp", "privacy.epsilon=1e4"),
+}
+Simulate = Callable[..., list[Mixtures]]
+
+
+@pytest.fixture
+def simulated(small_dataset: DataSet, small_population: Population) -> Simulate:
+    def call(*scenarios: Scenario, **options: Any) -> list[Mixtures]:
+        context = RunContext(speed=Speed(threads=1), **options)
+        return simulate_family(scenarios, dataset=small_dataset, population=small_population, context=context)
+
+    return call
+
+
+def assert_equal_tallies(one: Tally, other: Tally) -> None:
+    """Statements follow from the design, and take seconds."""
+    assert one.design == other.design
+    assert (one.slots, one.limited_slots) == (other.slots, other.limited_slots)
+    assert (one.energy_joules, one.largest_power_watts) == (other.energy_joules, other.largest_power_watts)
+    for name in ("power_dbm", "snr_db", "input_snr_db", "label_snr_db"):
+        if hasattr(one, name):
+            np.testing.assert_array_equal(getattr(one, name).counts, getattr(other, name).counts)
+    np.testing.assert_array_equal(one.ledger.received_watts, other.ledger.received_watts)
+    np.testing.assert_array_equal(one.ledger.participations, other.ledger.participations)
+    np.testing.assert_array_equal(one.worker_energy_joules, other.worker_energy_joules)
+
+
+def test_where_shards_begin() -> None:
+    def shards(*changes: str, inputs: int = 784) -> list[range]:
+        scenario = Scenario.preset("paper-mnist").with_overrides(*changes)
+        return shards_of(AirSetting.of(scenario, inputs, 10, np.full(scenario.workers.count, 9.0)))
+
+    paper = shards()
+    assert len(paper) == 49  # 100,000 / 2,048
+    assert paper[:2] == [range(16), range(16, 32)]
+    assert [slots_in(shard, 100_000) for shard in paper[-2:]] == [range(96_256, 98_304), range(98_304, 100_000)]
+    # 2^22 numbers of 794 symbols and 16 x 300 seats are 749 slots; 512 is the power of 2 below.
+    assert shards("radio.scheduled=300", "mixing.power=max")[:2] == [range(4), range(4, 8)]
+    assert shards("mixing.power=max", inputs=10**7)[1] == range(1, 2)
+
+
+def test_where_parts_of_a_slot_begin() -> None:
+    assert [len(range(60_000)[part]) for part in parts_of(60_000)] == [4096] * 14 + [2656]
+    assert len(parts_of(10**9)) == 239  # of 2^22, the least power of 2 for at most 256 parts
+    assert parts_of(10**9)[1] == slice(1 << 22, 1 << 23)
+
+
+@pytest.mark.parametrize("air", AIRS)
+def test_shards_add_up_to_the_run(air: str, simulated: Simulate, backwards: Engine) -> None:
+    scenario = BASE.with_overrides(*AIRS[air])
+    (here,), (there,) = simulated(scenario), simulated(scenario, engine=backwards)
+    assert torch.equal(here.inputs, there.inputs)
+    assert torch.equal(here.labels, there.labels)
+    assert_equal_tallies(here.report, there.report)
+    assert (here.report.noise_variance, here.report.variance_share) == (
+        there.report.noise_variance,
+        there.report.variance_share,
+    )
+    assert torch.equal(here.examples.inputs, there.examples.inputs)
+    np.testing.assert_array_equal(here.examples.draws.ratios, there.examples.draws.ratios)
+
+
+def test_a_family_in_shards(simulated: Simulate, backwards: Engine) -> None:
+    scenarios = [BASE.with_overrides("mixing.power=fixed", f"mixing.power_scale_watts={watts}") for watts in (1e-9, 1)]
+    for here, there in zip(simulated(*scenarios), simulated(*scenarios, engine=backwards), strict=True):
+        assert torch.equal(here.inputs, there.inputs)
+        assert_equal_tallies(here.report, there.report)
+
+
+@pytest.mark.parametrize("air", AIRS)
+def test_a_rehearsal_in_shards(air: str, backwards: Engine) -> None:
+    """Participations and energies are counted again by NumPy."""
+    scenario = BASE.with_overrides(*AIRS[air])
+    tally = rehearse(scenario, 3, 2, engine=backwards)
+    assert_equal_tallies(tally, rehearse(scenario, 3, 2))
+    setting = AirSetting.of(scenario, 3, 2, distance_metres=np.full(12, 100.0))
+    sent = np.zeros(12, dtype=np.int64)
+    for draws in (each.numpy() for each in draw_blocks(setting, 100, noise=False)):
+        np.add.at(sent, draws.scheduled_workers[draws.ratios > 0.0], 1)
+    np.testing.assert_array_equal(tally.ledger.participations, sent)
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.fixture
+def simulated_shards(monkeypatch: pytest.MonkeyPatch) -> list[range]:
+    """Chapters of the shards that are simulated from now on."""
+    seen: list[range] = []
+    real = module._simulate_shard
+
+    def counted(*arguments: Any) -> Any:
+        seen.append(arguments[-1])
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "_simulate_shard", counted)
+    return seen
+
+
+def stop_after(slots: int) -> Callable[[str, int, int], None]:
+    def progress(stage: str, done: int, _total: int) -> None:
+        if stage == "over the air" and done >= slots:
+            raise Interrupted
+
+    return progress
+
+
+def test_an_interrupted_run_makes_only_what_is_missing(
+    small_dataset: DataSet,
+    small_population: Population,
+    backwards: Engine,
+    simulated_shards: list[range],
+    tmp_path: Path,
+) -> None:
+    context = RunContext(speed=Speed(threads=1), engine=backwards)
+    held = {"dataset": small_dataset, "population": small_population}
+
+    def simulate(made_with: str = "here", context: RunContext = context) -> Mixtures:
+        simulated_shards.clear()
+        (mixtures,) = simulate_family([BASE], **held, context=context, store=ShardStore(tmp_path, made_with))
+        return mixtures
+
+    with pytest.raises(Interrupted):
+        simulate(context=replace(context, progress=stop_after(100)))
+    finished = list(simulated_shards)
+    assert finished[0] == range(32, 33)  # the last one came first
+    assert len(list(tmp_path.glob("*.npz"))) == len(finished)
+    whole = simulate()
+    assert finished + simulated_shards == [range(32, 33), range(16, 32), range(16)]
+    assert torch.equal(simulate().inputs, whole.inputs)
+    assert simulated_shards == []
+    good = (tmp_path / "000001.npz").read_bytes()
+    for bad in (b"", good[:1000], good[:5000] + bytes([good[5000] ^ 1]) + good[5001:]):
+        (tmp_path / "000001.npz").write_bytes(bad)
+        assert torch.equal(simulate().inputs, whole.inputs)
+        assert simulated_shards == [range(16, 32)]
+    (tmp_path / "000001.npz").write_bytes((tmp_path / "000002.npz").read_bytes())  # of other slots
+    assert torch.equal(simulate().inputs, whole.inputs)
+    assert simulated_shards == [range(16, 32)]
+    assert_equal_tallies(simulate("elsewhere").report, whole.report)
+    assert len(simulated_shards) == 3
+    ShardStore(tmp_path, "here").save(1, range(7), {})
+    with pytest.raises(RunFolderError, match=r"000001\.npz: does not hold what airmix wrote"):
+        simulate()
+
+
+def test_what_is_never_sent(simulated: Simulate, backwards: Engine) -> None:
+    with pytest.raises(ScenarioError, match="a secret is never sent to another process; leave --engine"):
+        simulated(BASE, engine=backwards, secret=Secret())
+    rounded = BASE.with_overrides(
+        "workers.sends=moments",
+        "workers.encoder=clip",
+        "workers.bits=4",
+        "learner.model=ridge",
+        "privacy.sensitivity=encoder",
+    )
+    with pytest.raises(ScenarioError, match=r"workers\.bits rounds the products of one worker after the other"):
+        simulated(rounded, engine=backwards)
+
+
+def test_noise_beyond_float32_is_refused_in_a_shard(
+    small_dataset: DataSet, small_population: Population, backwards: Engine
+) -> None:
+    drowned = BASE.with_overrides(
+        "radio.noise_dbm=100",
+        "radio.path_loss_exponent=10",
+        "workers.side_metres=1e6",
+        "mixing.power=fixed",
+        "mixing.power_scale_watts=1e-60",
+        "radio.max_power_dbm=-300",
+    )
+    far = replace(small_population, distance_metres=np.full(12, 1e6))
+    with pytest.raises(ScenarioError, match="drowns the signal"):
+        simulate_family([drowned], dataset=small_dataset, population=far, context=RunContext(engine=backwards))
+
+
+def test_a_slot_in_parts_of_its_workers(backwards: Engine, tmp_path: Path) -> None:
+    """The sum over 10,000 workers is NumPy's in float64; a part that is kept is not added up again."""
+    rng = np.random.default_rng(0)
+    inputs = rng.random((300, 4), dtype=np.float32) / 2
+    pool = DataSet(
+        name="pool",
+        train_inputs=inputs,
+        train_labels=rng.integers(3, size=300),
+        test_inputs=inputs[:5],
+        test_labels=np.zeros(5, dtype=np.int64),
+        class_names=("a", "b", "c"),
+        image_shape=None,
+        clipped_values=0,
+    )
+    crowd = BASE.with_overrides("workers.count=10000", "radio.scheduled=10000", "radio.slots=2", "mixing.power=max")
+    population = Population(distance_metres=np.full(10_000, 50.0), sample_index=rng.integers(300, size=10_000))
+    stages: list[tuple[str, int, int]] = []
+    context = RunContext(engine=backwards, progress=lambda *told: stages.append(told))
+    held = {"dataset": pool, "population": population, "context": context, "store": ShardStore(tmp_path)}
+    (mixtures,) = simulate_family([crowd], **held)
+    clean, draws = mixtures.examples.clean_inputs.double().numpy(), mixtures.examples.draws
+    wanted = np.einsum("ts,tsd->td", draws.ratios, inputs[population.sample_index[draws.scheduled_workers]])
+    np.testing.assert_allclose(clean, wanted, rtol=1e-5)
+    assert [each[1:] for each in stages if each[0] == "workers added up"] == [(done, 3) for done in range(4)]
+    next(tmp_path.glob("*.npz")).unlink()
+    stages.clear()
+    (again,) = simulate_family([crowd], **held)
+    assert [each[1:] for each in stages if each[0] == "workers added up"] == [(2, 3), (3, 3)]
+    assert torch.equal(again.inputs, mixtures.inputs)
+    (here,) = simulate_family([crowd], dataset=pool, population=population)
+    torch.testing.assert_close(here.inputs, mixtures.inputs, rtol=1e-5, atol=1e-6)
+    assert_equal_tallies(here.report, mixtures.report)
