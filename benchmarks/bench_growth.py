@@ -8,7 +8,7 @@ import one_run
 from bench_kit import Row, row
 
 GROWN = {
-    "T, slots": ("slots", (1_000, 10_000, 100_000, 1_000_000)),
+    "T, slots": ("slots", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
     "|N_t|, workers in a slot": ("scheduled", (8, 32, 128, 512)),
     "N, workers": ("workers", (10_000, 100_000, 1_000_000, 10_000_000)),
     "d, symbols of an input": ("inputs", (50, 200, 800, 3_200)),

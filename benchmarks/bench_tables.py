@@ -35,7 +35,9 @@ def target_in_words(target: Mapping[str, float] | None) -> str:
         return f"at most {duration(value)}"
     if kind == "most":
         return f"at most {value:g}"
-    return f"{value:g} times faster" if kind == "faster" else f"at most {value:g} times"
+    if kind == "faster":
+        return f"{value:g} times faster" if value > 1 else "never slower"
+    return f"at most {value:g} times"
 
 
 def is_met(row: Row) -> bool | None:
@@ -75,10 +77,10 @@ def measured_in_words(row: Row | None) -> str:
     ours, theirs, ratio = (row.get(name) for name in ("ours_seconds", "theirs_seconds", "ratio"))
     if "measured" in row:
         said = rounded(row["measured"])
-    elif ratio is None:
-        said = duration(ours)
+    elif ratio is None or "seconds" in row.get("target", {}):
+        said = duration(ours) if ratio is None else f"{duration(ours)} (beside {duration(theirs)})"
     elif "within" in row.get("target", {}):
-        said = f"{rounded(1 / ratio)} times ({duration(ours)}; {duration(theirs)})"
+        said = f"{1 / ratio:.2f} times ({duration(ours)}; {duration(theirs)})"
     else:
         said = f"{rounded(ratio)} times faster ({duration(ours)}; {duration(theirs)})"
     return f"{said} **missed**" if is_met(row) is False else said

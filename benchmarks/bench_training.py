@@ -53,7 +53,7 @@ def image_mixtures(slots: int, device: str) -> tuple[Scenario, DataSet, torch.Te
 
 def image_step_rows(quick: bool) -> list[Row]:
     """A step of the image network without scoring; what is done once is left out by taking differences."""
-    epochs, slots = (1, 2), 640 if quick else 6400
+    epochs, slots = (1, 2), 640 if quick else 3200
     scenario, dataset, inputs, labels = image_mixtures(slots, "cpu")
     learner, speed, last = scenario.learner, Speed(), {}
 
@@ -70,7 +70,7 @@ def image_step_rows(quick: bool) -> list[Row]:
         works |= {f"{loop.__name__} {count}": partial(theirs, loop, count) for count in epochs}
     works["ours 1"]()
     works["usual_loop 1"]()
-    best = alternately(works, repeats=2 if quick else 4)
+    best = alternately(works, repeats=2 if quick else 3)
     steps = slots / learner.batch_size
     step = {name: (best[f"{name} 2"] - best[f"{name} 1"]) / steps for name in ("ours", "usual_loop", "tuned_loop")}
     accuracy = {

@@ -80,9 +80,10 @@ def test_rows_of_the_slots_are_whole(suite: Callable[[str], ModuleType], monkeyp
     [
         ({"faster": 6}, 0.5, 3.1, True, "6.2 times faster (500 ms; 3.1 s)"),
         ({"faster": 6}, 0.5, 2.9, False, "5.8 times faster (500 ms; 2.9 s) **missed**"),
-        ({"within": 1.5}, 1.4, 1.0, True, "1.4 times (1.4 s; 1 s)"),
-        ({"within": 1.5}, 1.6, 1.0, False, "1.6 times (1.6 s; 1 s) **missed**"),
+        ({"within": 1.5}, 1.4, 1.0, True, "1.40 times (1.4 s; 1 s)"),
+        ({"within": 1.5}, 1.6, 1.0, False, "1.60 times (1.6 s; 1 s) **missed**"),
         ({"seconds": 4}, 3.9, None, True, "3.9 s"),
+        ({"seconds": 0.3}, 0.25, 0.1, True, "250 ms (beside 100 ms)"),
         ({"seconds": 120}, 1234.0, None, False, "1,234 s **missed**"),
     ],
 )
@@ -152,6 +153,19 @@ def test_the_docs_show_what_was_measured(suite: Callable[[str], ModuleType]) -> 
     assert {document: docs.with_tables(text, results) for document, text in texts.items()} == texts
     for name in docs.SECTIONS:
         assert sum(text.count(f"<!-- measured: {name} -->\n") for text in texts.values()) == 1, name
+
+
+@pytest.mark.record
+def test_every_missed_target_has_a_reason(suite: Callable[[str], ModuleType]) -> None:
+    reasons, results = suite("bench_reasons"), suite("bench_tables").load_results()
+    assert set(reasons.missed(results)) == set(reasons.REASONS)
+
+
+def test_a_missed_target_is_listed(suite: Callable[[str], ModuleType]) -> None:
+    row = {"work": "w", "against": "a", "ours_seconds": 2.0, "theirs_seconds": 8.0, "ratio": 4.0}
+    listed = suite("bench_reasons").reasons
+    assert listed({"H200": {"rows": [row | {"target": {"faster": 4.0}}]}}) == "No target is missed."
+    assert "| w | a | H200 |" in listed({"H200": {"rows": [row | {"target": {"faster": 4.1}}]}})
 
 
 def test_tables_change_with_the_results(suite: Callable[[str], ModuleType]) -> None:

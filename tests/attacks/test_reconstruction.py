@@ -77,7 +77,7 @@ def test_more_slots_than_workers_at_full_power_shows_everything(scenario: Scenar
 
 def test_the_worker_heard_worst_is_found_as_well_as_a_dense_solver_finds_it() -> None:
     view = watch(Scenario.preset("digits"))
-    assert view.matrix.heard.max() > 1e4 * view.matrix.heard.min()
+    assert view.matrix.heard.max() > 1e3 * view.matrix.heard.min()
     root = np.sqrt(view.matrix.weights)[:, None]
     exact = np.linalg.lstsq(dense_of(view) * root, view.received.double().numpy() * root, rcond=None)[0]
     inputs, _ = originals_of(view)

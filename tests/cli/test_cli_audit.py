@@ -124,7 +124,7 @@ def test_a_fault_is_caught(airmix: Airmix) -> None:
     assert found["verdict"].startswith("CAUGHT: ")
     assert found["epsilon_lower"] > found["epsilon_claimed"]
     assert found["noise_check"]["passed"] is False
-    assert "the noise of a real run has 0.496 of the stated deviation" in found["verdict"]
+    assert "the noise of a real run has 0.504 of the stated deviation" in found["verdict"]
 
 
 def test_a_fault_that_is_not_caught_has_an_exit_code(airmix: Airmix) -> None:

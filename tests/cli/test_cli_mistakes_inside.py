@@ -63,7 +63,7 @@ def test_force_without_out(refused_inside: Refused) -> None:
         ("--out", "n" * 300),
         ("--out", "new/" + "n" * 300),
         ("--set", "name=" + "n" * 300),
-        ("--block-slots", "0"),
+        ("--block-slots", "-1"),
         ("--threads", "-1"),
         ("--threads", "5000"),
         ("--set", "radio.slots=1000000000000"),
