@@ -25,6 +25,12 @@ def test_rows_are_shares_for_any_alpha(exponent: float, scheduled: int, seed: in
     assert ratios.sum(axis=1) == pytest.approx(np.ones(20), abs=1e-12)
 
 
+def test_any_run_of_slots_gets_the_same_ratios() -> None:
+    """Also where a value had to be drawn a third time: about one in 500, so that many of these 4,000 slots hold one."""
+    whole, part = (dirichlet_mix(1.0, uniform_prior(8), slots, words(0)) for slots in (range(5000), range(1000, 5000)))
+    assert torch.equal(whole[1000:], part)
+
+
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 1.0, 10.0, 1e3])
 def test_one_share_follows_the_beta_marginal_and_no_other(alpha: float) -> None:
     """An entry of Dirichlet(alpha p) is Beta(alpha p_i, alpha (1 - p_i)); compared by the ranks of its law."""

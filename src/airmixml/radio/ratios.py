@@ -7,6 +7,7 @@ from airmixml.randomness.slot_words import SlotWords
 from airmixml.scenario import Mixing
 
 _WORDS_PER_GAMMA = 3
+_WORDS_PER_FURTHER_ATTEMPT = 2
 
 
 def uniform_prior(scheduled: int) -> torch.Tensor:
@@ -19,11 +20,11 @@ def dirichlet_mix(alpha: float, prior: torch.Tensor, slots: range, source: SlotW
 
     The gamma variates behind it are kept as logarithms, so that alpha = 1e-8 gives one entry of 1 and zeros, not 0/0.
     """
-    per_slot = _WORDS_PER_GAMMA * len(prior)
+    per_slot, further = _WORDS_PER_GAMMA * len(prior), _WORDS_PER_FURTHER_ATTEMPT * len(prior)
     logarithms = log_gammas(
         alpha * prior,
         source.words(slots, per_slot).reshape(len(slots), len(prior), _WORDS_PER_GAMMA),
-        lambda places, attempt: source.words_at(slots, per_slot, places, attempt),
+        lambda places, attempt: source.words_at(slots, further, places, attempt),
     )
     logarithms -= logarithms.amax(dim=1, keepdim=True)
     ratios = logarithms.exp_()

@@ -55,7 +55,7 @@ def log_gammas(
     Marsaglia and Tsang's method: d (1 + c x)^3 for a normal x is accepted with a probability of 95 % or more. Shapes a
     below 1 use G(a) = G(a + 1) U^(1/a), as a logarithm: 1e-8 is an ordinary shape. ``shape`` has as many values as
     there are columns. ``words`` are rows x columns x 3, enough for two attempts; ``more(places, attempt)`` gives a word
-    each for further ones, where places count through rows x columns.
+    each for further ones, where places count through rows x columns x 2.
     """
     small = shape < 1.0
     d = torch.where(small, shape + 1.0, shape) - 1.0 / 3.0
