@@ -10,6 +10,7 @@ hides them comes from a secret instead, and the seed decides only what is public
 
 import secrets
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, Literal, NoReturn, get_args
 
@@ -87,5 +88,10 @@ class Streams:
 
     def key(self, name: StreamName) -> tuple[int, int]:
         """Return the two words, of 64 bits each, that name a counter-based sequence of the seed."""
-        first, second = np.random.SeedSequence(self.seed, spawn_key=(_STREAM_KEYS[name],)).generate_state(2, np.uint64)
-        return int(first), int(second)
+        return _key(self.seed, _STREAM_KEYS[name])
+
+
+@lru_cache(maxsize=256)
+def _key(seed: int, stream: int) -> tuple[int, int]:
+    first, second = np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(2, np.uint64)
+    return int(first), int(second)

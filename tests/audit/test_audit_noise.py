@@ -74,11 +74,11 @@ def half_of_it(clean: Any, noise: Any, *rest: Any) -> Any:
 
 
 BROKEN = {
-    "half the draws": (draws, "draw_slots", scaled(0.5), "of the stated deviation"),
-    "no noise": (draws, "draw_slots", scaled(0.0), "has 0 of the stated deviation"),
+    "half the draws": (transmission, "draw_slots", scaled(0.5), "of the stated deviation"),
+    "no noise": (transmission, "draw_slots", scaled(0.0), "has 0 of the stated deviation"),
     "half of it received": (transmission, "receive_mixtures", half_of_it, "of the stated deviation"),
-    "the same again": (draws, "draw_slots", the_same_again, "repeats itself"),
-    "a slot without": (draws, "draw_slots", none_in_one_slot, "is too weak in some slots or symbols"),
+    "the same again": (transmission, "draw_slots", the_same_again, "repeats itself"),
+    "a slot without": (transmission, "draw_slots", none_in_one_slot, "is too weak in some slots or symbols"),
 }
 
 

@@ -79,9 +79,7 @@ def test_metrics_agree_with_the_learning_curve(small_run: SmallRun) -> None:
         "best": max(accuracy),
         "best_epoch": 1 + accuracy.index(max(accuracy)),
     }
-    assert all(
-        0 <= right <= 50 and right.is_integer() for right in np.round(50 * np.array(accuracy), 7)
-    )  # 50 test samples
+    assert all(0 <= right <= 50 and right.is_integer() for right in np.round(50 * np.array(accuracy), 7))
     assert all(math.isfinite(float(row["training_loss"])) for row in rows)
 
 

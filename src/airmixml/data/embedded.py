@@ -4,6 +4,7 @@ The bounds of Iris are the extremes of its 150 flowers, as in the paper. The 179
 of their features serve as public constants. They must not be used where these very images are the private data.
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +18,22 @@ from airmixml.shapes import Shape
 
 def load_iris(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
     """Return the 150 Iris flowers."""
-    return load_embedded("iris")
+    return _read_embedded("iris", "iris.csv", skipped_lines=1, class_names=("setosa", "versicolor", "virginica"))
 
 
 def load_digits(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
     """Return the 1797 digits of 8x8 pixels."""
-    return load_embedded("digits")
+    return _read_embedded("digits", "digits.csv.gz", skipped_lines=0, class_names=tuple("0123456789"))
+
+
+def _read_embedded(name: str, file_name: str, *, skipped_lines: int, class_names: tuple[str, ...]) -> RawData:
+    """Return the samples in a file of scikit-learn, which takes longer to import than an Iris run takes."""
+    found = find_spec("sklearn")
+    folder = Path(found.origin).parent / "datasets" / "data" if found and found.origin else Path()
+    if not (folder / file_name).is_file():
+        return load_embedded(name)
+    rows = np.loadtxt(folder / file_name, delimiter=",", skiprows=skipped_lines)
+    return RawData(inputs=rows[:, :-1], labels=rows[:, -1].astype(np.int64), class_names=class_names)
 
 
 def load_embedded(name: str, _data_dir: Path | None = None, _progress: Progress = silent) -> RawData:

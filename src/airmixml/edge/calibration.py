@@ -17,9 +17,9 @@ import math
 from typing import Final
 
 import torch
-from scipy.optimize import minimize_scalar
 
 from airmixml.edge.closed_form import ReceivedMoments, solve
+from airmixml.privacy.roots import bracket_root
 from airmixml.scenario import Learner
 
 _CAUTION: Final = 2.0  # deviations of the noise in V
@@ -34,6 +34,7 @@ _MOST_DRAWS: Final = 512
 _FEWEST_DRAWS: Final = 4
 _NUMBERS: Final = 4_000_000
 _LOG_FACTORS: Final = (-6.0, 8.0)
+_LOG_TOLERANCE: Final = 1e-6
 
 
 def probability_factor(
@@ -53,11 +54,12 @@ def probability_factor(
     scores = means[:, None, :] + around  # true class x draws x class
     every = torch.arange(classes)
 
-    def loss(log_factor: float) -> float:
-        likelihood = torch.log_softmax(math.exp(log_factor) * scores, dim=-1)[every, :, every].mean(dim=1)
-        return -float((shares * likelihood).sum())
+    def slope(log_factor: float) -> float:
+        """How the mean loss -ln p of the true class grows with the factor; it is convex in it."""
+        expected = (torch.softmax(math.exp(log_factor) * scores, dim=-1) * scores).sum(dim=-1)
+        return -float(shares @ (scores[every, :, every] - expected).mean(dim=1))
 
-    return math.exp(float(minimize_scalar(loss, bounds=_LOG_FACTORS, method="bounded").x))
+    return math.exp(bracket_root(slope, *_LOG_FACTORS, tolerance=_LOG_TOLERANCE)[0])
 
 
 def _optimism(learner: Learner, weights: torch.Tensor, moments: ReceivedMoments) -> torch.Tensor:

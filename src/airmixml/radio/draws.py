@@ -23,9 +23,9 @@ from airmixml.threads import in_order
 from airmixml.workers import Signal
 
 _CPU_BLOCK_SLOTS: Final = 2048
-_GPU_BLOCK_SLOTS: Final = 1 << 15
+_GPU_BLOCK_SLOTS: Final = 1 << 17
 _CPU_BLOCK_NUMBERS: Final = 1 << 22
-_GPU_BLOCK_NUMBERS: Final = 1 << 26
+_GPU_BYTES_PER_NUMBER: Final = 256  # of its memory: what a block takes, and room for mixtures and a model
 _NUMBERS_PER_SEAT: Final = 16  # what drawing a seat takes for a while
 _STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratios", "assignment", "noise")
 
@@ -180,7 +180,8 @@ def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
     """Return how many slots to draw at a time: many on a GPU, where launching a kernel costs more than its work."""
     per_slot = setting.signal.symbols + _NUMBERS_PER_SEAT * seats_of(setting.scenario)
     if device.type == "cuda":
-        return max(1, min(_GPU_BLOCK_SLOTS, _GPU_BLOCK_NUMBERS // per_slot))
+        fitting_numbers = torch.cuda.mem_get_info(device)[1] // _GPU_BYTES_PER_NUMBER
+        return max(1, min(_GPU_BLOCK_SLOTS, fitting_numbers // per_slot))
     fitting = max(1, min(_CPU_BLOCK_SLOTS, _CPU_BLOCK_NUMBERS // per_slot))
     return 1 << (fitting.bit_length() - 1)  # a power of 2, so that shards can be whole chapters and blocks
 

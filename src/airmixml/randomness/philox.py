@@ -8,10 +8,11 @@ It suits simulations; whoever knows the key can make the words again, so nothing
 """
 
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from airmixml.threads import without_torch
 
@@ -23,6 +24,7 @@ _LOW_HALF: Final = 0xFFFFFFFF
 _FEWEST_PER_THREAD: Final = 8192
 
 Key = tuple[int, int]
+Words = TypeVar("Words", NDArray[np.int64], torch.Tensor)
 
 
 def words_from(key: Key, attempt: int, first: int, count: int, device: torch.device) -> torch.Tensor:
@@ -39,7 +41,8 @@ def words_from(key: Key, attempt: int, first: int, count: int, device: torch.dev
 
         words = philox_triton.words_from(key, attempt, start, counters, device)
     else:
-        words = _outputs(key, attempt, torch.arange(start, start + counters, device=device)).flatten()
+        numbers = torch.arange(start, start + counters, device=device)
+        words = torch.stack(philox4x64(_counters(numbers, attempt), key), dim=-1).flatten()
     return words[skipped : skipped + count]
 
 
@@ -63,9 +66,9 @@ def words_at(key: Key, attempt: int, places: torch.Tensor) -> torch.Tensor:
         from airmixml.randomness import philox_triton
 
         return philox_triton.words_at(key, attempt, places)
-    start = torch.div(places, WORDS_PER_COUNTER, rounding_mode="floor")
-    outputs = _outputs(key, attempt, start)
-    return outputs.gather(-1, (places - start * WORDS_PER_COUNTER)[..., None])[..., 0]
+    if places.device.type == "cpu":  # NumPy starts an operation on few numbers sooner
+        return torch.from_numpy(_picked(philox4x64(_counters(places.numpy() >> 2, attempt), key), places.numpy() & 3))
+    return _picked(philox4x64(_counters(places >> 2, attempt), key), places & 3)
 
 
 def _has_kernel(device: torch.device) -> bool:
@@ -73,16 +76,19 @@ def _has_kernel(device: torch.device) -> bool:
     return device.type == "cuda" and find_spec("triton") is not None
 
 
-def _outputs(key: Key, attempt: int, start: torch.Tensor) -> torch.Tensor:
-    """Return the four words of each counter, by plain tensor operations; shape of the counters x 4."""
-    nothing = torch.zeros_like(start)
-    return torch.stack(philox4x64((start + 1, nothing + attempt, nothing, nothing), key), dim=-1)
+def _counters(numbers: Words, attempt: int) -> tuple[Words, Words, Words, Words]:
+    """Return the four words of the counters with these numbers, each of their shape."""
+    nothing = numbers & 0
+    return numbers + 1, nothing + attempt, nothing, nothing
 
 
-def philox4x64(
-    counter: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], key: Key
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the four output words of counters of four words each, as tensors of equal shape."""
+def _picked(outputs: tuple[Words, Words, Words, Words], which: Words) -> Words:
+    """Return of each four outputs the one named; same shape."""
+    return sum((output * (which == number) for number, output in enumerate(outputs)), start=which & 0)
+
+
+def philox4x64(counter: tuple[Words, Words, Words, Words], key: Key) -> tuple[Words, Words, Words, Words]:
+    """Return the four output words of counters of four words each; int64 arrays or tensors of equal shape."""
     c0, c1, c2, c3 = counter
     for number in range(_ROUNDS):
         k0, k1 = (_signed(part + number * step) for part, step in zip(key, _KEY_STEPS, strict=True))
@@ -92,7 +98,7 @@ def philox4x64(
     return c0, c1, c2, c3
 
 
-def _product(numbers: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _product(numbers: Words, factor: int) -> tuple[Words, Words]:
     """Return the high and the low word of the products of unsigned words; same shape."""
     high, low = _high_half(numbers), numbers & _LOW_HALF
     factor_high, factor_low = factor >> 32, factor & _LOW_HALF
@@ -102,7 +108,7 @@ def _product(numbers: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Te
     return upper, numbers * _signed(factor)
 
 
-def _high_half(words: torch.Tensor) -> torch.Tensor:
+def _high_half(words: Words) -> Words:
     return (words >> 32) & _LOW_HALF
 
 

@@ -1,28 +1,20 @@
 """The demonstration: the paper's Iris experiment beside a private one on the same data, at the same target.
 
-They run on two processes: training a small network cannot use more than one core. torch is imported only when the
-second process has started, so that both import it at the same time. The run folders get no figures, which would take
-longer than everything else: one picture shows both.
+The run folders get no figures, which would take longer than everything else: one picture shows both.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.errors import AirMixError
 from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
 from airmixml.progress import Progress
-from airmixml.scenario import Scenario, Speed
+from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +22,6 @@ if TYPE_CHECKING:
 
     from airmixml.radio import Mixtures
 
-_ONE_THREAD: Final = Speed(threads=1)  # of each process
 _COLOURS: Final = (ORANGE, GREEN)
 _SLOTS_SHOWN: Final = 4
 _ADVERSARIES: Final = {
@@ -78,61 +69,18 @@ def run_both(seeds: int, epochs: int, progress: Progress) -> tuple[Side, Side]:
     paper = Scenario.preset("paper-iris").with_overrides(f"learner.epochs={epochs}")
     target = (f"privacy.{key}={getattr(paper.privacy, key)}" for key in ("epsilon", "delta", "adjacency"))
     private = Scenario.preset("private-iris").with_overrides(*target)
-    with _second_process(paper, private, seeds) as results:
-        from airmixml.radio import simulate
-        from airmixml.runs import run
-
-        metrics = run(paper, speed=_ONE_THREAD, pictures=False, progress=progress).to_dict()
-        try:
-            received = results.recv()
-        except EOFError:
-            raise AirMixError("demo: the second process ended early; free some memory and try again") from None
-    if isinstance(received, AirMixError):
-        raise received
-    other_final, other_best, private_final, private_metrics = received
-    accuracy = metrics["accuracy"]
-    final, best = [accuracy["final"], *other_final], [accuracy["best"], *other_best]
-    return (
-        Side(scenario=paper, metrics=metrics, final=final, best=best, mixtures=simulate(paper)),
-        Side(scenario=private, metrics=private_metrics, final=private_final, best=[], mixtures=simulate(private)),
-    )
-
-
-@contextmanager
-def _second_process(paper: Scenario, private: Scenario, seeds: int) -> Iterator[Connection]:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_run_second_half, args=(paper, private, seeds, theirs), daemon=True)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child inherits this; Ctrl-C is for the parent to answer
-    try:
-        process.start()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    theirs.close()
-    try:
-        yield ours
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _run_second_half(paper: Scenario, private: Scenario, seeds: int, result: Connection) -> None:
-    """Train the paper's other seeds as one stack, then run the private experiment.
-
-    Send the paper's final and best accuracies (seeds 1, 2, ...), the private ones (all seeds) and the private metrics.
-    """
     from airmixml.edge import train, train_seeds
     from airmixml.radio import simulate
     from airmixml.runs import run
 
-    try:
-        histories = train_seeds([simulate(paper.with_seed(seed)) for seed in range(1, seeds)], speed=_ONE_THREAD)
-        final = [history.final_accuracy for history in histories]
-        best = [history.best_accuracy for history in histories]
-        private_final = [train(simulate(private.with_seed(seed))).history.final_accuracy for seed in range(seeds)]
-        result.send((final, best, private_final, run(private, speed=_ONE_THREAD, pictures=False).to_dict()))
-    except AirMixError as problem:
-        result.send(problem)
+    metrics, private_metrics = (run(each, pictures=False, progress=progress).to_dict() for each in (paper, private))
+    histories = train_seeds([simulate(paper.with_seed(seed)) for seed in range(seeds)])
+    final, best = ([getattr(each, name) for each in histories] for name in ("final_accuracy", "best_accuracy"))
+    private_final = [train(simulate(private.with_seed(seed))).history.final_accuracy for seed in range(seeds)]
+    return (
+        Side(scenario=paper, metrics=metrics, final=final, best=best, mixtures=simulate(paper)),
+        Side(scenario=private, metrics=private_metrics, final=private_final, best=[], mixtures=simulate(private)),
+    )
 
 
 def percent(accuracies: list[float]) -> str:
