@@ -118,6 +118,8 @@ def draw_audit(result: AuditResult, path: Path | None = None) -> Figure:
 
 def _epsilons(axis: Axes, audit: Audit) -> None:
     """Draw every claim and every lower bound as a dot on one line each."""
+    from matplotlib.ticker import NullFormatter
+
     rows: list[tuple[str, float, str, str]] = []
     for claim in audit.claims:
         if claim.epsilon is not None:
@@ -142,6 +144,7 @@ def _epsilons(axis: Axes, audit: Audit) -> None:
         axis.axvline(max(sharpest.epsilon, left_edge), color=_CLAIM, linestyle="--", linewidth=1)
     axis.axhline(claimed - 0.5, color="0.8", linewidth=1)
     axis.set(xscale="log", xlim=(left_edge, right_edge), ylim=(len(rows) - 0.5, -0.5), yticks=range(len(rows)))
+    axis.xaxis.set_minor_formatter(NullFormatter())  # a power of ten is always in sight, others would overlap
     axis.set_yticklabels([name for name, _, _, _ in rows])
     for tick, (_, _, colour, _) in zip(axis.get_yticklabels(), rows, strict=True):
         tick.set_color(colour)
