@@ -189,8 +189,7 @@ def faults(results: Result) -> str:
 
 
 def commands(results: Result) -> str:
-    lines = [[name, f"`{result['command']}`", f"{result['command_seconds']:.0f} s"] for name, result in results.items()]
-    return table(["results", "command", "time"], lines)
+    return table(["results", "command"], [[name, f"`{result['command']}`"] for name, result in results.items()])
 
 
 def _epsilon(value: float | None) -> str:

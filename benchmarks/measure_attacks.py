@@ -1,6 +1,6 @@
 """Attack and audit the paper's settings and ours, and keep the figures that docs/attacks.md shows.
 
-python benchmarks/measure_attacks.py --device cuda --parts gallery,picture,alpha,distance,slots,seeds
+python benchmarks/measure_attacks.py --device cuda --parts gallery,alpha,distance,slots,seeds
 python benchmarks/measure_attacks.py --parts audits,faults
 
 Every part is one or several commands of ``airmix``; what they print as JSON is kept, less the scenarios, together with
@@ -37,10 +37,6 @@ PARTS: dict[str, dict[str, str]] = {
     "gallery": {
         "gallery": "attack --preset paper-mnist --vary privacy.epsilon=max,1e8,1e5,100,10 "
         "--beside private-mnist-release,private-mnist"
-    },
-    "picture": {
-        "picture": "attack --preset paper-mnist --vary privacy.epsilon=max,1e8,1e5,100,10 "
-        "--beside private-mnist-release,private-mnist --attacks prior,release,eavesdropper"
     },
     "alpha": {"alpha": f"attack {MAXIMUM} --vary mixing.alpha=1e-3,1,10,100,1e7 --attacks prior,release,eavesdropper"},
     "distance": {

@@ -44,6 +44,15 @@ def test_the_server_tells_many_coins(adjacency: str) -> None:
     assert separation(one_run(adjacency=adjacency, fault="half-noise")) > 1.2 * separation(sound)
 
 
+@pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
+def test_the_server_tells_coins_from_one_sum_of_moments(adjacency: str) -> None:
+    """At epsilon = 20 heads and tails lie about mu = 3 deviations apart, less what pairs of canaries do not use."""
+    everybody = ("radio.slots=1", "radio.scheduled=1300", "mixing.policy=equalmix", f"privacy.adjacency={adjacency}")
+    moments = ("workers.sends=moments", "workers.encoder=clip", "learner.model=ridge")
+    found = one_run(*moments, *everybody, adjacency=adjacency)
+    assert 1.0 < separation(found) < 4.5
+
+
 def test_the_release_tells_fewer(audited: Audited) -> None:
     loud = ("radio.slots=2000", "mixing.power=max", "radio.scheduled=1")
     assert abs(separation(one_run(told=False))) < separation(one_run(told=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ _GAP: Final = 2
 _SHOWN: Final = (-0.04, 1.04)
 _HEADS: Final = ("the server, who knows the schedule", "an adversary who sees only the mixtures", "an eavesdropper")
 _WIDTHS: Final = (10, 5, 5)  # samples of each of them
+_LETTERS_PER_PLACE: Final = 11
 _HELD: Final = "what the workers hold"
 
 
@@ -156,7 +158,8 @@ def _draw_cell(axis: Axes, cell: _Cell | None, places: int, image_shape: ImageSh
     colour = _COLOURS[cell.grade if cell else ""]
     if cell:
         weight = "bold" if cell.grade else "normal"
-        axis.set_xlabel(cell.text, fontsize=7.5, color=colour, fontweight=weight, labelpad=3)
+        text = textwrap.fill(cell.text, _LETTERS_PER_PLACE * places)
+        axis.set_xlabel(text, fontsize=7.5, color=colour, fontweight=weight, labelpad=3)
     if image_shape is not None:
         strip = _strip(cell.samples[:places] if cell else [], places, image_shape)
         axis.imshow(strip, cmap="gray_r", vmin=0.0, vmax=1.0, interpolation="nearest")

@@ -160,7 +160,7 @@ def _matched_scores(
         shares = shares_of(columns, draws.ratios, len(moves))
         others = torch.from_numpy(np.where(columns < 0, draws.ratios, 0.0))
         known = sender.mix(torch.from_numpy(sample_index[draws.scheduled_workers]), others)
-        left = received - known - shares @ middles
+        left = (received - known).to(moves.dtype) - shares @ middles  # sums of moments come in float64
         weights = torch.from_numpy(draws.power_scale_watts / (noise_watts / 2.0))[:, None]
         scores += ((left @ moves.T).double() * shares.double() * weights).sum(dim=0)
     return scores
@@ -181,7 +181,7 @@ def _blind_scores(heard: Iterator[Heard], scenario: Scenario, moves: torch.Tenso
     scores, waiting = torch.zeros(len(moves), dtype=torch.float64), list[tuple[torch.Tensor, NDArray[np.float64]]]()
     level: tuple[torch.Tensor, ...] | None = None
     for received, draws in heard:
-        along = received @ directions.T
+        along = received.to(directions.dtype) @ directions.T
         if level is None:
             waiting.append((along, draws.ratios))
             if sum(len(ratios) for _, ratios in waiting) < chapter:
