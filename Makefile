@@ -23,7 +23,7 @@ LOG := $(VENV)/setup.log
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt src/airmixml/version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "make: $(PYTHON) is older than Python 3.11; call make PYTHON=python3.11"; exit 2; }
 	@echo "Setting up $(VENV): a few minutes, once."

@@ -34,7 +34,7 @@ STARTS: Final[tuple[tuple[str, tuple[str, ...], float], ...]] = (
 # What cannot be less: the libraries that the rows above need, alone.
 FLOORS: Final = {
     "airmix --help": "import typer",
-    "airmix account": "import numpy, scipy.special, typer, pydantic, rich.console, rich.table, rich.progress",
+    "airmix account": "import numpy, scipy.special, typer, rich.console, rich.table, rich.progress",
     "from airmixml": "import sklearn.base",
 }
 

@@ -24,7 +24,7 @@ from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, lo
 from airmixml.data import DataSet
 from airmixml.privacy import gaussian_epsilon
 from airmixml.privacy.gaussian import RowLedger
-from airmixml.radio.draws import AirSetting, draw_blocks, draw_slots
+from airmixml.radio.draws import AirSetting, draw_blocks, draw_noise, draw_slots
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.runs import ProtectedResult
@@ -91,7 +91,7 @@ def test_secret_noise_is_normal_and_the_schedule_fair() -> None:
     assert abs(float(noise.var()) - 1.0) < 5e-3 * math.sqrt(2.0)
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=5000", "workers.count=50")
     setting = replace(AirSetting.of(scenario, 4, 3, np.full(50, 100.0)), secret=Secret())
-    sent = np.bincount(draw_slots(setting, range(5000), noise=False).scheduled_workers.numpy().ravel())
+    sent = np.bincount(draw_slots(setting, range(5000)).scheduled_workers.numpy().ravel())
     expected, rate = 5000 * 8 / 50, 8 / 50
     assert np.abs(sent - expected).max() < 5 * math.sqrt(expected * (1 - rate))
 
@@ -115,10 +115,10 @@ def rows_read(model: AirMixClassifier) -> np.ndarray:
     setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
     clean, shares, first = [], np.zeros((len(model.mixtures_.inputs), len(ROWS))), 0
     for drawn in draw_blocks(setting, 500):
-        draws = drawn.numpy()
+        draws, noise = drawn.numpy(), draw_noise(setting, range(first, first + len(drawn))).numpy()
         deviation = np.sqrt(dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / draws.power_scale_watts)
         slots = np.arange(first, first + len(draws))
-        clean.append(model.mixtures_.inputs[slots] - deviation[:, None] * draws.standard_noise[:, :4])
+        clean.append(model.mixtures_.inputs[slots] - deviation[:, None] * noise[:, :4])
         np.put_along_axis(shares[slots[0] : slots[-1] + 1], draws.scheduled_workers, draws.ratios, axis=1)
         first += len(draws)
     return BOUNDS[1] * np.linalg.lstsq(shares, np.concatenate(clean), rcond=None)[0]
@@ -307,7 +307,7 @@ def test_another_scenario_in_a_setting_brings_its_own_draws() -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=5")
     setting = AirSetting.of(scenario, 4, 3, np.full(2000, 100.0))
     other = replace(setting, scenario=scenario.with_seed(1))
-    drawn = [draw_slots(each, range(5)).standard_noise.tolist() for each in (setting, other)]
+    drawn = [draw_noise(each, range(5)).tolist() for each in (setting, other)]
     assert drawn[0] != drawn[1]
 
 

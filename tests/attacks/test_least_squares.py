@@ -84,7 +84,6 @@ def test_a_seat_that_nobody_took_and_a_worker_who_sits_twice() -> None:
             power_scale_watts=blank[:, 0],
             power_watts=blank,
             limited=blank[:, 0] > 0,
-            standard_noise=np.zeros((len(ratios), 0), dtype=np.float32),
         )
 
     blocks = [draws([[0, 2], [1, 1]], [[0.25, 0.75], [0.5, 0.5]]), draws([[2, 0]], [[1.0, 0.0]])]

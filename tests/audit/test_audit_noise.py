@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,30 +39,24 @@ def standard(rows: int, symbols: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((rows, symbols))
 
 
-REAL_DRAW = draws.draw_slots
+REAL_DRAW = draws.draw_noise
 
 
 def scaled(factor: float) -> Callable[..., Any]:
-    def draw(*arguments: Any, **options: Any) -> Any:
-        drawn = REAL_DRAW(*arguments, **options)
-        return replace(drawn, standard_noise=factor * drawn.standard_noise)
-
-    return draw
+    return lambda *arguments: factor * REAL_DRAW(*arguments)
 
 
-def the_same_again(setting: Any, slots: range, **options: Any) -> Any:
+def the_same_again(setting: Any, slots: range, *device: Any) -> Any:
     """From slot 400 on the noise of the first slots comes back."""
-    drawn, first = REAL_DRAW(setting, slots, **options), REAL_DRAW(setting, range(400), **options)
-    noise = drawn.standard_noise.clone()
+    noise, first = REAL_DRAW(setting, slots, *device), REAL_DRAW(setting, range(400), *device)
     for place, slot in enumerate(slots):
-        noise[place] = noise[place] if slot < 400 else first.standard_noise[slot % 400]
-    return replace(drawn, standard_noise=noise)
+        noise[place] = noise[place] if slot < 400 else first[slot % 400]
+    return noise
 
 
-def none_in_one_slot(setting: Any, slots: range, **options: Any) -> Any:
-    drawn = REAL_DRAW(setting, slots, **options)
+def none_in_one_slot(setting: Any, slots: range, *device: Any) -> Any:
     loud = torch.arange(slots.start, slots.stop) != 389
-    return replace(drawn, standard_noise=drawn.standard_noise * loud[:, None])
+    return REAL_DRAW(setting, slots, *device) * loud[:, None]
 
 
 REAL_RECEIVE = transmission.receive_mixtures
@@ -74,11 +67,11 @@ def half_of_it(clean: Any, noise: Any, *rest: Any) -> Any:
 
 
 BROKEN = {
-    "half the draws": (transmission, "draw_slots", scaled(0.5), "of the stated deviation"),
-    "no noise": (transmission, "draw_slots", scaled(0.0), "has 0 of the stated deviation"),
+    "half the draws": (transmission, "draw_noise", scaled(0.5), "of the stated deviation"),
+    "no noise": (transmission, "draw_noise", scaled(0.0), "has 0 of the stated deviation"),
     "half of it received": (transmission, "receive_mixtures", half_of_it, "of the stated deviation"),
-    "the same again": (transmission, "draw_slots", the_same_again, "repeats itself"),
-    "a slot without": (transmission, "draw_slots", none_in_one_slot, "is too weak in some slots or symbols"),
+    "the same again": (transmission, "draw_noise", the_same_again, "repeats itself"),
+    "a slot without": (transmission, "draw_noise", none_in_one_slot, "is too weak in some slots or symbols"),
 }
 
 

@@ -94,7 +94,7 @@ def test_part_of_a_run_keeps_the_rounds_of_the_whole() -> None:
     )
     tally = Tally(scenario, 4, 3)
     setting = AirSetting.of(scenario, 4, 3, np.full(400, 100.0))
-    tally.add_draws(draw_slots(setting, range(128), noise=False))
+    tally.add_draws(draw_slots(setting, range(128)))
     assert tally.ledger.participations[:400].sum() == 128 * 4
     assert (tally.design.round_length, tally.design.rounds) == (100, 2)
     assert adversary_named("release", scenario).mechanism(tally.design, "replace-one").sampling == "none"

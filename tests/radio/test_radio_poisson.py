@@ -39,7 +39,7 @@ def presence(scenario: Scenario) -> np.ndarray:
     setting = AirSetting.of(scenario, 4, 3, np.full(scenario.workers.count, 50.0))
     sending = np.zeros((scenario.radio.slots, scenario.workers.count), dtype=bool)
     first = 0
-    for drawn in draw_blocks(setting, 1000, noise=False):
+    for drawn in draw_blocks(setting, 1000):
         draws = drawn.numpy()
         for slot in range(len(draws)):
             who = draws.scheduled_workers[slot][draws.ratios[slot] > 0.0]

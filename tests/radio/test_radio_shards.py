@@ -106,7 +106,7 @@ def test_a_rehearsal_in_shards(air: str, backwards: Engine) -> None:
     assert_equal_tallies(tally, rehearse(scenario, 3, 2))
     setting = AirSetting.of(scenario, 3, 2, distance_metres=np.full(12, 100.0))
     sent = np.zeros(12, dtype=np.int64)
-    for draws in (each.numpy() for each in draw_blocks(setting, 100, noise=False)):
+    for draws in (each.numpy() for each in draw_blocks(setting, 100)):
         np.add.at(sent, draws.scheduled_workers[draws.ratios > 0.0], 1)
     np.testing.assert_array_equal(tally.ledger.participations, sent)
 

@@ -11,7 +11,7 @@ from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio import AirReport, simulate_blocks
-from airmixml.radio.draws import AirSetting, SlotDraws, draw_slots
+from airmixml.radio.draws import AirSetting, SlotDraws, draw_noise, draw_slots
 from airmixml.radio.mixtures import Mixtures
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
@@ -51,6 +51,7 @@ def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_populatio
     changes = ("radio.fading=rayleigh", "mixing.alpha=1", "mixing.assignment=max-min", "radio.slot_seconds=0.002")
     (block,) = simulate_blocks(scenario(*changes), small_dataset, small_population, speed=Speed(block_slots=500))
     draws = block.draws
+    noise = draw_noise(AirSetting.of(scenario(*changes), 3, 2, small_population.distance_metres), range(500)).numpy()
     samples = small_population.sample_index[draws.scheduled_workers]
     inputs = (draws.ratios[:, :, None] * small_dataset.train_inputs[samples]).sum(axis=1)
     labels = (draws.ratios[:, :, None] * np.eye(2)[small_dataset.train_labels[samples]]).sum(axis=1)
@@ -58,8 +59,8 @@ def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_populatio
     deviation = np.sqrt(noise_watts / 2 / draws.power_scale_watts)[:, None]
     assert block.clean_inputs.numpy() == pytest.approx(inputs, abs=1e-6)
     assert block.clean_labels.numpy() == pytest.approx(labels, abs=1e-6)
-    assert block.inputs.numpy() == pytest.approx(inputs + deviation * draws.standard_noise[:, :3], rel=1e-4, abs=1e-5)
-    assert block.labels.numpy() == pytest.approx(labels + deviation * draws.standard_noise[:, 3:], rel=1e-4, abs=1e-5)
+    assert block.inputs.numpy() == pytest.approx(inputs + deviation * noise[:, :3], rel=1e-4, abs=1e-5)
+    assert block.labels.numpy() == pytest.approx(labels + deviation * noise[:, 3:], rel=1e-4, abs=1e-5)
     assert block.input_snr == pytest.approx(
         draws.power_scale_watts * (inputs**2).sum(axis=1) / (3 * noise_watts / 2), rel=1e-4, abs=1e-12
     )
@@ -72,8 +73,14 @@ def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_populatio
 
 
 def test_one_policy_does_not_change_the_draws_of_another(small_dataset: DataSet, small_population: Population) -> None:
-    def draws(*changes: str):
-        return draw_slots(AirSetting.of(scenario(*changes), 3, 2, small_population.distance_metres), range(128)).numpy()
+    def setting(*changes: str) -> AirSetting:
+        return AirSetting.of(scenario(*changes), 3, 2, small_population.distance_metres)
+
+    def draws(*changes: str) -> SlotDraws:
+        return draw_slots(setting(*changes), range(128)).numpy()
+
+    def noise(*changes: str) -> torch.Tensor:
+        return draw_noise(setting(*changes), range(128))
 
     plain = draws()
     faded = draws("radio.fading=rayleigh")
@@ -84,8 +91,9 @@ def test_one_policy_does_not_change_the_draws_of_another(small_dataset: DataSet,
     assert not np.array_equal(plain.ratios, other_alpha.ratios)
     for changed in (faded, other_alpha, max_power):
         assert np.array_equal(plain.scheduled_workers, changed.scheduled_workers)
-        assert np.array_equal(plain.standard_noise, changed.standard_noise)
-    assert not np.array_equal(plain.standard_noise, draws("seed=1").standard_noise)
+    for change in ("radio.fading=rayleigh", "mixing.alpha=0.5", "mixing.power=max"):
+        assert torch.equal(noise(), noise(change))
+    assert not torch.equal(noise(), noise("seed=1"))
 
 
 def test_report_adds_up(small_dataset: DataSet, small_population: Population) -> None:

@@ -128,7 +128,7 @@ def test_energies_are_those_of_the_draws(two_seeds: SweepResult) -> None:
         assert isinstance(outcome, Sent)
         assert outcome.energy_joules == pytest.approx(trained.energy_joules, rel=1e-12, abs=0)
         setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
-        draws = draw_slots(setting, range(200), noise=False).numpy()
+        draws = draw_slots(setting, range(200)).numpy()
         spent = 1e-3 * draws.power_scale_watts[:, None] * draws.ratios**2 / draws.magnitude**2
         assert outcome.energy_joules == pytest.approx(np.sum(spent), rel=1e-9, abs=0)
 

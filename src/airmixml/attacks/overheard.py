@@ -140,7 +140,7 @@ def overhear_chapters(
     labels = dataset.train_labels[population.sample_index]
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     streams, some = Streams(scenario.seed), None if chapters is None else range(chapters)
-    for chapter, drawn in enumerate(draw_blocks(setting, SLOTS_PER_CHAPTER, noise=False, chapters=some)):
+    for chapter, drawn in enumerate(draw_blocks(setting, SLOTS_PER_CHAPTER, chapters=some)):
         draws, slots = drawn.numpy(), range(chapter * SLOTS_PER_CHAPTER, chapter * SLOTS_PER_CHAPTER + len(drawn))
         scheduled = draws.scheduled_workers
         phase_radians = draw_phase(slots, scheduled.shape[1], slot_words(streams, "eavesdropper")).numpy()

@@ -84,7 +84,7 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
         if signal.moments and block.first_slot < _SLOTS_BY_CLASS:
             products = block.labels.reshape(-1, signal.features, signal.classes).transpose(1, 2)
             by_class.append(products[: _SLOTS_BY_CLASS - block.first_slot].reshape(-1, signal.features))
-        draws.append(block.draws.without_noise())
+        draws.append(block.draws)
 
     (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
     noise_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0

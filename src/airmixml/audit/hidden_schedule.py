@@ -83,7 +83,7 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     if everybody:
         return candidates[0]
     first = range(setting.scenario.radio.slots)[:SLOTS_PER_CHAPTER]
-    strongest = float(seat_strengths(setting, draw_slots(setting, first, noise=False).numpy()).max())
+    strongest = float(seat_strengths(setting, draw_slots(setting, first).numpy()).max())
 
     def divergence(moves: Moves) -> float:
         a, b = strongest * moves.with_canary, strongest * moves.without
@@ -208,7 +208,7 @@ class _Runs:
         column = np.full(scenario.workers.count, -1)
         column[:canaries] = np.arange(canaries)
         totals = [_Score(base, self.moves, self.law, canaries) for _ in range(2)]
-        for block, drawn in enumerate(draw_blocks(air, self.block_slots, noise=False)):
+        for block, drawn in enumerate(draw_blocks(air, self.block_slots)):
             draws = drawn.numpy()
             shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
             source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
@@ -228,7 +228,7 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
     moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
     looked_at = range(base.radio.slots)[:_SLOTS_LOOKED_AT]
-    law = quantised_law(seat_strengths(bench.air, draw_slots(bench.air, looked_at, noise=False).numpy()))
+    law = quantised_law(seat_strengths(bench.air, draw_slots(bench.air, looked_at).numpy()))
     per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large

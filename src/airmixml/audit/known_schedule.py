@@ -107,7 +107,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
 def _slots_of_worker(bench: Bench, worker: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the worker's share and beta in each slot it sends in, drawn as a run of that seed draws them."""
     ratios, beta = [], []
-    for drawn in draw_blocks(bench.air, suitable_block(bench.air), noise=False):
+    for drawn in draw_blocks(bench.air, suitable_block(bench.air)):
         draws = drawn.numpy()
         slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
         ratios.append(draws.ratios[slot, seat])

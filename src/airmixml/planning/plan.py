@@ -128,7 +128,7 @@ def make_plan(
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
     setting = AirSetting.of(scenario, *dimensions, distance_metres)
-    drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS], noise=False)
+    drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
     joules = energy_joules(scenario, dimensions, draws.power_watts.sum(axis=1))
     averaged = input_dim - (1 if scenario.workers.constant else 0)

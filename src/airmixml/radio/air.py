@@ -47,7 +47,11 @@ def mix_samples(sample_table: torch.Tensor, sample_index: torch.Tensor, ratios: 
 
 
 def receive_mixtures(
-    clean: torch.Tensor, standard_noise: torch.Tensor, power_scale_watts: torch.Tensor, noise_watts: float
+    clean: torch.Tensor,
+    standard_noise: torch.Tensor,
+    power_scale_watts: torch.Tensor,
+    noise_watts: float,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
 
@@ -56,4 +60,4 @@ def receive_mixtures(
     are slots x symbols; beta has shape slots; sigma_n^2 is per complex symbol.
     """
     deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
-    return torch.addcmul(clean, standard_noise, deviation[:, None])
+    return torch.addcmul(clean, standard_noise, deviation[:, None], out=out)

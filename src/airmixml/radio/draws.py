@@ -1,4 +1,4 @@
-"""All that is random in a run of slots, up to the noise: schedule, channel, ratios, assignment, power."""
+"""All that is random in a run of slots: schedule, channel, ratios, assignment, power, and the noise."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.path_loss import path_gain
@@ -27,7 +27,7 @@ _GPU_BLOCK_SLOTS: Final = 1 << 17
 _CPU_BLOCK_NUMBERS: Final = 1 << 22
 _GPU_BYTES_PER_NUMBER: Final = 256  # of its memory: what a block takes, and room for mixtures and a model
 _NUMBERS_PER_SEAT: Final = 16  # what drawing a seat takes for a while
-_STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratios", "assignment", "noise")
+_STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratios", "assignment")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,17 +63,12 @@ class SlotDraws:
     scheduled_workers: Integers  # who transmits; slots x scheduled
     magnitude: Doubles  # |h|; slots x scheduled
     ratios: Doubles  # q, dealt out to the workers; slots x scheduled
-    standard_noise: Singles  # independent standard normal values; slots x symbols
     power_scale_watts: Doubles  # beta of each slot; slots
     power_watts: Doubles  # P of each scheduled worker; slots x scheduled
     limited: NDArray[np.bool_]  # slots in which P_max forced beta below what was asked; slots
 
     def __len__(self) -> int:
         return len(self.limited)
-
-    def without_noise(self) -> Self:
-        """Return the same draws without their noise, which takes most of the memory."""
-        return replace(self, standard_noise=self.standard_noise[:, :0].copy())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +78,6 @@ class SlotTensors(PowerControl):
     scheduled_workers: torch.Tensor
     magnitude: torch.Tensor
     ratios: torch.Tensor
-    standard_noise: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.limited)
@@ -128,14 +122,11 @@ def chapter_count(slots: int) -> int:
     return -(-slots // SLOTS_PER_CHAPTER)
 
 
-def draw_slots(setting: AirSetting, slots: range, *, noise: bool = True, device: torch.device = CPU) -> SlotTensors:
-    """Draw consecutive slots (Algorithm 1, lines 5 to 12); they depend on the streams and their numbers alone.
-
-    Without ``noise`` all else is drawn alike and the noise has no symbols.
-    """
+def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) -> SlotTensors:
+    """Draw consecutive slots up to the noise (Algorithm 1, lines 5 to 12); they depend on their numbers alone."""
     scenario = setting.scenario
     radio, mixing = scenario.radio, scenario.mixing
-    schedule, fading, ratio_words, dealing, noise_words = (
+    schedule, fading, ratio_words, dealing = (
         slot_words(Streams(scenario.seed, setting.secret), name, device) for name in _STREAMS_OF_SLOTS
     )
     scheduled_workers = draw_schedule_of(scenario, slots, schedule)
@@ -151,22 +142,26 @@ def draw_slots(setting: AirSetting, slots: range, *, noise: bool = True, device:
         scheduled_workers=scheduled_workers,
         magnitude=magnitude,
         ratios=ratios,
-        standard_noise=noise_words.normals(slots, setting.signal.symbols if noise else 0),
         **vars(power),
     )
+
+
+def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) -> torch.Tensor:
+    """Draw the noise of consecutive slots: independent standard normal values; slots x symbols."""
+    source = slot_words(Streams(setting.scenario.seed, setting.secret), "noise", device)
+    return source.normals(slots, setting.signal.symbols)
 
 
 def draw_blocks(
     setting: AirSetting,
     block_slots: int,
     *,
-    noise: bool = True,
     threads: int = 0,
     chapters: range | None = None,
 ) -> Iterator[SlotTensors]:
     """Yield all slots, or those of some chapters, in blocks of that size; the last may be shorter."""
     blocks = slots_in_blocks(setting.scenario, block_slots, chapters)
-    return in_order(lambda slots: draw_slots(setting, slots, noise=noise), blocks, threads)
+    return in_order(lambda slots: draw_slots(setting, slots), blocks, threads)
 
 
 def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None = None) -> list[range]:

@@ -47,7 +47,7 @@ def prepare_draws(shared: tuple[AirSetting, int, int]) -> Callable[[range], Sums
     def tallied(chapters: range) -> Sums:
         watts = setting.private_received_watts
         part = Tally(setting.scenario, input_dim, label_dim, received_watts=watts, part=True)
-        for draws in draw_blocks(setting, suitable_block(setting), noise=False, chapters=chapters):
+        for draws in draw_blocks(setting, suitable_block(setting), chapters=chapters):
             part.add_draws(draws)
         return part.sums()
 
@@ -65,7 +65,7 @@ def rehearse_family(
         Tally(each.scenario, input_dim, label_dim, distance_metres, received_watts=each.private_received_watts)
         for each in settings
     ]
-    for draws in draw_blocks(settings[0], suitable_block(settings[0]), noise=False):
+    for draws in draw_blocks(settings[0], suitable_block(settings[0])):
         for setting, tally in zip(settings, tallies, strict=True):
             tally.add_draws(draws if setting is settings[0] else draws.powered_as(setting))
         progress("rehearsal", tallies[0].slots, scenarios[0].radio.slots)

@@ -18,7 +18,15 @@ from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_in_blocks, suitable_block
+from airmixml.radio.draws import (
+    AirSetting,
+    SlotDraws,
+    SlotTensors,
+    draw_noise,
+    draw_slots,
+    slots_in_blocks,
+    suitable_block,
+)
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import DecibelHistogram, Tally
@@ -243,11 +251,14 @@ def simulate_family_blocks(
     holder = torch.from_numpy(population.sample_index).to(device)
 
     def simulate_block(slots: range) -> list[MixtureBlock]:
-        draws = draw_slots(first, slots, device=device)
+        draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
         clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
+        powered = [draws, *(draws.powered_as(setting) for setting in settings[1:])]
+        # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
+        places = [None] * (len(settings) - 1) + [noise if clean.dtype == noise.dtype else None]
         return [
-            _receive(setting, clean, draws.powered_as(setting) if number else draws, slots.start)
-            for number, setting in enumerate(settings)
+            _receive(setting, clean, noise, each, slots.start, place)
+            for setting, each, place in zip(settings, powered, places, strict=True)
         ]
 
     blocks = slots_in_blocks(first.scenario, speed.block_slots or suitable_block(first, device), chapters)
@@ -271,9 +282,17 @@ def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
         )
 
 
-def _receive(setting: AirSetting, clean: torch.Tensor, draws: SlotTensors, first_slot: int) -> MixtureBlock:
+def _receive(
+    setting: AirSetting,
+    clean: torch.Tensor,
+    noise: torch.Tensor,
+    draws: SlotTensors,
+    first_slot: int,
+    place: torch.Tensor | None,
+) -> MixtureBlock:
+    """Return what arrives with the setting's power, in the memory of ``place`` if there is one."""
     inputs, noise_watts = setting.signal.input_symbols, dbm_to_watts(setting.scenario.radio.noise_dbm)
-    received = receive_mixtures(clean, draws.standard_noise, draws.power_scale_watts, noise_watts)
+    received = receive_mixtures(clean, noise, draws.power_scale_watts, noise_watts, place)
     # Only with the noise on it may a sum be rounded to float32: see private_sums.py.
     received, clean = received.float(), clean.float()
     parts = (clean[:, :inputs], clean[:, inputs:])
