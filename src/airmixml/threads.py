@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 _MOST_THREADS: Final = 16
-_AHEAD_PER_THREAD: Final = 2
 
 Part = TypeVar("Part")
 Made = TypeVar("Made")
@@ -22,29 +21,34 @@ def in_order(work: Callable[[Part], Made], parts: Sequence[Part], threads: int =
     """Yield what ``work`` makes of each part, in order, a few made ahead on several threads; torch uses one in each.
 
     The first part is done before all others: what is drawn or loaded when it is first needed is there for them. A
-    single part, or a single thread (0: as many as torch uses), leaves torch its own threads.
+    single part uses torch's own threads. 0 threads: as many as torch uses.
     """
     import torch  # here: an account needs no torch
 
     from airmixml.devices import using_threads
 
-    threads = min(_MOST_THREADS, threads or torch.get_num_threads(), os.cpu_count() or 1, len(parts) - 1)
-    if threads < 2:
-        yield from map(work, parts)
+    at_once = min(_MOST_THREADS, threads or torch.get_num_threads(), os.cpu_count() or 1, len(parts) - 1)
+    if at_once < 2:
+        for part in parts:
+            with using_threads(threads):
+                made = work(part)
+            yield made
         return
-    pending: deque[Future[Made]] = deque()
-    pool = ThreadPoolExecutor(threads, "airmix", initializer=torch.set_num_threads, initargs=(1,))
+    with using_threads(1):
+        made = work(parts[0])
+    yield made
+    before, pending = torch.get_num_threads(), deque[Future[Made]]()
+    pool = ThreadPoolExecutor(at_once, "airmix", initializer=torch.set_num_threads, initargs=(1,))
     try:
-        with using_threads(1):  # set once more in each thread, and set back for all in this one
-            yield work(parts[0])
-            for part in parts[1:]:
-                pending.append(pool.submit(work, part))
-                if len(pending) > _AHEAD_PER_THREAD * threads:
-                    yield pending.popleft().result()
-            while pending:
+        for part in parts[1:]:
+            pending.append(pool.submit(work, part))
+            if len(pending) > at_once:  # no more ahead: each may be large
                 yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        torch.set_num_threads(before)  # some libraries below torch know one number for all threads
 
 
 def without_torch(work: Callable[[int], None], parts: Sequence[int]) -> None:

@@ -7,6 +7,7 @@ two sums that lie close together are exact, so that nothing needs a tolerance.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario
 from airmixml.data import DataSet
+from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.radio.private_sums import BLOCK, add_up_products, add_up_rows, add_up_samples, softness
@@ -101,9 +103,9 @@ def test_many_more_workers(workers: int) -> None:
     table = torch.tensor([[1.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0]], dtype=torch.float64)
     index, shares = torch.zeros((1, workers), dtype=torch.int64), torch.full((1, workers), 1.0 / workers)
     shares = shares.double()
-    with_all = add_up_samples(table, index, shares)
+    with_all = add_up_samples(table, index, softness(workers) * shares)
     shares[0, 0] = 0.0
-    distance = float((with_all - add_up_samples(table, index, shares)).norm()) * workers
+    distance = float((with_all - add_up_samples(table, index, softness(workers) * shares)).norm()) * workers
     assert 1.0 - 5e-5 < distance <= float(table.norm())
     assert 0.0 < 1.0 - softness(workers) < 2e-5
 
@@ -117,6 +119,24 @@ def test_the_bound_by_hand() -> None:
     assert softness(1) == pytest.approx(1.0, abs=1e-14)
 
 
+def test_more_workers_than_rounding_allows_are_refused() -> None:
+    assert softness(10**9) > 0.94
+    with pytest.raises(ScenarioError, match=r"radio\.scheduled = 3000000000: what rounding may add"):
+        softness(3 * 10**9)
+
+
+def test_parts_of_a_slot_are_softened_as_the_whole() -> None:
+    """300 workers at once, and in parts of 280 and 20; both are float64."""
+    index = torch.arange(300)[None] % 2
+    shares = torch.full((1, 300), 1.0 / 300, dtype=torch.float64)
+    for changes in ((), ("workers.sends=moments",)):
+        whole = sender_of(scenario_of(300, "workers.centre=public", *changes))
+        part = replace(whole, in_slot=300)
+        parts = [part.mix(index[:, some], shares[:, some]) for some in (slice(0, 280), slice(280, 300))]
+        assert {each.dtype for each in parts} == {torch.float64}
+        assert torch.allclose(parts[0] + parts[1], whole.mix(index, shares), rtol=1e-14, atol=0.0)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 300), st.integers(0, 2**32 - 1))
 def test_any_vectors_shares_and_order(workers: int, seed: int) -> None:
@@ -126,6 +146,7 @@ def test_any_vectors_shares_and_order(workers: int, seed: int) -> None:
     shares = rng.dirichlet(np.full(workers, 10.0 ** rng.uniform(-2, 4)))
     order = rng.permutation(workers)
     index, weights = torch.from_numpy(order)[None], torch.from_numpy(shares)[None]
+    weights *= softness(workers)
     with_all = add_up_samples(torch.from_numpy(vectors), index, weights)
     silent = weights.clone()
     silent[0, rng.integers(workers)] = 0.0
@@ -140,7 +161,7 @@ def test_sums_over_several_blocks() -> None:
     assert add_up_rows(shares, rows) == pytest.approx(expected, rel=1e-13)
     index = torch.arange(len(rows))[None].repeat(2, 1)
     weights = torch.from_numpy(np.stack([shares, 2.0 * shares]))
-    found = add_up_samples(torch.from_numpy(rows).double(), index, weights) / softness(len(rows))
+    found = add_up_samples(torch.from_numpy(rows).double(), index, weights)
     assert found[0].tolist() == pytest.approx(expected, rel=1e-13)
     assert found[1].tolist() == pytest.approx([2.0 * each for each in expected], rel=1e-13)
 

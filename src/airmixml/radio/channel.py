@@ -41,7 +41,8 @@ def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords) -
         return exponentials(words).sqrt_()
     scattered_share = 1.0 / (1.0 + radio.rician_k)
     along, across = (math.sqrt(scattered_share / 2.0) * part for part in normal_pairs(words))
-    return torch.hypot(math.sqrt(1.0 - scattered_share) + along, across)
+    # Not by hypot, which rounds differently at the end of a row of numbers.
+    return (math.sqrt(1.0 - scattered_share) + along).square_().add_(across.square_()).sqrt_()
 
 
 def draw_phase(slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:

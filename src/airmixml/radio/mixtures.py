@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from airmixml.data import DataSet
-from airmixml.devices import find_device, physical_memory_bytes
+from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import plural
@@ -260,11 +260,13 @@ def _run_here(
     progress = context.progress
     progress("over the air", 0, air.slots)
     for blocks in air.blocks(sender=sender):
-        for number, (block, report) in enumerate(zip(blocks, reports, strict=True)):
-            receive(number, block)
-            report.add(block)
-            check_finite(report.scenario, block)
-        examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
+        # More blocks are being made on other threads meanwhile.
+        with using_threads(1 if blocks[0].slots < air.slots else air.speed.threads):
+            for number, (block, report) in enumerate(zip(blocks, reports, strict=True)):
+                receive(number, block)
+                report.add(block)
+                check_finite(report.scenario, block)
+            examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
         progress("over the air", blocks[0].first_slot + blocks[0].slots, air.slots)
     return _sent(air, reports, examples)
 

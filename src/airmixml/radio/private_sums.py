@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch  # takes seconds to load, and an account needs the sums of NumPy at most
 
     from airmixml.arrays import Doubles, Singles
+from airmixml.errors import ScenarioError
 
 BLOCK: Final = 4096
 """So many workers are added up at once, so that no number passes through many more additions."""
@@ -30,24 +31,30 @@ BLOCK: Final = 4096
 _UNIT_ROUNDOFF: Final = 2.0**-53
 # Products, square roots of shares, weights of labels and of rows: each is rounded once.
 _OTHER_ROUNDINGS: Final = 8
+_SOFTEST: Final = 0.9
 
 
 def softness(workers: int, block: int = BLOCK) -> float:
     """Return what the shares of so many workers are multiplied with, so that rounding is covered; just below 1."""
     additions = min(workers, block) + -(-workers // block)
-    return 1.0 - 2.0 * (additions + _OTHER_ROUNDINGS) * _UNIT_ROUNDOFF * workers
+    factor = 1.0 - 2.0 * (additions + _OTHER_ROUNDINGS) * _UNIT_ROUNDOFF * workers
+    if factor < _SOFTEST:
+        raise ScenarioError(
+            f"radio.scheduled = {workers}: what rounding may add to the sum of so many can no longer be covered; "
+            "schedule fewer workers at once"
+        )
+    return factor
 
 
 def add_up_samples(table: torch.Tensor, sample_index: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
     """Return sum_i q_i v_i in float64; slots x symbols.
 
-    The table of what each sample of the pool sends is samples x symbols, in float64; indices and shares are slots x
-    scheduled.
+    The table of what each sample of the pool sends is samples x symbols; indices and shares, softened already, are
+    slots x scheduled. Table and shares are float64.
     """
     import torch
 
     slots, scheduled = sample_index.shape
-    shares = softness(scheduled) * shares.double()
     starts = torch.arange(0, scheduled, BLOCK).to(sample_index)
     offsets = (scheduled * torch.arange(slots).to(sample_index)[:, None] + starts).flatten()
     blocks = torch.nn.functional.embedding_bag(

@@ -50,7 +50,10 @@ class RowSums:
         ]
         lengths = torch.cat(squares).clamp(min=_SHORTEST).sqrt()
         factors = (largest * (1.0 - _SUM_MARGIN) / lengths).clamp(max=1.0) / workers.rows_bound
-        return cls(index=index, weights=(present * factors[:, None]).float())
+        exact = present * factors[:, None]
+        rounded = exact.float()
+        # Rounded to the side that moves less.
+        return cls(index=index, weights=torch.where(rounded > exact, rounded.nextafter(torch.zeros(())), rounded))
 
     def spread(self, holding: torch.Tensor, ratios: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the rows of workers with these holdings, and the share of each row; both slots x (workers rows)."""

@@ -17,7 +17,7 @@ from scipy.special import bdtr
 
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.randomness.distributions import integers_below, uniforms
-from airmixml.randomness.slot_words import SlotWords
+from airmixml.randomness.slot_words import PhiloxWords, SlotWords
 from airmixml.scenario import Scenario
 
 _DENSE_CELLS: Final = 4_000_000
@@ -71,7 +71,8 @@ def draw_schedule_of(scenario: Scenario, slots: range, source: SlotWords) -> tor
         return draw_schedule(slots, seats_of(scenario), workers, source)
     length = slots_per_round(radio.slots, radio.max_participations)
     rounds = range(slots.start // length, (slots.stop - 1) // length + 1)
-    drawn = _draw_rounds(rounds, length, radio.scheduled, workers, source)
+    draw = _draw_rounds if isinstance(source, PhiloxWords) else _draw_rounds.__wrapped__  # secrets are not kept
+    drawn = draw(rounds, length, radio.scheduled, workers, source)
     offset = slots.start - rounds.start * length
     return drawn[offset : offset + len(slots)]
 

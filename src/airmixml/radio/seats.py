@@ -85,7 +85,8 @@ class SeatsSender:
 
 def prepare_seats(air: Air) -> Callable[[_Part], NDArray[Any]]:
     """Return what adds up some workers of each slot; what they send is laid out once."""
-    return partial(_add_up, air.new_sender(), air.speed.device)
+    sender = air.new_sender(in_slot=seats_of(air.settings[0].scenario))
+    return partial(_add_up, sender, air.speed.device)
 
 
 def _add_up(sender: Sender, device: str, part: _Part) -> NDArray[Any]:

@@ -60,6 +60,7 @@ def make_sender(
     *,
     secret: Secret | None = None,
     holdings: Holdings | None = None,
+    in_slot: int = 0,
 ) -> Sender:
     """Return what the scenario's workers send of the samples of the pool, or of several rows each (``holdings``)."""
     workers = scenario.workers
@@ -87,6 +88,7 @@ def make_sender(
         dither=dither,
         rows=rows,
         protects=secret is not None,
+        in_slot=in_slot,
     )
 
 
@@ -126,6 +128,7 @@ class _PoolSender:
     dither: Dither
     rows: RowSums | None = None
     protects: bool = False  # whether the data are real
+    in_slot: int = 0  # how many send in a slot, where they are added up in parts; 0: those that are added up at once
 
     @property
     def in_any_order(self) -> bool:
@@ -164,8 +167,9 @@ class SampleSender(_PoolSender):
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (x_i, w l_i); slots x symbols."""
-        if self.protects or sample_index.shape[1] > _MOST_IN_FLOAT32:
-            return add_up_samples(self.exact_table, sample_index, ratios)
+        workers = self.in_slot or sample_index.shape[1]
+        if self.protects or workers > _MOST_IN_FLOAT32:
+            return add_up_samples(self.exact_table, sample_index, softness(workers) * ratios.double())
         return mix_samples(self.table, sample_index, ratios)
 
 
@@ -179,7 +183,8 @@ class MomentSender(_PoolSender):
         scheduled, most_rows = sample_index.shape[1], 1 if self.rows is None else self.rows.index.shape[1]
         width = self.signal.symbols if self.signal.bits else self.signal.features
         workers_at_once = max(1, min(BLOCK, self.numbers_at_once // width) // most_rows)
-        shares = softness(scheduled * most_rows, workers_at_once * most_rows) * ratios.double()
+        workers = self.in_slot or scheduled
+        shares = softness(workers * most_rows, workers_at_once * most_rows) * ratios.double()
         # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
         slots_at_once = 1
         if not self.signal.bits:

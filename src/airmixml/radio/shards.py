@@ -83,10 +83,10 @@ class Air:
             self.settings, self.dataset, self.population, speed=self.speed, sender=sender, chapters=chapters
         )
 
-    def new_sender(self) -> Sender:
-        """Lay out what workers send."""
+    def new_sender(self, in_slot: int = 0) -> Sender:
+        """Lay out what workers send; so many of them in a slot, where they are added up in parts."""
         scenario, device = self.settings[0].scenario, find_device(self.speed.device)
-        return make_sender(scenario, self.dataset, device, holdings=self.population.holdings)
+        return make_sender(scenario, self.dataset, device, holdings=self.population.holdings, in_slot=in_slot)
 
     def to_be_sent(self) -> Self:
         """Return the same for another machine: without the test set, which no slot needs, and on one thread."""

@@ -18,6 +18,7 @@ from airmixml.threads import without_torch
 
 CPU: Final = torch.device("cpu")
 _LARGEST_ATTEMPT: Final = 1 << 20
+_WORDS_PER_KEY: Final = 1 << 16
 _WORDS_AT_ONCE: Final = 1 << 15
 
 
@@ -79,7 +80,7 @@ class PhiloxWords:
 
 @dataclass(frozen=True)
 class SecretWords:
-    """Words that nobody can predict or make again: each chapter of slots from a key of its own."""
+    """Words that nobody can predict or make again: each group of slots from a key of its own."""
 
     secret: Secret
     stream: int
@@ -89,13 +90,12 @@ class SecretWords:
         """Return the words of these slots; slots x per_slot."""
         made = np.empty((len(slots), per_slot), dtype=np.int64)
 
-        def make(chapter: int) -> None:
-            rng, here, skipped = self._chapter(slots, chapter, attempt)
-            count = len(made[here]) + skipped
-            words = rng.bit_generator.random_raw(count * per_slot).view(np.int64).reshape(count, per_slot)
-            made[here] = words[skipped:]
+        def make(group: int) -> None:
+            rng, here, skipped = self._group(slots, per_slot, group, attempt)
+            rng.bit_generator.random_raw(skipped * per_slot, output=False)
+            made[here] = rng.bit_generator.random_raw(made[here].size).view(np.int64).reshape(made[here].shape)
 
-        without_torch(make, _chapters_of(slots))
+        without_torch(make, _groups_of(slots, per_slot))
         return torch.from_numpy(made).to(self.device)
 
     def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
@@ -109,24 +109,27 @@ class SecretWords:
         """
         made = np.empty((len(slots), per_slot), dtype=np.float32)
 
-        def make(chapter: int) -> None:
-            rng, here, skipped = self._chapter(slots, chapter, 0)
+        def make(group: int) -> None:
+            rng, here, skipped = self._group(slots, per_slot, group, 0)
             made[here] = rng.standard_normal((len(made[here]) + skipped, per_slot), dtype=np.float32)[skipped:]
 
-        without_torch(make, _chapters_of(slots))
+        without_torch(make, _groups_of(slots, per_slot))
         return torch.from_numpy(made).to(self.device)
 
-    def _chapter(self, slots: range, chapter: int, attempt: int) -> tuple[np.random.Generator, slice, int]:
-        """Return the generator of a chapter, which of the slots it is for, and how many it makes for others before."""
-        first = chapter * SLOTS_PER_CHAPTER
-        here = slice(max(0, first - slots.start), first + SLOTS_PER_CHAPTER - slots.start)
-        return (
-            self.secret.generator(self.stream, chapter * _LARGEST_ATTEMPT + attempt),
-            here,
-            max(0, slots.start - first),
-        )
+    def _group(self, slots: range, per_slot: int, group: int, attempt: int) -> tuple[np.random.Generator, slice, int]:
+        """Return the generator of a group of slots, which of ``slots`` are its, and how many come before them in it."""
+        length = _group_length(per_slot)
+        here = slice(max(0, group * length - slots.start), (group + 1) * length - slots.start)
+        rng = self.secret.generator(self.stream, group * _LARGEST_ATTEMPT + attempt)
+        return rng, here, max(0, slots.start - group * length)
 
 
-def _chapters_of(slots: range) -> range:
-    """Return the chapters that hold some of the slots."""
-    return range(slots.start // SLOTS_PER_CHAPTER, -(-slots.stop // SLOTS_PER_CHAPTER) if len(slots) else 0)
+def _group_length(per_slot: int) -> int:
+    """Return how many slots share a key: few where each takes many words, since those before must be made too."""
+    return max(1, min(SLOTS_PER_CHAPTER, _WORDS_PER_KEY // max(1, per_slot)))
+
+
+def _groups_of(slots: range, per_slot: int) -> range:
+    """Return the numbers of the groups that hold some of the slots."""
+    length = _group_length(per_slot)
+    return range(slots.start // length, -(-slots.stop // length) if len(slots) else 0)
