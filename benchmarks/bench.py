@@ -127,7 +127,16 @@ def main() -> None:
     if options.docs:
         print(*bench_docs.update(), sep="\n")
         return
-    wanted = options.only.split(",") if options.only else SUBJECTS if options.device == "cpu" else OF_A_GPU
+    if options.device == "cuda":
+        from airmixml.devices import find_device  # noqa: PLC0415 - no torch before the cores are chosen
+        from airmixml.errors import AirMixError  # noqa: PLC0415
+
+        try:
+            find_device("cuda")
+        except AirMixError as problem:
+            sys.exit(f"bench: {problem}")
+    every = SUBJECTS if options.device == "cpu" else OF_A_GPU
+    wanted = every if options.only is None else options.only.split(",")
     unknown = [name for name in wanted if name not in SUBJECTS]
     if unknown:
         parser.error(f"--only: {', '.join(unknown)}: must be some of {', '.join(SUBJECTS)}")
@@ -136,7 +145,7 @@ def main() -> None:
     if options.save:
         options.out = bench_tables.RESULTS / file_name(options.device)
     kept: list[bench_tables.Row] = []
-    if options.out is not None and options.only and options.out.exists():
+    if options.out is not None and options.only and options.out.is_file():
         kept = json.loads(options.out.read_text())["rows"]
     rows = {subject: [row for row in kept if row["subject"] == subject] for subject in SUBJECTS}
     for subject in wanted:
@@ -160,13 +169,12 @@ def finish(result: dict[str, Any], out: Path | None) -> None:
     table += f"{bench_tables.comparison({name: result}, [name], set(SUBJECTS) - {'growth'})}\n"
     if any("points" in row for row in result["rows"]):
         table += f"\n{bench_tables.growth({name: result}, [name])}\n"
+    if out is not None:
+        out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        if out.suffix == ".json":
+            out.with_suffix(".md").write_text(table, encoding="utf-8")
     print("\n" + table)
-    if out is None:
-        return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    out.with_suffix(".md").write_text(table, encoding="utf-8")
-    if out.resolve().parent == bench_tables.RESULTS:
+    if out is not None and out.resolve().parent == bench_tables.RESULTS:
         print(*bench_docs.update(), sep="\n")
 
 

@@ -13,8 +13,7 @@ _NO_ROOM = (
 
 REASONS: dict[tuple[str, str], str] = {
     (f"{_SLOTS}, one GPU", _BARE): (
-        "Launching many small kernels takes longer than their work. Measured beside another benchmark on the same "
-        "machine; by itself 2.8 times."
+        "Launching many small kernels takes longer than their work, the more so beside other work on the machine."
     ),
     (_SLOTS, "per-slot NumPy loop"): _NO_ROOM.format(times="6.8"),
     (_SLOTS, "per-worker Python loop"): "As for the per-slot loop: half of our time is the product itself.",

@@ -64,7 +64,12 @@ def unit_costs(results: Results) -> str:
                 "not measured" if cost.seconds_a_sum is None else f"{rounded(cost.seconds_a_sum)} s",
             ]
         )
-    head = ["machine", "one slot, 64 workers, 794 symbols", "one image network, 10 epochs", "`private-mnist`"]
+    head = [
+        "machine",
+        "one slot, 64 workers, 794 symbols",
+        "one image network, 10 epochs (of a stack on a GPU)",
+        "`private-mnist`",
+    ]
     return markdown(head, lines)
 
 

@@ -25,6 +25,7 @@ from airmixml.streams import Streams
 
 _SCORED_AT_ONCE = 1000
 _FEWEST_SCORED_AT_ONCE = 100
+_WORTH_WAKING = 100_000_000
 
 
 class Checkpoint(Protocol):
@@ -142,7 +143,7 @@ def fit(
     speed = speed or Speed()
     streams, device, slots = [Streams(seed) for seed in seeds], find_device(speed.device), inputs.shape[-2]
     model.to(device)
-    threads = speed.threads or _useful_threads(model, learner.batch_size)
+    threads = speed.threads or _useful_threads(model, learner.batch_size, inputs.shape[-1])
     if isinstance(model, nn.Sequential) and can_be_stacked(model):
         model = NetworkStack([model])
     inputs, labels = inputs.to(device).contiguous(), labels.to(device).contiguous()
@@ -231,11 +232,13 @@ def class_scores(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     return torch.cat([model(batch) for batch in torch.split(inputs, at_once, dim=-2)], dim=-2)
 
 
-def _useful_threads(model: nn.Module, batch_size: int) -> int:
+def _useful_threads(model: nn.Module, batch_size: int, input_dim: int) -> int:
     """Return one thread for a network whose steps are over sooner than threads can be woken, else torch's number."""
-    has_convolutions = any(isinstance(module, nn.Conv2d) for module in model.modules())
-    multiplications = batch_size * sum(parameter.numel() for parameter in model.parameters())
-    return torch.get_num_threads() if has_convolutions or multiplications > 5_000_000 else 1
+    kernels = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
+    used_everywhere = sum(parameter.numel() for module in kernels for parameter in module.parameters())
+    used_once = sum(parameter.numel() for parameter in model.parameters()) - used_everywhere
+    multiplications = batch_size * (used_once + input_dim * used_everywhere)
+    return torch.get_num_threads() if multiplications > _WORTH_WAKING else 1
 
 
 def _finite(loss: torch.Tensor, epoch: int, learner: Learner) -> torch.Tensor:

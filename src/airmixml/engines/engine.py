@@ -39,8 +39,8 @@ class Engine:
         if name not in ENGINES:
             near = did_you_mean(name, list(ENGINES))
             raise ScenarioError(f"--engine = {shown(name)}: must be {' or '.join(ENGINES)}{near}")
-        if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
-            raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most {_MOST_JOBS}")
+        if jobs is not None and not (isinstance(jobs, int) and 1 <= jobs <= _MOST_JOBS):
+            raise ScenarioError(f"--jobs = {jobs}: must be a whole number of at least 1 and at most {_MOST_JOBS}")
         default = 0 if name == "ray" else 1
         return cls(name=cast(Engines, name), jobs=default if jobs is None else jobs)
 
