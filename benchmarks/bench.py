@@ -134,7 +134,8 @@ def main() -> None:
         try:
             find_device("cuda")
         except AirMixError as problem:
-            sys.exit(f"bench: {problem}")
+            print(f"bench: {problem}", file=sys.stderr)
+            sys.exit(2)
     every = SUBJECTS if options.device == "cpu" else OF_A_GPU
     wanted = every if options.only is None else options.only.split(",")
     unknown = [name for name in wanted if name not in SUBJECTS]

@@ -84,7 +84,7 @@ def test_options() -> None:
     assert not Engine.of("ray", 1).here
     with pytest.raises(ScenarioError, match=r"--engine = 'rai': must be local or ray; did you mean ray\?"):
         Engine.of("rai")
-    with pytest.raises(ScenarioError, match="--jobs = 0: must be at least 1 and at most 4096"):
+    with pytest.raises(ScenarioError, match="--jobs = 0: must be a whole number of at least 1 and at most 4096"):
         Engine.of("local", 0)
     with pytest.raises(ScenarioError, match="--engine ray: no; leave --engine and --jobs out"):
         Engine.of("ray").require_here("no")
