@@ -38,8 +38,10 @@ def test_recorded_and_plain_steps_agree_with_a_short_last_batch() -> None:
     assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-4)
 
 
-def test_a_seed_repeats_on_the_gpu_for_any_block_size_and_nearly_equals_the_cpu() -> None:
-    scenario = Scenario.preset("digits").with_overrides("radio.slots=1000", "learner.epochs=2")
+@pytest.mark.parametrize("alpha", [1e5, 4.0])  # a small one draws some ratios more than twice
+def test_a_seed_repeats_on_the_gpu_for_any_block_size_and_nearly_equals_the_cpu(alpha: float) -> None:
+    changes = ("radio.slots=5000", "learner.epochs=2", f"mixing.alpha={alpha}")
+    scenario = Scenario.preset("digits").with_overrides(*changes)
     first, second = (
         simulate(scenario, speed=Speed(device="cuda", block_slots=block_slots)) for block_slots in (2048, 300)
     )

@@ -24,7 +24,7 @@ from airmixml.workers.encoders.image_features import (
     gradient_histograms,
     straighten,
 )
-from airmixml.workers.encoders.random_signs import draw_signs, rectified_mixtures, walsh_hadamard
+from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_product, walsh_hadamard
 
 FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients", "cells")
 
@@ -127,7 +127,7 @@ def test_mixing_by_signs_and_hadamard_keeps_norms_and_takes_the_positive_part() 
     signs = draw_signs(11, 8, np.random.default_rng(0))
     assert signs.shape == (2, 2, 8)
     assert set(signs.ravel().tolist()) == {-1.0, 1.0}
-    found = rectified_mixtures(vectors, signs, 11)
+    found = rectified_product(vectors, mixing_matrix(signs, 11))
     turned = [walsh_hadamard(walsh_hadamard(vectors * first) * second) for first, second in signs]
     assert np.linalg.norm(turned[0], axis=1) == pytest.approx(np.linalg.norm(vectors, axis=1), rel=1e-5)
     assert found == pytest.approx(np.maximum(np.hstack(turned), 0.0)[:, :11], abs=1e-6)

@@ -22,6 +22,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import centring_target, composes_exactly
+from airmixml.radio.private_sums import add_up_rows, softness
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
@@ -139,8 +140,6 @@ def centre_privately(
             f'workers.centre = "{scenario.workers.centre}": the mean depends on the target; simulate each scenario '
             "apart"
         )
-    from airmixml.radio.private_sums import add_up_rows, softness  # here: it needs torch, and an account does not
-
     streams = streams or Streams(scenario.seed)
     noise = streams.generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
     held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count

@@ -18,15 +18,6 @@ def draw_signs(features: int, size: int, rng: Generator) -> Singles:
     return rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=(blocks, 2, size))
 
 
-def rectified_mixtures(vectors: Singles, signs: Singles, features: int) -> Singles:
-    """Return the positive parts of H S1 H S0 z, block after block, the first ``features`` of them; samples x features.
-
-    The vectors z are samples x size, the size a power of 2; the signs S0 and S1 of each block are blocks x 2 x size.
-    """
-    # One product with what the transforms do to unit vectors: a processor multiplies faster than it shuffles.
-    return rectified_product(vectors, mixing_matrix(signs, features))
-
-
 def rectified_product(vectors: Singles, matrix: Singles) -> Singles:
     """Return the positive parts of a product, samples x features; computed by torch, which takes turns with others."""
     import torch  # here: an account needs no torch
@@ -36,6 +27,7 @@ def rectified_product(vectors: Singles, matrix: Singles) -> Singles:
 
 def mixing_matrix(signs: Singles, features: int) -> Singles:
     """Return what the transforms make of unit vectors, the first ``features`` of them; size x features."""
+    # One product with it takes the place of the transforms: a processor multiplies faster than it shuffles.
     unit_vectors = np.eye(signs.shape[-1], dtype=np.float32)
     matrices = [walsh_hadamard(walsh_hadamard(unit_vectors * first) * second) for first, second in signs]
     return np.concatenate(matrices, axis=1)[:, :features]
