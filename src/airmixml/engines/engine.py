@@ -67,8 +67,7 @@ class Engine:
             items: what is sent for each result.
             on_gpu: whether an item needs a GPU.
         """
-        alone = self.name == "local" and len(items) == 1  # another process would only take longer to start
-        if self.here or alone or not items:
+        if self.here or not items:
             work = prepare(shared) if items else None
             for number, item in enumerate(items):
                 yield number, cast(Callable[[Item], Result], work)(item)
