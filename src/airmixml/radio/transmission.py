@@ -27,9 +27,10 @@ from airmixml.radio.draws import (
     slots_in_blocks,
     suitable_block,
 )
+from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
-from airmixml.radio.tally import DecibelHistogram, Tally
+from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
 from airmixml.sums import Sums, as_tensor
 from airmixml.threads import in_order

@@ -4,7 +4,7 @@ No word depends on another, so any part of a sequence can be made anywhere, in a
 by one fused kernel, on any device by plain tensor operations. All give the same bits. Words are 64 bits in int64
 tensors, which know no unsigned numbers.
 
-It suits simulations; whoever knows the key can make the words again, so nothing secret is drawn from it.
+It suits simulations. Anyone who knows the key can make the words again, so nothing secret is drawn from it.
 """
 
 from importlib.util import find_spec

@@ -25,9 +25,9 @@ from airmixml.output.figures import (
 from airmixml.output.numbers import plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
+from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import unpack_symmetric
-from airmixml.radio.tally import DecibelHistogram
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.runs.score_pictures import draw_scores, final_score
 from airmixml.shapes import is_series

@@ -1,0 +1,98 @@
+"""Counts of decibels and of how strong slots are, on the device of the slots, in memory that does not grow."""
+
+import math
+from typing import Final
+
+import numpy as np
+import torch
+
+from airmixml.arrays import Doubles, Integers
+from airmixml.sums import Sums, with_zeros, without_zeros
+
+# Steps of SlotStrengths; values that differ by rounding alone are one kind.
+_STEP_DB: Final = 0.01
+_LOWEST_DB: Final = -700.0
+_STEPS: Final = 140_000
+_SAME: Final = 1e-9
+
+
+class DecibelHistogram:
+    """Counts of values in dB, in steps of 0.1 dB from -600 to 600; zero power falls into the lowest step."""
+
+    LOWEST_DB: Final = -600.0
+    HIGHEST_DB: Final = 600.0
+    STEP_DB: Final = 0.1
+
+    def __init__(self) -> None:
+        steps = round((self.HIGHEST_DB - self.LOWEST_DB) / self.STEP_DB)
+        self._counts = torch.zeros(steps, dtype=torch.int64)
+        self.edges_db: Doubles = np.linspace(self.LOWEST_DB, self.HIGHEST_DB, steps + 1)
+
+    @property
+    def counts(self) -> Integers:
+        """How many values fell into each step; shape steps."""
+        return self._counts.cpu().numpy()
+
+    def add(self, values: torch.Tensor) -> None:
+        """Count values of any shape; they are ratios or watts, not in dB yet."""
+        steps_per_factor = 10.0 / self.STEP_DB
+        step = values.flatten().log10().mul_(steps_per_factor).sub_(self.LOWEST_DB / self.STEP_DB)
+        self._counts = _counted(self._counts, step.clamp_(0.0, len(self._counts) - 0.5).long())
+
+    def discard_zeros(self, count: torch.Tensor) -> None:
+        """Take back so many values that were zero."""
+        self._counts[0] -= count
+
+    def quantile_db(self, share: float) -> float:
+        """Return the middle of the step below which that share of the values lies."""
+        counts = self.counts
+        step = int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
+        return float(self.edges_db[min(step, len(counts) - 1)] + self.STEP_DB / 2.0)
+
+    def sums(self, name: str) -> Sums:
+        """Return the counts under a name, for ``merge``."""
+        return without_zeros(name, self.counts)
+
+    def merge(self, name: str, sums: Sums) -> None:
+        """Add what another one has counted."""
+        self._counts = self._counts + torch.from_numpy(with_zeros(sums, name, len(self._counts))).to(self._counts)
+
+
+class SlotStrengths:
+    """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
+
+    def __init__(self) -> None:
+        self._counts = torch.zeros(_STEPS, dtype=torch.int64)
+        self._range = torch.tensor([math.inf, 0.0], dtype=torch.float64)  # smallest and largest
+
+    def add(self, received_watts: torch.Tensor) -> None:
+        """Count slots; shape slots."""
+        ends = self._range.to(received_watts.device)
+        smallest, largest = torch.aminmax(received_watts)
+        self._range = torch.stack([torch.minimum(ends[0], smallest), torch.maximum(ends[1], largest)])
+        step = received_watts.log10().mul_(10.0).sub_(_LOWEST_DB).div_(_STEP_DB).ceil_()
+        self._counts = _counted(self._counts, step.clamp_(0, _STEPS - 1).long())
+
+    def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return the strengths in watts, and how many slots had each; exact where all are equal."""
+        counts, (smallest, largest) = self._counts.cpu().numpy(), self._range.tolist()
+        if smallest >= largest * (1.0 - _SAME):
+            return (largest,), (int(counts.sum()),)
+        used = np.nonzero(counts)[0]
+        upper_watts = 10.0 ** ((_LOWEST_DB + used * _STEP_DB) / 10.0)
+        return tuple(np.minimum(upper_watts, largest).tolist()), tuple(counts[used].tolist())
+
+    def sums(self) -> Sums:
+        """Return counts and range, for ``merge``."""
+        return {**without_zeros("strengths", self._counts.cpu().numpy()), "strengths_range": self._range.cpu().numpy()}
+
+    def merge(self, sums: Sums) -> None:
+        """Add what another one has counted."""
+        self._counts = self._counts + torch.from_numpy(with_zeros(sums, "strengths", _STEPS)).to(self._counts)
+        (smallest, largest), ends = sums["strengths_range"].tolist(), self._range
+        self._range = torch.stack([ends[0].clamp(max=smallest), ends[1].clamp(min=largest)])
+
+
+def _counted(counts: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    """Return the counts with one more for each step named, on the device of the steps; shape of the counts."""
+    return counts.to(steps.device).add_(torch.bincount(steps, minlength=len(counts)))
