@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from functools import partial
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airmixml import AirMixError, ScenarioError
-from airmixml.engines import Engine
+from airmixml.engines import Engine, cluster, processes
 from airmixml.engines.work import Raised, attempt
 
 SQUARES = [number**2 for number in range(10)]
@@ -33,6 +35,54 @@ def test_this_process_prepares_once_and_goes_in_order() -> None:
 def test_results_that_come_early_wait_for_their_turn(backwards: Engine) -> None:
     assert [number for number, _ in backwards.run(item_of, SQUARES, [3, 1, 2])] == [2, 1, 0]
     assert list(backwards.run_in_order(item_of, SQUARES, [3, 1, 2])) == [9, 1, 4]
+
+
+class Fake:
+    """Stands for a process that is told when to be finished."""
+
+    def __init__(self, *_prepared: Any) -> None:
+        self.connection = self
+
+    def give(self, item: Any, place: int) -> bool:
+        self.item, self.place = item, place
+        return True
+
+    def receive(self) -> tuple[bool, Any]:
+        return True, self.item
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("in_order", "finished"),
+    [(False, [*range(1, 20), 0]), (True, [*range(1, 8), 0, *range(9, 16), 8, *range(17, 20), 16])],
+)
+def test_nothing_begins_long_before_an_earlier_item_is_finished(
+    in_order: bool, finished: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two processes the one that began last is always finished first: the oldest of at most eight is the last."""
+    monkeypatch.setattr(processes, "_Worker", Fake)
+    monkeypatch.setattr(processes, "wait", lambda running: running[-1:])
+    found = processes.run_in_processes(Engine, None, range(20), 2, in_order=in_order)
+    assert [item for item, _ in found] == finished
+
+
+def test_nothing_begins_long_before_an_earlier_item_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two at a time, at most four from the oldest on."""
+    remote = SimpleNamespace(remote=lambda _name, _prepare, _kept, item: (item,))
+    ray = SimpleNamespace(
+        cluster_resources=dict,
+        put=id,
+        remote=lambda **_needs: lambda _call: remote,
+        wait=lambda calls, num_returns: (calls[-num_returns:], []),
+        get=lambda call: call[0],
+        cancel=print,
+        exceptions=SimpleNamespace(RayError=OSError),
+    )
+    monkeypatch.setattr(cluster, "connected", lambda: nullcontext(ray))
+    found = list(cluster.run_on_ray(Engine, None, range(10), 2, in_order=True))
+    assert [item for item, _ in found] == [1, 2, 3, 0, 5, 6, 7, 4, 9, 8]
 
 
 def test_two_processes() -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Final
 
 from airmixml.engines.work import Lost, Prepare, Raised, attempt
 
@@ -15,22 +15,23 @@ Told = Callable[[Any, Any], None]
 """Told of an item, and what its work told."""
 LeftBehind = Callable[[Any], Sequence[Any]]
 """Returns what to run instead of an item whose process died; nothing: the item is lost."""
+# So many items per process may have begun since the oldest unfinished one, where results are wanted in order.
+_AHEAD_PER_JOB: Final = 4
 
 
 class _Worker:
     """A process that makes one result after the other."""
 
-    def __init__(self, prepare: Prepare, shared: Any, item: Any) -> None:
+    def __init__(self, prepare: Prepare, shared: Any) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs, prepare, shared), daemon=True)
         self.process.start()
         theirs.close()
-        self.give(item)  # a process that died at once is noticed when it is listened to
 
-    def give(self, item: Any) -> bool:
-        """Hand over an item; False if nobody is there to take it."""
-        self.item = item
+    def give(self, item: Any, place: int) -> bool:
+        """Hand over an item, which is the ``place``th to begin; False if nobody is there to take it."""
+        self.item, self.place = item, place
         try:
             self.connection.send(item)
         except OSError:
@@ -62,39 +63,60 @@ def run_in_processes(
     *,
     told: Told = lambda _item, _told: None,
     left_behind: LeftBehind = lambda _item: (),
+    in_order: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died.
 
-    ``prepare`` and ``shared`` are sent to each of up to ``jobs`` processes once.
+    ``prepare`` and ``shared`` are sent to each of up to ``jobs`` processes once. ``in_order`` says that results will
+    wait for those of earlier items: then no item begins long before an earlier one is finished.
     """
     waiting = list(reversed(items))
-    workers: dict[Any, _Worker] = {}  # by their connection
+    busy: dict[Any, _Worker] = {}  # by their connection, in the order in which their items began
+    idle: list[_Worker] = []
+    begun = 0
+
+    def begin_items() -> None:
+        nonlocal begun
+        while waiting and len(busy) < jobs:
+            if in_order and busy and begun - next(iter(busy.values())).place >= _AHEAD_PER_JOB * jobs:
+                return
+            new = not idle
+            worker = _Worker(prepare, shared) if new else idle.pop()
+            # A new process that died at once is noticed when it is listened to.
+            if not worker.give(waiting[-1], begun) and not new:
+                worker.stop()
+                continue
+            waiting.pop()
+            busy[worker.connection] = worker
+            begun += 1
+        while idle and not waiting:
+            idle.pop().stop()
+
     try:
-        while waiting or workers:
-            while waiting and len(workers) < jobs:
-                worker = _Worker(prepare, shared, waiting.pop())
-                workers[worker.connection] = worker
-            for ready in wait(list(workers)):
-                worker = workers[ready]
+        while waiting or busy:
+            begin_items()
+            for ready in wait(list(busy)):
+                worker = busy[ready]
                 finished, message = worker.receive()
                 if not finished:
                     told(worker.item, message)
                     continue
                 if isinstance(message, Raised):
                     raise message.problem
-                item = worker.item
-                undone = left_behind(item) if isinstance(message, Lost) else ()
-                waiting += reversed(undone)
-                if undone:
-                    workers.pop(ready).stop()
-                    continue
-                if waiting and worker.give(waiting[-1]):
-                    waiting.pop()
+                del busy[ready]
+                undone: Sequence[Any] = ()
+                if isinstance(message, Lost):
+                    worker.stop()
+                    undone = left_behind(worker.item)
+                    waiting += reversed(undone)
                 else:
-                    workers.pop(ready).stop()
-                yield item, message
+                    idle.append(worker)
+                item = worker.item
+                begin_items()  # before anybody looks at the result
+                if not undone:
+                    yield item, message
     finally:
-        for worker in workers.values():
+        for worker in [*busy.values(), *idle]:
             worker.stop()
 
 
