@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from contextlib import nullcontext
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,6 +98,29 @@ def test_two_processes() -> None:
     assert str(problem.value) == "--engine = local: part 1 of 1: its process ended with exit code 3"
 
 
+SCRIPT = """
+from operator import attrgetter
+from airmixml.engines import Engine
+{guard}print(list(Engine.of("local", 2).run_in_order(attrgetter("__getitem__"), "ab", [0, 1])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "said"),
+    [
+        ('if __name__ == "__main__": ', "['a', 'b']"),
+        ("", 'jobs: every process reads this script from its beginning; put the call below if __name__ == "__main__":'),
+    ],
+)
+def test_a_script_that_starts_processes_while_it_is_read(guard: str, said: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(guard=guard), encoding="utf-8")
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    last = (ended.stdout + ended.stderr).splitlines()[-1]
+    assert said in last
+    assert ended.stderr.count("Traceback") == (0 if guard else 1)
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_two_cores_of_a_new_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +160,9 @@ def test_options() -> None:
     assert not Engine.of("ray", 1).here
     with pytest.raises(ScenarioError, match=r"--engine = 'rai': must be local or ray; did you mean ray\?"):
         Engine.of("rai")
+    for name in (None, 3, ["ray"]):
+        with pytest.raises(ScenarioError, match=r"--engine = .*: must be local or ray"):
+            Engine.of(name)  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match="--jobs = 0: must be a whole number of at least 1 and at most 4096"):
         Engine.of("local", 0)
     with pytest.raises(ScenarioError, match="--engine ray: no; leave --engine and --jobs out"):

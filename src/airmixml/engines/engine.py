@@ -37,12 +37,17 @@ class Engine:
     def of(cls, name: str, jobs: int | None = None) -> Self:
         """Return the engine that options name; without ``jobs`` this process, or all of a cluster."""
         if name not in ENGINES:
-            near = did_you_mean(name, list(ENGINES))
+            near = did_you_mean(str(name), list(ENGINES))
             raise ScenarioError(f"--engine = {shown(name)}: must be {' or '.join(ENGINES)}{near}")
         if jobs is not None and not (isinstance(jobs, int) and 1 <= jobs <= _MOST_JOBS):
             raise ScenarioError(f"--jobs = {jobs}: must be a whole number of at least 1 and at most {_MOST_JOBS}")
         default = 0 if name == "ray" else 1
-        return cls(name=cast(Engines, name), jobs=default if jobs is None else jobs)
+        chosen = cls(name=cast(Engines, name), jobs=default if jobs is None else jobs)
+        if name == "local" and not chosen.here:
+            from airmixml.engines.processes import end_if_started_by_script
+
+            end_if_started_by_script()
+        return chosen
 
     @property
     def here(self) -> bool:

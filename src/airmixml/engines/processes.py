@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
@@ -10,6 +11,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from airmixml.engines.work import Lost, Prepare, Raised, attempt
+from airmixml.errors import AirMixError
 
 Told = Callable[[Any, Any], None]
 """Told of an item, and what its work told."""
@@ -17,12 +19,20 @@ LeftBehind = Callable[[Any], Sequence[Any]]
 """Returns what to run instead of an item whose process died; nothing: the item is lost."""
 # So many items per process may have begun since the oldest unfinished one, where results are wanted in order.
 _AHEAD_PER_JOB: Final = 4
+_RAN_THE_SCRIPT: Final = 77  # how a process ends that came to start others before it had any work
+
+
+def end_if_started_by_script() -> None:
+    """End a process that is only to read the script of another and came to a call that would start more of them."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(_RAN_THE_SCRIPT)
 
 
 class _Worker:
     """A process that makes one result after the other."""
 
     def __init__(self, prepare: Prepare, shared: Any) -> None:
+        end_if_started_by_script()
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs, prepare, shared), daemon=True)
@@ -46,6 +56,9 @@ class _Worker:
         except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode or 0
+            if code == _RAN_THE_SCRIPT:
+                advice = 'put the call below if __name__ == "__main__":, or give jobs=1'
+                return True, Raised(AirMixError(f"jobs: every process reads this script from its beginning; {advice}"))
             how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
             return True, Lost(f"its process ended {'by SIGKILL (out of memory?)' if code == -9 else how}")
 

@@ -80,7 +80,8 @@ def run(
         private: protect the data, which are real.
         public_test: the test rows are public, so that a protected run may state its accuracy on them.
         engine: "local" for this machine, or "ray" for the slots to be simulated in shards on a Ray cluster.
-        jobs: shards at a time (default: all slots in this process, or all that a Ray cluster takes).
+        jobs: shards at a time (default: all slots in this process, or all that a Ray cluster takes). Scripts that use
+            several processes need the usual ``if __name__ == "__main__":``.
     """
     chosen = Engine.of(engine, jobs)
     if private:
