@@ -29,10 +29,10 @@ from airmixml.runs.results import (
     RunResult,
     SeedsResult,
     load_result,
-    summarise_seeds,
     versions,
 )
 from airmixml.runs.seeds_picture import draw_seeds
+from airmixml.runs.summaries import summarise_seeds
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
