@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,6 +35,11 @@ def alternately(works: Mapping[str, Callable[[], object]], *, repeats: int, devi
         for name, work in works.items():
             best[name] = min(best[name], seconds_of(work, device))
     return best
+
+
+def with_bytecode(folder: str) -> dict[str, str]:
+    """Return an environment in which Python keeps what it compiled there: a command then starts as if installed."""
+    return os.environ | {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
 
 
 def row(

@@ -82,7 +82,8 @@ def measured_in_words(row: Row | None) -> str:
     elif "within" in row.get("target", {}):
         said = f"{1 / ratio:.2f} times ({duration(ours)}; {duration(theirs)})"
     else:
-        said = f"{rounded(ratio)} times faster ({duration(ours)}; {duration(theirs)})"
+        times = f"{rounded(ratio)} times faster" if ratio >= 1.0 else f"{rounded(1 / ratio)} times slower"
+        said = f"{times} ({duration(ours)}; {duration(theirs)})"
     return f"{said} **missed**" if is_met(row) is False else said
 
 

@@ -76,7 +76,7 @@ class Backwards(Engine):
         return False
 
     def run(
-        self, prepare: Any, shared: Any, items: Sequence[Any], *, on_gpu: bool = False
+        self, prepare: Any, shared: Any, items: Sequence[Any], *, on_gpu: bool = False, in_order: bool = False
     ) -> Generator[tuple[int, Any], None, None]:
         prepare, shared = pickle.loads(pickle.dumps((prepare, shared)))
         work = prepare(shared)

@@ -80,6 +80,7 @@ def test_rows_of_the_slots_are_whole(suite: Callable[[str], ModuleType], monkeyp
     [
         ({"faster": 6}, 0.5, 3.1, True, "6.2 times faster (500 ms; 3.1 s)"),
         ({"faster": 6}, 0.5, 2.9, False, "5.8 times faster (500 ms; 2.9 s) **missed**"),
+        ({"faster": 6}, 3.6, 3.1, False, "1.2 times slower (3.6 s; 3.1 s) **missed**"),
         ({"within": 1.5}, 1.4, 1.0, True, "1.40 times (1.4 s; 1 s)"),
         ({"within": 1.5}, 1.6, 1.0, False, "1.60 times (1.6 s; 1 s) **missed**"),
         ({"seconds": 4}, 3.9, None, True, "3.9 s"),

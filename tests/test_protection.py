@@ -327,7 +327,7 @@ def test_which_rows_of_a_worker_enter_is_secret_where_data_are_protected(monkeyp
         drawn_with.append(type(rng.bit_generator).__name__)
         return gather_rows(holders, count, max_rows, rng)
 
-    monkeypatch.setattr("airmixml.estimator.gather_rows", gather)
+    monkeypatch.setattr("airmixml.estimator.base.gather_rows", gather)
     workers = np.arange(len(ROWS)) // 3
     for mode in ("protection", "simulation"):
         AirMixClassifier(epsilon=5.0, input_bounds=BOUNDS, max_rows=1, mode=mode, random_state=0).fit(

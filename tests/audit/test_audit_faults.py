@@ -100,7 +100,7 @@ def test_an_encoder_that_forgets_to_clip(adversary: str, audited: Audited, monke
     monkeypatch.setattr(encoding, "bound_norms", lambda _workers, inputs: (inputs, 0))
     with pytest.raises(ScenarioError, match="which the scenario's encoder declares"):
         audited("paper-iris", *clipped, adversary=adversary)  # the sender looks too
-    monkeypatch.setattr(senders, "_check_declared", lambda *_arguments: None)
+    monkeypatch.setattr(senders, "within_declared", lambda _workers, inputs: inputs)
     assert audited("paper-iris", *clipped, adversary=adversary).caught
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from contextlib import nullcontext
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airmixml import AirMixError, ScenarioError
-from airmixml.engines import Engine
+from airmixml.engines import Engine, cluster, processes
 from airmixml.engines.work import Raised, attempt
 
 SQUARES = [number**2 for number in range(10)]
@@ -35,6 +40,54 @@ def test_results_that_come_early_wait_for_their_turn(backwards: Engine) -> None:
     assert list(backwards.run_in_order(item_of, SQUARES, [3, 1, 2])) == [9, 1, 4]
 
 
+class Fake:
+    """Stands for a process that is told when to be finished."""
+
+    def __init__(self, *_prepared: Any) -> None:
+        self.connection = self
+
+    def give(self, item: Any, place: int) -> bool:
+        self.item, self.place = item, place
+        return True
+
+    def receive(self) -> tuple[bool, Any]:
+        return True, self.item
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("in_order", "finished"),
+    [(False, [*range(1, 20), 0]), (True, [*range(1, 8), 0, *range(9, 16), 8, *range(17, 20), 16])],
+)
+def test_nothing_begins_long_before_an_earlier_item_is_finished(
+    in_order: bool, finished: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two processes the one that began last is always finished first: the oldest of at most eight is the last."""
+    monkeypatch.setattr(processes, "_Worker", Fake)
+    monkeypatch.setattr(processes, "wait", lambda running: running[-1:])
+    found = processes.run_in_processes(Engine, None, range(20), 2, in_order=in_order)
+    assert [item for item, _ in found] == finished
+
+
+def test_nothing_begins_long_before_an_earlier_item_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two at a time, at most four from the oldest on."""
+    remote = SimpleNamespace(remote=lambda _name, _prepare, _kept, item: (item,))
+    ray = SimpleNamespace(
+        cluster_resources=dict,
+        put=id,
+        remote=lambda **_needs: lambda _call: remote,
+        wait=lambda calls, num_returns: (calls[-num_returns:], []),
+        get=lambda call: call[0],
+        cancel=print,
+        exceptions=SimpleNamespace(RayError=OSError),
+    )
+    monkeypatch.setattr(cluster, "connected", lambda: nullcontext(ray))
+    found = list(cluster.run_on_ray(Engine, None, range(10), 2, in_order=True))
+    assert [item for item, _ in found] == [1, 2, 3, 0, 5, 6, 7, 4, 9, 8]
+
+
 def test_two_processes() -> None:
     engine = Engine(jobs=2)
     assert dict(engine.run(item_of, SQUARES, [3, 1, 2])) == {0: 9, 1: 1, 2: 4}
@@ -43,6 +96,29 @@ def test_two_processes() -> None:
     with pytest.raises(AirMixError) as problem:
         dict(engine.run(partial, os._exit, [3]))
     assert str(problem.value) == "--engine = local: part 1 of 1: its process ended with exit code 3"
+
+
+SCRIPT = """
+from operator import attrgetter
+from airmixml.engines import Engine
+{guard}print(list(Engine.of("local", 2).run_in_order(attrgetter("__getitem__"), "ab", [0, 1])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "said"),
+    [
+        ('if __name__ == "__main__": ', "['a', 'b']"),
+        ("", 'jobs: every process reads this script from its beginning; put the call below if __name__ == "__main__":'),
+    ],
+)
+def test_a_script_that_starts_processes_while_it_is_read(guard: str, said: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(guard=guard), encoding="utf-8")
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    last = (ended.stdout + ended.stderr).splitlines()[-1]
+    assert said in last
+    assert ended.stderr.count("Traceback") == (0 if guard else 1)
 
 
 @pytest.mark.long
@@ -84,6 +160,9 @@ def test_options() -> None:
     assert not Engine.of("ray", 1).here
     with pytest.raises(ScenarioError, match=r"--engine = 'rai': must be local or ray; did you mean ray\?"):
         Engine.of("rai")
+    for name in (None, 3, ["ray"]):
+        with pytest.raises(ScenarioError, match=r"--engine = .*: must be local or ray"):
+            Engine.of(name)  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match="--jobs = 0: must be a whole number of at least 1 and at most 4096"):
         Engine.of("local", 0)
     with pytest.raises(ScenarioError, match="--engine ray: no; leave --engine and --jobs out"):

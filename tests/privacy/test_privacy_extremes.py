@@ -54,6 +54,20 @@ EXTREMES = [
 ]
 
 
+@pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
+def test_pld_at_the_least_delta_that_there_is(adjacency: str) -> None:
+    least = 5e-324
+    epsilon = certified_epsilon("pld", hidden_slots(0.5, 10, 1, 10, adjacency), least)
+    assert of_one_slot(0.5, 0.1, least) < epsilon < unamplified(0.5, 10, least)
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp", "gdp", "paper-tight", "paper-loose"])
+@pytest.mark.parametrize("delta", [1e-300, 5e-324])
+def test_two_steps_whose_delta_is_below_all_numbers_certify_nothing(accountant: str, delta: float) -> None:
+    slots = GaussianSlots(squared_shifts=(0.5,), counts=(10,), adjacency="remove-one", steps=2)
+    assert certified_epsilon(accountant, slots, delta) == math.inf
+
+
 @pytest.mark.parametrize(("squared_shift", "count", "sampled", "population", "delta"), EXTREMES)
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
 def test_pld_lies_between_one_slot_and_no_sampling_even_at_the_extremes(

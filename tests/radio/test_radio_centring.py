@@ -196,6 +196,9 @@ def test_the_estimated_mean_is_the_workers_mean_with_that_noise() -> None:
 
 def test_the_mean_is_subtracted_from_pool_and_test_set_before_norms_are_bounded() -> None:
     dataset = held(20, 6)
+    inputs = dataset.train_inputs * 0.19 / np.linalg.norm(dataset.train_inputs, axis=1, keepdims=True)
+    inputs[0] = [0.19, 0, 0, 0, 0, 0]  # far from all others, so that it is too long when their mean is subtracted
+    dataset = replace(dataset, train_inputs=inputs, test_inputs=inputs[:5])
     population = Population(distance_metres=DISTANCES, sample_index=np.arange(500) % 20)
     scenario = private("workers.clip_norm=0.2", "workers.constant=0.6", "privacy.epsilon=1e6")
     centred = centre_privately([scenario], dataset, population)

@@ -15,14 +15,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml import Scenario
+from airmixml import Scenario, simulate
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
 from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.radio.private_sums import BLOCK, add_up_products, add_up_rows, add_up_samples, softness
 from airmixml.radio.senders import Sender, make_sender
-from airmixml.streams import Secret
+from airmixml.streams import Secret, Streams
+from airmixml.workers import load_dataset, within_declared
 
 UNIT = [0.5, 0.5, 0.5, 0.5]  # of norm 1 to the last bit
 
@@ -41,10 +42,10 @@ def scenario_of(workers: int, *changes: str) -> Scenario:
     )
 
 
-def sender_of(scenario: Scenario, *, secret: Secret | None = None) -> Sender:
+def sender_of(scenario: Scenario, *, secret: Secret | None = None, number: float = 0.5) -> Sender:
     dataset = DataSet(
         name="alike",
-        train_inputs=np.array([UNIT, [-each for each in UNIT]], dtype=np.float32),
+        train_inputs=np.array([[number] * 4, [-number] * 4], dtype=np.float32),
         train_labels=np.array([0, 1]),
         test_inputs=np.zeros((0, 4), dtype=np.float32),
         test_labels=np.zeros(0, dtype=np.int64),
@@ -182,3 +183,41 @@ def test_mean_of_60000_alike() -> None:
     with_all = add_up_rows(softness(60_000) * held, rows)
     held[0] = 0.0
     assert 0.9999 < np.linalg.norm(with_all - add_up_rows(softness(60_000) * held, rows)) * 60_000 <= 1.0
+
+
+ABOVE = np.nextafter(np.float32(0.5), np.float32(1.0))  # four of it have a norm of 1 + 1.2e-7
+
+
+@pytest.mark.parametrize("changes", [(), ("workers.sends=moments",)], ids=("samples", "moments"))
+def test_hand_made_inputs_that_rounding_made_too_long(changes: tuple[str, ...]) -> None:
+    scenario = scenario_of(4, "workers.centre=public", *changes)
+    declared = math.sqrt(sensitivity_of(scenario, 4, 2).removal)
+    assert 0.99 * declared < moved(sender_of(scenario, secret=Secret(), number=ABOVE), 4, 0) <= declared
+
+
+def test_a_hand_made_input_of_exactly_the_declared_norm_and_one_below() -> None:
+    workers = scenario_of(4, "workers.centre=public").workers
+    rows = np.array([UNIT, [ABOVE] * 4, [0.4] * 4], dtype=np.float32)
+    kept = within_declared(workers, rows)
+    assert (np.linalg.norm(kept.astype(np.float64), axis=1) <= 1.0).all()
+    assert (kept[[0, 2]] == rows[[0, 2]]).all()
+    for row in range(3):  # nothing depends on the others
+        assert (within_declared(workers, rows[[row]]) == kept[row]).all()
+
+
+@pytest.mark.parametrize("encoder", ["scale", "clip"])
+def test_hand_made_inputs_just_above_1(encoder: str) -> None:
+    """A norm of up to 3 declares no more than 4 numbers of up to 1 have."""
+    workers = replace(scenario_of(4).workers, encoder=encoder, clip_norm=3.0)
+    rows = np.array([[1.0, np.nextafter(np.float32(1.0), np.float32(2.0)), 1.0, 1.0]], dtype=np.float32)
+    assert within_declared(workers, rows).tolist() == [[1.0] * 4]
+    with pytest.raises(ScenarioError, match=f"from 0 to 2: must lie between 0 and 1, which the encoder {encoder}"):
+        within_declared(workers, np.array([[2.0, 0.0, 0.0, 0.0]], dtype=np.float32))
+
+
+def test_the_slot_for_the_mean_refuses_what_is_longer_than_declared() -> None:
+    scenario = Scenario.preset("private-iris").with_overrides("workers.centre=private", "workers.centre_share=0.5")
+    dataset = load_dataset(scenario.workers, Streams(0))
+    long = replace(dataset, train_inputs=np.asarray(3.0 * dataset.train_inputs, dtype=np.float32))
+    with pytest.raises(ScenarioError, match="dataset: an input has the squared norm"):
+        simulate(scenario, dataset=long)

@@ -15,6 +15,8 @@ from airmixml.wording import one_line, reason
 _CONNECT_SECONDS: Final = 5.0
 # So many items wait on the cluster per core: enough to keep it busy, few enough for what they leave there to fit.
 _ITEMS_PER_CORE: Final = 4
+# So many times as many may have begun since the oldest unfinished one, where results are wanted in order.
+_AHEAD: Final = 2
 
 
 @contextmanager
@@ -42,30 +44,36 @@ def run_on_ray(
     jobs: int,
     *,
     on_gpu: Callable[[Any], bool] = lambda _item: False,
+    in_order: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died twice.
 
     Each takes a free core of the cluster, or a free GPU where it asks for one; at most ``jobs`` at a time (0: as many
     as the cluster takes). ``shared`` is sent to each node once, and ``prepare`` called once in each process.
+    ``in_order`` says that results will wait for those of earlier items: then no item begins long before an earlier one
+    is finished.
     """
-    running: dict[Any, Any] = {}
+    running: dict[Any, tuple[int, Any]] = {}  # in which place each began, and the item; the oldest first
     with connected() as ray:
         resources = ray.cluster_resources()
         if any(map(on_gpu, items)) and not resources.get("GPU"):
             raise AirMixError("--device = cuda: no node of the Ray cluster has a GPU; use --device cpu")
         at_once = jobs or _ITEMS_PER_CORE * max(_ITEMS_PER_CORE, int(resources.get("CPU", 0)))
         kept, name = ray.put(shared), secrets.token_hex(8)
-        waiting = list(reversed(items))
+        waiting, begun = list(reversed(items)), 0
         try:
             while waiting or running:
                 while waiting and len(running) < at_once:
+                    if in_order and running and begun - next(iter(running.values()))[0] >= _AHEAD * at_once:
+                        break
                     item = waiting.pop()
                     needs = {"num_cpus": 1, "num_gpus": int(on_gpu(item))}
                     # In a list it is fetched only by a process that has not prepared the work yet.
                     call = ray.remote(max_retries=1, **needs)(_call).remote(name, prepare, [kept], item)
-                    running[call] = item
+                    running[call] = begun, item
+                    begun += 1
                 done, _ = ray.wait(list(running), num_returns=1)
-                item = running.pop(done[0])
+                _, item = running.pop(done[0])
                 try:
                     result = ray.get(done[0])
                 except ray.exceptions.RayError as problem:  # the node or its process was lost, twice

@@ -37,12 +37,17 @@ class Engine:
     def of(cls, name: str, jobs: int | None = None) -> Self:
         """Return the engine that options name; without ``jobs`` this process, or all of a cluster."""
         if name not in ENGINES:
-            near = did_you_mean(name, list(ENGINES))
+            near = did_you_mean(str(name), list(ENGINES))
             raise ScenarioError(f"--engine = {shown(name)}: must be {' or '.join(ENGINES)}{near}")
         if jobs is not None and not (isinstance(jobs, int) and 1 <= jobs <= _MOST_JOBS):
             raise ScenarioError(f"--jobs = {jobs}: must be a whole number of at least 1 and at most {_MOST_JOBS}")
         default = 0 if name == "ray" else 1
-        return cls(name=cast(Engines, name), jobs=default if jobs is None else jobs)
+        chosen = cls(name=cast(Engines, name), jobs=default if jobs is None else jobs)
+        if name == "local" and not chosen.here:
+            from airmixml.engines.processes import end_if_started_by_script
+
+            end_if_started_by_script()
+        return chosen
 
     @property
     def here(self) -> bool:
@@ -56,7 +61,13 @@ class Engine:
             raise ScenarioError(f"{option}: {why}; leave --engine and --jobs out")
 
     def run(
-        self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item], *, on_gpu: bool = False
+        self,
+        prepare: Prepare[Item, Result],
+        shared: Any,
+        items: Sequence[Item],
+        *,
+        on_gpu: bool = False,
+        in_order: bool = False,
     ) -> Generator[tuple[int, Result], None, None]:
         """Yield the number and the result of each item, in the order in which they are finished.
 
@@ -66,6 +77,8 @@ class Engine:
             shared: what all items need; sent to each process, or node of a cluster, once.
             items: what is sent for each result.
             on_gpu: whether an item needs a GPU.
+            in_order: whether results wait for those of earlier items; then few items begin before the oldest
+                unfinished one is finished, so that few results wait.
         """
         if self.here or not items:
             work = prepare(shared) if items else None
@@ -78,10 +91,10 @@ class Engine:
         numbered = list(enumerate(items))
         call = _Numbered(prepare)
         if self.name == "ray":
-            finishing = run_on_ray(call, shared, numbered, self.jobs, on_gpu=lambda _: on_gpu)
+            finishing = run_on_ray(call, shared, numbered, self.jobs, on_gpu=lambda _: on_gpu, in_order=in_order)
         else:
             jobs = min(self.jobs or cpu_count() or 1, len(items))
-            finishing = run_in_processes(call, shared, numbered, jobs)
+            finishing = run_in_processes(call, shared, numbered, jobs, in_order=in_order)
         for (number, _), result in finishing:
             if isinstance(result, Lost):
                 raise AirMixError(f"--engine = {self.name}: part {number + 1} of {len(items)}: {result.why}")
@@ -93,7 +106,7 @@ class Engine:
         """Yield the results in the order of the items: those that are finished early wait."""
         waiting: dict[int, Result] = {}
         wanted = 0
-        for number, result in self.run(prepare, shared, items, on_gpu=on_gpu):
+        for number, result in self.run(prepare, shared, items, on_gpu=on_gpu, in_order=True):
             waiting[number] = result
             while wanted in waiting:
                 yield waiting.pop(wanted)

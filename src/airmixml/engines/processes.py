@@ -3,34 +3,45 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Final
 
 from airmixml.engines.work import Lost, Prepare, Raised, attempt
+from airmixml.errors import AirMixError
 
 Told = Callable[[Any, Any], None]
 """Told of an item, and what its work told."""
 LeftBehind = Callable[[Any], Sequence[Any]]
 """Returns what to run instead of an item whose process died; nothing: the item is lost."""
+# So many items per process may have begun since the oldest unfinished one, where results are wanted in order.
+_AHEAD_PER_JOB: Final = 4
+_RAN_THE_SCRIPT: Final = 77  # how a process ends that came to start others before it had any work
+
+
+def end_if_started_by_script() -> None:
+    """End a process that is only to read the script of another and came to a call that would start more of them."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit(_RAN_THE_SCRIPT)
 
 
 class _Worker:
     """A process that makes one result after the other."""
 
-    def __init__(self, prepare: Prepare, shared: Any, item: Any) -> None:
+    def __init__(self, prepare: Prepare, shared: Any) -> None:
+        end_if_started_by_script()
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs, prepare, shared), daemon=True)
         self.process.start()
         theirs.close()
-        self.give(item)  # a process that died at once is noticed when it is listened to
 
-    def give(self, item: Any) -> bool:
-        """Hand over an item; False if nobody is there to take it."""
-        self.item = item
+    def give(self, item: Any, place: int) -> bool:
+        """Hand over an item, which is the ``place``th to begin; False if nobody is there to take it."""
+        self.item, self.place = item, place
         try:
             self.connection.send(item)
         except OSError:
@@ -45,6 +56,9 @@ class _Worker:
         except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode or 0
+            if code == _RAN_THE_SCRIPT:
+                advice = 'put the call below if __name__ == "__main__":, or give jobs=1'
+                return True, Raised(AirMixError(f"jobs: every process reads this script from its beginning; {advice}"))
             how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
             return True, Lost(f"its process ended {'by SIGKILL (out of memory?)' if code == -9 else how}")
 
@@ -62,39 +76,60 @@ def run_in_processes(
     *,
     told: Told = lambda _item, _told: None,
     left_behind: LeftBehind = lambda _item: (),
+    in_order: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died.
 
-    ``prepare`` and ``shared`` are sent to each of up to ``jobs`` processes once.
+    ``prepare`` and ``shared`` are sent to each of up to ``jobs`` processes once. ``in_order`` says that results will
+    wait for those of earlier items: then no item begins long before an earlier one is finished.
     """
     waiting = list(reversed(items))
-    workers: dict[Any, _Worker] = {}  # by their connection
+    busy: dict[Any, _Worker] = {}  # by their connection, in the order in which their items began
+    idle: list[_Worker] = []
+    begun = 0
+
+    def begin_items() -> None:
+        nonlocal begun
+        while waiting and len(busy) < jobs:
+            if in_order and busy and begun - next(iter(busy.values())).place >= _AHEAD_PER_JOB * jobs:
+                return
+            new = not idle
+            worker = _Worker(prepare, shared) if new else idle.pop()
+            # A new process that died at once is noticed when it is listened to.
+            if not worker.give(waiting[-1], begun) and not new:
+                worker.stop()
+                continue
+            waiting.pop()
+            busy[worker.connection] = worker
+            begun += 1
+        while idle and not waiting:
+            idle.pop().stop()
+
     try:
-        while waiting or workers:
-            while waiting and len(workers) < jobs:
-                worker = _Worker(prepare, shared, waiting.pop())
-                workers[worker.connection] = worker
-            for ready in wait(list(workers)):
-                worker = workers[ready]
+        while waiting or busy:
+            begin_items()
+            for ready in wait(list(busy)):
+                worker = busy[ready]
                 finished, message = worker.receive()
                 if not finished:
                     told(worker.item, message)
                     continue
                 if isinstance(message, Raised):
                     raise message.problem
-                item = worker.item
-                undone = left_behind(item) if isinstance(message, Lost) else ()
-                waiting += reversed(undone)
-                if undone:
-                    workers.pop(ready).stop()
-                    continue
-                if waiting and worker.give(waiting[-1]):
-                    waiting.pop()
+                del busy[ready]
+                undone: Sequence[Any] = ()
+                if isinstance(message, Lost):
+                    worker.stop()
+                    undone = left_behind(worker.item)
+                    waiting += reversed(undone)
                 else:
-                    workers.pop(ready).stop()
-                yield item, message
+                    idle.append(worker)
+                item = worker.item
+                begin_items()  # before anybody looks at the result
+                if not undone:
+                    yield item, message
     finally:
-        for worker in workers.values():
+        for worker in [*busy.values(), *idle]:
             worker.stop()
 
 

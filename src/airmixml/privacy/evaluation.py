@@ -44,12 +44,15 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float, *
 def _two_steps(epsilon_of: Callable[[GaussianSlots, float], float], mechanism: GaussianSlots, delta: float) -> float:
     """Return the epsilon of neighbours two steps apart: (2 e, (1 + exp e) d) where one step has (e, d).
 
-    The smaller d must be, the larger e gets, so it is raised until the two agree.
+    The smaller d must be, the larger e gets, so it is raised until the two agree; infinite where d becomes 0.
     """
-    step = epsilon_of(mechanism, delta / 2.0)
+    step = 0.0
     while step < _LARGEST_STEP:
         enough = _HEADROOM * step
-        found = epsilon_of(mechanism, delta / (1.0 + math.exp(enough)))
+        smaller = delta / (1.0 + math.exp(enough))
+        if not smaller:
+            break
+        found = epsilon_of(mechanism, smaller)
         if found <= enough:
             return 2.0 * found
         step = found

@@ -69,6 +69,8 @@ def counted_slots_epsilon(slots: GaussianSlots, delta: float) -> float:
     With probability 1 - delta/2 it is drawn in at most m slots; those are one Gaussian mechanism, at delta/2. What a
     distribution of losses in the thousands cannot resolve, this can.
     """
+    if not delta / 2.0:  # the least number above 0 has no half
+        return gaussian_epsilon(math.sqrt(slots.total), delta)
     drawn = binomial_quantile(delta / 2.0, slots.slots, slots.sampling_rate)
     return gaussian_epsilon(math.sqrt(slots.strongest(drawn).total), delta / 2.0)
 

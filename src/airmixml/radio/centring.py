@@ -23,10 +23,10 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import centring_target, composes_exactly
 from airmixml.radio.private_sums import add_up_rows, softness
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import SYMBOLS_PER_SECOND, Population, declared_bounds, encode_centred
+from airmixml.workers import SYMBOLS_PER_SECOND, Population, declared_bounds, encode_centred, within_declared
 
 _LEAST_EPSILON = 1e-300  # stands for 0, of which mu is not asked
 _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw features and rounding
@@ -104,8 +104,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
     if not workers.centre_on_air:
         return None
-    before = "public" if workers.centre == "refined" else "none"
-    squared_norm, squared_distance = declared_bounds(replace(workers, centre=before), features)
+    squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
     move = squared_norm if privacy.adjacency == "remove-one" else squared_distance
     half_noise_watts = dbm_to_watts(radio.noise_dbm) / 2.0
     mu, delta = centring_target(scenario)
@@ -143,10 +142,16 @@ def centre_privately(
     streams = streams or Streams(scenario.seed)
     noise = streams.generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
     held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
-    summed = add_up_rows(softness(population.count) * held, dataset.train_inputs)
+    inputs = within_declared(_before_centring(scenario.workers), dataset.train_inputs)
+    summed = add_up_rows(softness(population.count) * held, inputs)
     mean = (summed + slot.noise_deviation * noise).astype(np.float32)
-    train_inputs, shortened = encode_centred(scenario.workers, dataset.train_inputs - mean, streams)
+    train_inputs, shortened = encode_centred(scenario.workers, inputs - mean, streams)
     test_inputs, _ = encode_centred(scenario.workers, dataset.test_inputs - mean, streams)
     return replace(
         dataset, train_inputs=train_inputs, test_inputs=test_inputs, clipped_samples=shortened, private_mean=mean
     )
+
+
+def _before_centring(workers: Workers) -> Workers:
+    """Return the workers as they encode what they send in the slot for the mean."""
+    return replace(workers, centre="public" if workers.centre == "refined" else "none")

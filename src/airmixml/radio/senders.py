@@ -22,10 +22,9 @@ from airmixml.radio.private_sums import BLOCK, add_up_products, add_up_samples, 
 from airmixml.radio.row_sums import NUMBERS_AT_ONCE, RowSums
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
-from airmixml.workers import Holdings, Signal, declared_bounds, sends_inputs_unchanged
+from airmixml.workers import Holdings, Signal, declared_bounds, within_declared
 
 _SHORT_RANGE: Final = 3.0
-_ROUNDING_ABOVE: Final = 1.0 + 1e-5
 _RANGE_OF_TWO_BITS: Final = 10.0
 _LONG_RANGE: Final = 20.0
 _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
@@ -65,8 +64,7 @@ def make_sender(
     """Return what the scenario's workers send of the samples of the pool, or of several rows each (``holdings``)."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
-    _check_declared(scenario, dataset)
-    inputs = torch.from_numpy(dataset.train_inputs).to(device)
+    inputs = torch.from_numpy(within_declared(workers, dataset.train_inputs)).to(device)
     labels = torch.from_numpy(dataset.label_code.coded(dataset.train_labels)).to(inputs)
     rounding = Streams(scenario.seed, secret).generator("encoder", 1)
     dither: Dither = rounding
@@ -90,30 +88,6 @@ def make_sender(
         protects=secret is not None,
         in_slot=in_slot,
     )
-
-
-def _check_declared(scenario: Scenario, dataset: DataSet) -> None:
-    """Refuse inputs beyond what their encoder declares: the power was set for that."""
-    inputs = dataset.train_inputs
-    squared_norm, squared_distance = declared_bounds(scenario.workers, dataset.input_dim)
-    longest = float(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64).max(initial=0.0))
-    if longest > squared_norm * _ROUNDING_ABOVE:
-        raise ScenarioError(
-            f"dataset: an input has the squared norm {longest:.4g}: must be at most {squared_norm:.4g}, which the "
-            "scenario's encoder declares; encode the inputs first (airmixml.workers.encode)"
-        )
-    if sends_inputs_unchanged(scenario.workers):
-        low, high = float(inputs.min(initial=0.0)), float(inputs.max(initial=0.0))
-        if low < 0.0 or high > _ROUNDING_ABOVE:
-            raise ScenarioError(
-                f"dataset: inputs reach from {low:.4g} to {high:.4g}: must lie between 0 and 1, since the encoder "
-                f"{scenario.workers.encoder} sends them as they are; scale them by public bounds first"
-            )
-    if squared_distance < 4.0 * squared_norm and float(inputs.min(initial=0.0)) < 0.0:
-        raise ScenarioError(
-            "dataset: an input is negative, but the scenario's encoder declares that none is; encode the inputs first "
-            "(airmixml.workers.encode)"
-        )
 
 
 @dataclass(kw_only=True, eq=False)

@@ -174,6 +174,7 @@ def simulate_shards(
         (air.to_be_sent(), gather),
         [shards[number] for number in missing],
         on_gpu=air.speed.device != "cpu",
+        in_order=True,
     )
     ready: dict[int, Sums] = {}
     with closing(finishing), _Saving(store, saved) as saving:

@@ -157,6 +157,7 @@ def _draw_epsilons(axis: Axes, sides: tuple[Side, Side]) -> None:
     target = sides[0].scenario.privacy.epsilon
     axis.axhline(target, color="0.3", linestyle="--", linewidth=1, label=f"target {target:g}")
     axis.set(title="Who may learn how much: ε of the worst worker", ylabel="ε (log scale)", yscale="log")
+    axis.minorticks_off()  # dozens of them, which take a quarter of a second to draw
     axis.set_ylim(0.5, 100 * max(side.smallest_epsilons["eavesdropper"] for side in sides))
     axis.set_xticks(range(len(_ADVERSARIES)), list(_ADVERSARIES.values()), fontsize=8)
     axis.legend(fontsize=8, loc="upper left", ncols=3)

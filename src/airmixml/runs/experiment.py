@@ -29,10 +29,10 @@ from airmixml.runs.results import (
     RunResult,
     SeedsResult,
     load_result,
-    summarise_seeds,
     versions,
 )
 from airmixml.runs.seeds_picture import draw_seeds
+from airmixml.runs.summaries import summarise_seeds
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
@@ -80,7 +80,8 @@ def run(
         private: protect the data, which are real.
         public_test: the test rows are public, so that a protected run may state its accuracy on them.
         engine: "local" for this machine, or "ray" for the slots to be simulated in shards on a Ray cluster.
-        jobs: shards at a time (default: all slots in this process, or all that a Ray cluster takes).
+        jobs: shards at a time (default: all slots in this process, or all that a Ray cluster takes). Scripts that use
+            several processes need the usual ``if __name__ == "__main__":``.
     """
     chosen = Engine.of(engine, jobs)
     if private:

@@ -13,7 +13,8 @@ from airmixml.radio.mixtures import Transmission
 from airmixml.radio.privacy_target import composes_exactly
 from airmixml.runs.model_files import save_model
 from airmixml.runs.pictures import draw_statements
-from airmixml.runs.results import PROTECTION, ProtectedResult, summarise_releases, versions
+from airmixml.runs.results import PROTECTION, ProtectedResult, versions
+from airmixml.runs.summaries import summarise_releases
 from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import RunFolder

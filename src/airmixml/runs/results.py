@@ -2,21 +2,17 @@
 
 import json
 import platform
-import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Self
 
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
-from airmixml.privacy import PrivacyStatement, state_jointly
+from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
-from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain, odd_content, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL
 from airmixml.version import __version__
@@ -213,76 +209,6 @@ class ProtectedResult(_Plain):
     run_dir: str
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
-
-
-def summarise_releases(runs: list[ProtectedResult], run_dir: str, *, gaussian: bool) -> ProtectedResult:
-    """Return protected runs of the same data as one result, with what all of them reveal together."""
-    return replace(
-        runs[0],
-        releases=len(runs),
-        privacy=tuple(state_jointly(alike, gaussian=gaussian) for alike in _alike(runs)),
-        row_privacy=state_jointly([run.row_privacy for run in runs], gaussian=gaussian),
-        accuracy=None,
-        scores={},
-        seconds=sum(run.seconds for run in runs),
-        run_dir=run_dir,
-    )
-
-
-def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
-    """Return the runs of a scenario with consecutive seeds as one result."""
-
-    def over_seeds(reduce: Callable[[Iterator[Any]], Any], *names: str) -> dict[str, Any]:
-        return {name.rpartition(".")[2]: reduce(map(attrgetter(name), runs)) for name in names}
-
-    mean, deviation = statistics.fmean, statistics.stdev
-    accuracy = None
-    if scenario.workers.task == "classification":
-        accuracy = SeedsAccuracy(
-            **over_seeds(mean, "accuracy.final", "accuracy.best"),
-            final_deviation=over_seeds(deviation, "accuracy.final")["final"],
-            best_deviation=over_seeds(deviation, "accuracy.best")["best"],
-        )
-    return SeedsResult(
-        name=scenario.name,
-        seed=scenario.seed,
-        accuracy=accuracy,
-        scores={name: mean(run.scores[name] for run in runs) for name in runs[0].scores},
-        score_deviations={name: deviation(run.scores[name] for run in runs) for name in runs[0].scores},
-        slots=scenario.radio.slots,
-        worker_energy_joules=WorkerEnergy(
-            **over_seeds(mean, "worker_energy_joules.mean", "worker_energy_joules.median"),
-            **over_seeds(max, "worker_energy_joules.largest"),
-        ),
-        power_dbm=TransmitPower(
-            **over_seeds(mean, "power_dbm.median"),
-            **over_seeds(max, "power_dbm.largest"),
-            limit=scenario.radio.max_power_dbm,
-        ),
-        privacy=_worst_statements(runs),
-        ledger=max((each.ledger for each in runs), key=attrgetter("worst_epsilon")),
-        **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
-        **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
-        **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
-        **over_seeds(next, "mode", "row_copies", "task"),
-        row_privacy=max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),
-        **over_seeds(sum, "seconds"),
-        run_dir=run_dir,
-        runs=tuple(runs),
-    )
-
-
-def _alike(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStatement]]:
-    """Return the runs' statements, those of one adversary, accountant and kind of neighbours together."""
-    stated: dict[tuple[str, str, str], list[PrivacyStatement]] = {}
-    for each in (statement for run in runs for statement in run.privacy):
-        stated.setdefault((each.adversary, each.accountant, each.adjacency), []).append(each)
-    return list(stated.values())
-
-
-def _worst_statements(runs: list[RunResult]) -> tuple[PrivacyStatement, ...]:
-    """Return the statement of the seed with the largest epsilon, of each adversary, accountant and adjacency."""
-    return tuple(max(alike, key=attrgetter("epsilon")) for alike in _alike(runs))
 
 
 def facts_of(result: Any) -> tuple[str, dict[str, str]]:

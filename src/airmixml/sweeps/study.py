@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
+from airmixml.engines.processes import end_if_started_by_script
 from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
@@ -183,8 +184,10 @@ def _check(scenario: Scenario, grid: Grid, seeds: int, command: str, engine: str
     _check_word("engine", engine, ENGINES)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    if not 0 <= jobs <= 4096:
+    if not (isinstance(jobs, int) and 0 <= jobs <= 4096):
         raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096 (0: as many as there are cores)")
+    if engine != "ray" and jobs != 1:
+        end_if_started_by_script()
     grid.check_size(seeds)
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
 

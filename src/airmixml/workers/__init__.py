@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
+    from airmixml.workers.declared import declared_bounds, input_range, within_declared
     from airmixml.workers.encoder import (
         Encoder,
         FeatureCost,
@@ -16,15 +17,7 @@ if TYPE_CHECKING:
         sends_inputs_unchanged,
     )
     from airmixml.workers.encoders.torch_network import TorchEncoder
-    from airmixml.workers.encoding import (
-        declared_bounds,
-        encode,
-        encode_centred,
-        encoded_dim,
-        finish_encoding,
-        input_range,
-        keeps_pixels,
-    )
+    from airmixml.workers.encoding import encode, encode_centred, encoded_dim, finish_encoding, keeps_pixels
     from airmixml.workers.holdings import Holdings
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers
@@ -35,17 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
 __all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
 __all__ += ["encoded_dim", "encoder_of", "finish_encoding", "input_range", "keeps_pixels", "load_dataset"]
-__all__ += ["place_coordinates", "place_workers", "scales_inputs", "sends_inputs_unchanged", "settle", "worker_cost"]
+__all__ += ["place_coordinates", "place_workers", "scales_inputs", "sends_inputs_unchanged", "settle"]
+__all__ += ["within_declared", "worker_cost"]
 
 # Late, so that checking a scenario imports the encoder that it names and no NumPy.
 __getattr__ = import_late(
     __name__,
     {
+        ".declared": ("declared_bounds", "input_range", "within_declared"),
         ".encoder": ("Encoder", "FeatureCost", "GraphPart", "encoder_of", "scales_inputs", "sends_inputs_unchanged"),
-        ".encoding": (
-            *("declared_bounds", "encode", "encode_centred", "encoded_dim"),
-            *("finish_encoding", "input_range", "keeps_pixels"),
-        ),
+        ".encoding": ("encode", "encode_centred", "encoded_dim", "finish_encoding", "keeps_pixels"),
         ".encoders.torch_network": ("TorchEncoder",),
         ".holdings": ("Holdings",),
         ".loading": ("load_dataset",),

@@ -1,8 +1,7 @@
-"""What a worker does to its scaled input before it sends it, and how large what it sends can be.
+"""What a worker does to its scaled input before it sends it.
 
-The encoder computes features; then a centre is subtracted, the norm bounded, and a constant may be appended. Two bounds
-hold for what is sent: on ||x||^2 (what a removal moves) and on ||x - x'||^2 (what a replacement moves). They hold for
-every sample, whatever the data set; nothing is measured on private samples.
+The encoder computes features; then a centre is subtracted, the norm bounded, and a constant may be appended. Nothing is
+measured on private samples.
 """
 
 from collections.abc import Callable
@@ -252,30 +251,3 @@ def keeps_pixels(workers: Workers) -> bool:
 def encoded_dim(workers: Workers, input_dim: int) -> int:
     """Return d, how many numbers the encoder makes of an input."""
     return encoder_of(workers).feature_count(workers, input_dim) + (1 if workers.constant else 0)
-
-
-def declared_bounds(workers: Workers, features: int) -> tuple[float, float]:
-    """Return the bounds on ||x||^2 and on ||x - x'||^2 of what leaves the encoder with that many numbers.
-
-    Inputs in [0, 1]^d give d for both. A norm of at most C gives C^2 and, where no number is negative and so no two
-    inputs point apart, 2 C^2; else 4 C^2.
-    """
-    encoder = encoder_of(workers)
-    if not encoder.bounds_norm:
-        return float(features), float(features)
-    square = workers.clip_norm**2
-    squared_norm, squared_distance = square, (2.0 if _never_negative(workers) else 4.0) * square
-    if encoder.keeps_inputs and workers.norm == "clip" and workers.centre == "none":
-        return min(squared_norm, float(features)), min(squared_distance, float(features))
-    return squared_norm, squared_distance
-
-
-def input_range(workers: Workers) -> tuple[float, float]:
-    """Return the least and the largest number that may leave the encoder."""
-    if not encoder_of(workers).bounds_norm:
-        return 0.0, 1.0
-    return (0.0 if _never_negative(workers) else -workers.clip_norm), workers.clip_norm
-
-
-def _never_negative(workers: Workers) -> bool:
-    return encoder_of(workers).never_negative and workers.centre == "none"

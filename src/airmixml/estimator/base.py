@@ -1,0 +1,270 @@
+"""What the estimators share: their parameters, and the way from rows to what the server receives.
+
+What needs torch is imported by ``fit`` and ``predict``: who imports an estimator should not wait for it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
+from airmixml.errors import ScenarioError
+from airmixml.estimator.checks import declared_pair, holders_of
+from airmixml.estimator.joint_privacy import state_jointly
+from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
+from airmixml.shapes import is_series, per_input
+from airmixml.streams import Secret, Streams
+from airmixml.wording import shown
+from airmixml.workers import (
+    Encoder,
+    Population,
+    RowEncoder,
+    encode,
+    keeps_pixels,
+    scales_inputs,
+    sends_inputs_unchanged,
+)
+from airmixml.workers.holdings import gather_rows
+from airmixml.workers.loading import class_code
+from airmixml.workers.population import HOLDINGS_CHAPTER
+
+_MODES: Final = ("protection", "simulation")
+_RECIPES: Final = ("private", "paper")
+
+_Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
+
+
+class ReceivedMixtures(NamedTuple):
+    """What the edge server received; it holds no sample of any worker.
+
+    Attributes:
+        inputs: slots x features.
+        labels: slots x classes, targets or labels.
+    """
+
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.float32]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
+class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
+    """What the estimators share: their parameters, and the way from rows to what the server receives.
+
+    A parameter that is None takes the value of the recipe's preset.
+    """
+
+    epsilon: float | None = 1.0
+    input_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    recipe: str = "private"
+    delta: float | None = None
+    adversary: str | None = None
+    accountant: str | None = None
+    adjacency: str | None = None
+    sensitivity: str | None = None
+    encoder: str | Encoder | None = None
+    features: int | None = None
+    centre: str | None = None
+    centre_share: float | None = None
+    norm: str | None = None
+    clip_norm: float | None = None
+    constant: float | None = None
+    sends: str | None = None
+    label_code: str | None = None
+    label_weight: float | None = None
+    bits: int | None = None
+    rows_bound: float | None = None
+    max_rows: int | None = None
+    max_participations: int | None = None
+    alpha: float | None = None
+    policy: str | None = None
+    scheduled: int | None = None
+    schedule: str | None = None
+    slots: int | None = None
+    assignment: str | None = None
+    fading: str | None = None
+    rician_k: float | None = None
+    path_loss_exponent: float | None = None
+    noise_dbm: float | None = None
+    max_power_dbm: float | None = None
+    model: str | None = None
+    loss: str | None = None
+    shrinkage: float | None = None
+    hidden_units: Sequence[int] | None = None
+    image_shape: tuple[int, ...] | None = None
+    filters: Sequence[int] | None = None
+    kernel_size: int | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    device: str = "cpu"
+    mode: str = "protection"
+    random_state: int | np.random.RandomState | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.mode == "protection"
+        return tags
+
+    def _mix_and_train(
+        self,
+        inputs: NDArray[Any],
+        labels: NDArray[Any],
+        names: tuple[str, ...],
+        code: LabelCode | None = None,
+        worker: ArrayLike | None = None,
+    ) -> None:
+        """Send the rows (samples x features) over the air, train on what is received, and keep what may be kept.
+
+        Labels are class numbers, or samples x outputs with the code by which they are sent; each has a name. ``worker``
+        says who holds each row, if one may hold several.
+        """
+        from airmixml.edge import train
+        from airmixml.radio import simulate
+        from airmixml.radio.rehearsal import placed_distances
+
+        if self.mode not in _MODES:
+            raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
+        protected = self.mode == "protection"
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        holders = None if worker is None else holders_of(worker, len(labels))
+        count = len(labels) if holders is None else int(holders.max()) + 1
+        task = OneHot.task if code is None else code.task
+        scenario = self._scenario(count, seed, task, several=worker is not None, inputs=inputs.shape[1])
+        workers = scenario.workers
+        code = class_code(workers, len(names)) if code is None else code
+        dataset = replace(self._dataset(inputs, labels, names, workers, seed), code=code)
+        if not protected:
+            warn_of_clipping(dataset.clipped_values, inputs.size, "input_bounds")
+        secret = Secret() if protected else None
+        picking = Streams(seed, secret).generator("data", HOLDINGS_CHAPTER)
+        holdings = None if holders is None else gather_rows(holders, count, workers.max_rows, picking)
+        distance_metres = placed_distances(scenario)
+        population = Population(distance_metres=distance_metres, sample_index=np.arange(count), holdings=holdings)
+        speed = Speed(device=self.device)
+        mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
+        mixtures.report.before_the_draw = protected
+        trained = train(mixtures, speed=speed)
+        # Scores in float64 do not depend on how many rows are scored together.
+        self.model_ = trained.model.cpu().double()
+        self.privacy_ = mixtures.report.privacy
+        self.statements_ = mixtures.report.statements
+        self.privacy_against_server_ = mixtures.report.privacy_against_server
+        self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
+        if protected:
+            self.joint_privacy_ = state_jointly(np.ascontiguousarray(inputs), mixtures.report, worker)
+        else:
+            self.energy_joules_ = mixtures.report.energy_joules
+            self.clipped_values_ = dataset.clipped_values
+            self.clipped_samples_ = mixtures.dataset.clipped_samples
+        self.encoder_ = workers
+        self._rows = replace(
+            self._row_encoder(workers, inputs.shape[1], seed), private_mean=mixtures.dataset.private_mean
+        )
+
+    def _predicted(self, X: ArrayLike, code: LabelCode | None) -> NDArray[np.float64]:
+        """Return what the model predicts for clean rows, by the code of its labels; samples x outputs."""
+        import torch
+
+        from airmixml.edge import class_scores, predicted
+
+        inputs = validate_data(self, X, reset=False)
+        scores = class_scores(self.model_, torch.from_numpy(self._rows.encode(inputs)).double())
+        return np.asarray(predicted(scores, code).numpy())
+
+    def _scenario(
+        self, samples: int, seed: int, task: str = OneHot.task, *, several: bool = False, inputs: int = 0
+    ) -> Scenario:
+        """Return the recipe's preset for so many workers (of several rows each), with the parameters that are given."""
+        if self.recipe not in _RECIPES:
+            raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
+        preset = Scenario.preset(self._preset())
+        given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
+        given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
+        learner: dict[str, Any] = {}
+        if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
+            given["encoder"] = "clip"
+        if self.encoder is None and preset.workers.encoder == "cells" and is_series(self.image_shape):
+            given["encoder"] = "windows"
+        workers = self._table(preset.workers, **given)
+        power = {"power": "max"} if self.epsilon is None else {}
+        epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
+        bounded = task != OneHot.task or not sends_inputs_unchanged(workers)
+        sensitivity = {"sensitivity": "encoder"} if self.sensitivity is None and bounded else {}
+        if task != OneHot.task and self.loss is None:
+            learner["loss"] = "squared"
+        scheduled = {} if self.scheduled is None else {"scheduled": min(self.scheduled, samples)}
+        return replace(
+            preset,
+            name=type(self).__name__,
+            seed=seed,
+            workers=workers,
+            radio=self._table(preset.radio, **scheduled),
+            mixing=self._table(preset.mixing, **power),
+            privacy=self._table(preset.privacy, **epsilon, **sensitivity),
+            learner=self._table(preset.learner, **learner),
+        ).settled(samples, inputs)
+
+    def _preset(self) -> str:
+        """Return the preset of the recipe."""
+        if self.recipe == "paper":
+            return "paper-iris"
+        if self.image_shape is not None:
+            return "private-images"
+        return "private-table"
+
+    def _table(self, preset: _Table, **given: Any) -> _Table:
+        """Return the preset's table with the parameters that are named as its keys are, and what is given."""
+        keys = {entry.name for entry in fields(preset)} & {entry.name for entry in fields(AirMixEstimator)}
+        chosen = {key: _plain(value) for key in keys if (value := getattr(self, key)) is not None}
+        return replace(preset, **chosen | given)
+
+    def _dataset(
+        self,
+        inputs: NDArray[Any],
+        labels: NDArray[Any],
+        class_names: tuple[str, ...],
+        workers: Workers,
+        seed: int,
+    ) -> DataSet:
+        features = inputs.shape[1]
+        if self.image_shape is not None and math.prod(self.image_shape) != features:
+            raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
+        scaled, clipped = self._row_encoder(workers, features, seed).scale(inputs)
+        unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
+        return DataSet(
+            name="X",
+            train_inputs=unit,
+            train_labels=labels,
+            test_inputs=unit[:0],
+            test_labels=labels[:0],
+            class_names=class_names,
+            image_shape=self.image_shape if keeps_pixels(workers) else None,
+            clipped_values=clipped,
+            clipped_samples=shortened,
+        )
+
+    def _row_encoder(self, workers: Workers, features: int, seed: int) -> RowEncoder:
+        """Return what turns rows into what is sent, but for a mean that is estimated over the air."""
+        lower, upper = self._bounds(features) if scales_inputs(workers) else (None, None)
+        row_format = RowFormat(width=features, lower=lower, upper=upper, image_shape=self.image_shape)
+        given = None if isinstance(self.encoder, str) else self.encoder
+        return RowEncoder(workers=workers, seed=seed, row_format=row_format, given=given)
+
+    def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the declared lower and upper bound of each feature."""
+        lower, upper = declared_pair("input_bounds", self.input_bounds, "feature", " (units, ranges of a sensor)", "X")
+        names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
+        below, above = (per_input(bounds, self.image_shape) for bounds in (lower, upper))
+        return declare_bounds(below, above, features=features, **names)
+
+
+def _plain(value: Any) -> Any:
+    """Return an array as a list; the scenario's rules judge whatever else it is."""
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,149 @@
+"""The classifier: of classes, or of several labels that may hold at once."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from airmixml.data import Signs
+from airmixml.data.labels import look_measured
+from airmixml.estimator.base import AirMixEstimator
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
+    """Classifier trained at the edge on over-the-air mixtures of the rows of ``X``.
+
+    Each row is held by one worker, placed at random in a 500 m square; ``fit`` can be told which rows are one worker's.
+    The channel adds up what they send and the receiver's noise hides them; the server trains on the sums alone.
+
+    Only ``epsilon`` and ``input_bounds`` need a thought. Every parameter that is None is the recipe's.
+
+    Parameters:
+        epsilon: privacy target of each worker, or None to send with maximum power, which protects nobody.
+        input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared, not
+            measured, because measuring them would leak private data; values outside are clipped.
+        recipe: "private" (the presets ``private-table`` and, with ``image_shape``, ``private-images``: all workers send
+            moments in one slot, the target holds against the server, a linear model in closed form) or "paper" (the
+            preset ``paper-iris``: many slots of a few samples, the paper's bound, a network).
+        delta: the target's delta; None takes a tenth of 1 / samples with the private recipe.
+        adversary: whom the target is against: "release" (sees all mixtures, knows no schedule), "server" or
+            "eavesdropper" (ten metres from a worker; others need a scenario).
+        accountant: the bound by which it is met: "paper-loose" (Proposition 2 of the paper), "paper-tight", "rdp",
+            "pld" or, against the server, "gdp".
+        adjacency: "replace-one" or "remove-one".
+        sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
+            "encoder" where the encoder bounds a norm.
+        encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
+            "torchscript:FILE", or an object of one's own (``airmixml.workers.Encoder``, ``TorchEncoder``).
+        features: numbers that a feature encoder makes of a row (0: its own choice).
+        centre: what is subtracted from the features: "none", "own", "public", "private" or "refined".
+        centre_share: of the last two, the share of the privacy target that is spent on it.
+        norm: "clip" or "unit", all rows brought to ``clip_norm``.
+        clip_norm: largest Euclidean norm of an encoded row that is sent.
+        constant: share of the amplitude that an appended constant takes; moments need it to know means.
+        sends: "samples", or "moments" for the learners in closed form.
+        label_code: "one-hot", or "centred" for moments of classes, which takes less noise.
+        label_weight: amplitude of the label's symbols beside that of the input's.
+        bits: bits per symbol (0: analog).
+        rows_bound: where a worker holds several rows, its sum is shortened to the norm of so many.
+        max_rows: most rows of a worker that enter (0: all).
+        max_participations: most slots that one worker may send in (0: any number).
+        alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
+        policy: "dirmix", "nonmix" or "equalmix".
+        scheduled: workers per slot (at most all; 0: all).
+        schedule: "fixed", or "poisson": each worker by its own coin.
+        slots: number of mixtures.
+        assignment: "random" or "max-min".
+        fading: "none", "rayleigh" or "rician" with ``rician_k``.
+        rician_k: Rician factor K.
+        path_loss_exponent: n.
+        noise_dbm: receiver noise power.
+        max_power_dbm: power limit of each worker.
+        model: "mlp", with ``image_shape`` "cnn", or in closed form "ridge" and "lda".
+        loss: of the networks: "cross-entropy", "squared" or "brier".
+        shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.
+        hidden_units: sizes of the hidden dense layers.
+        image_shape: a row as (height, width), (channels, height, width) or, for a series, (channels, 1, time).
+        filters: filters of each convolution of the cnn.
+        kernel_size: side of those filters.
+        epochs: passes over the mixtures.
+        batch_size: mixtures per step.
+        learning_rate: Adam's step size.
+        device: "cpu" or "cuda".
+        mode: "protection": noise and schedule come from the operating system's entropy and are forgotten, and the
+            fitted object holds only what the privacy statements cover. "simulation": everything follows from
+            ``random_state``, for studies with data that are public anyway.
+        random_state: seed; in protection only of what is public (the encoder's features, the network's start).
+
+    Attributes:
+        classes_: class labels; for several labels at once their numbers.
+        privacy_: the privacy statement of the fit, on the powers really used.
+        statements_: what every accountant certifies against every adversary for the same fit.
+        privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
+        energy_joules_: in simulation, energy that all workers together spent.
+        joint_privacy_: in protection, what all protected fits of this process together reveal of a row of ``X`` to the
+            server, exactly: cross-validation, a grid search and repeated fits each release the same rows again.
+            Rows are the same where all their numbers are: other columns, units or processes (``n_jobs``) of the same
+            people count for themselves, so that it is then a lower bound.
+        mixtures_: what the server received (inputs, labels).
+        clipped_values_: in simulation, input values that lay outside ``input_bounds``.
+        clipped_samples_: in simulation, rows that were shortened to ``clip_norm``.
+        encoder_: the scenario's workers table, with the encoder that ``predict`` applies too.
+        model_: the trained model.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None = None) -> Self:
+        """Mix the rows of ``X`` (samples x features) and their classes ``y`` over the air and train on the mixtures.
+
+        Where several labels may hold at once, ``y`` is samples x labels of 0 and 1. ``worker`` (samples) says who holds
+        each row, if one may hold several: the guarantee is then one for a worker with all its rows.
+        """
+        shape = np.asarray(y).shape
+        several = len(shape) == 2 and shape[1] > 1
+        inputs, classes = validate_data(self, X, y, multi_output=several)
+        check_classification_targets(classes)
+        if several:
+            if type_of_target(classes) != "multilabel-indicator" or not np.isin(classes, (0, 1)).all():
+                raise ValueError("y has several columns: must hold 0 and 1 alone, one column for each label")
+            self.classes_ = np.arange(classes.shape[1])
+            self._signs: Signs | None = Signs(classes.shape[1])
+            names = tuple(f"label {number + 1}" for number in self.classes_)
+            self._mix_and_train(inputs, classes.astype(np.int64), names, self._signs, worker)
+            return self
+        self.classes_, labels, counts = np.unique(classes, return_inverse=True, return_counts=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes")
+        if look_measured(counts, numeric=classes.dtype.kind in "iuf", fractional=False):
+            raise ValueError(
+                f"y holds {len(self.classes_)} different values in {len(labels)} samples, as measured values do: must "
+                "be classes; to predict numbers use AirMixRegressor"
+            )
+        self._signs = None
+        names = tuple(str(name) for name in self.classes_)
+        self._mix_and_train(inputs, labels.astype(np.int64), names, worker=worker)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of each class for clean rows; samples x classes.
+
+        For several labels at once: the probability that each holds; samples x labels.
+        """
+        check_is_fitted(self)
+        return self._predicted(X, self._signs)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most likely class of each clean row (samples), or 0 and 1 for each label (samples x labels)."""
+        probabilities = self.predict_proba(X)
+        if self._signs is not None:
+            return np.asarray(probabilities > 0.5, dtype=np.int64)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
