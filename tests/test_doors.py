@@ -270,6 +270,17 @@ def test_a_run_by_the_learner_accountant_and_adversary_of_the_installed_example(
 
 
 @pytest.mark.long
+def test_the_impairment_of_the_installed_example(site: Path, tmp_path: Path) -> None:
+    """One worker in ten arrives 10 dB weaker, and nobody stronger: no margin is needed, and the target is used up."""
+    chosen = ("--set", "air.also=blockage", "--out", "blocked")
+    metrics = airmix([site], "run", "--preset", "private-iris", *chosen, cwd=tmp_path)
+    assert metrics["air"] == {"preset": "ideal", "also": ["blockage"]}
+    assert metrics["privacy"][0]["epsilon"] == pytest.approx(5.0, rel=1e-6)
+    server = next(each for each in metrics["privacy"] if each["adversary"] == "server")
+    assert metrics["ledger"]["mean_epsilon"] < metrics["ledger"]["median_epsilon"] <= server["epsilon"] * (1 + 1e-9)
+
+
+@pytest.mark.long
 def test_the_attack_of_the_installed_example(site: Path, tmp_path: Path) -> None:
     strong = ("--set", "mixing.power=max", "--set", "mixing.alpha=0.01", "--set", "radio.slots=100")
     chosen = ("--attacks", "loudest-label", "--out", "attacked")

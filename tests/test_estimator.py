@@ -200,3 +200,15 @@ def test_a_target_against_the_server_with_clipped_rows() -> None:
     before = model.predict_proba(X)
     assert model.set_params(clip_norm=None).predict_proba(X).tolist() == before.tolist()
     assert {each.adversary for each in model.statements_} == {"release", "server", "eavesdropper"}
+
+
+def test_an_air_by_name() -> None:
+    """Amplitudes that may be too large take a margin of power; a name that is none is reported."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 2)), np.arange(60) % 2
+    given = {"epsilon": 5.0, "input_bounds": (0, 1), "mode": "simulation", "random_state": 0}
+    ideal, lab = AirMixClassifier(**given).fit(X, y), AirMixClassifier(air="lab", **given).fit(X, y)
+    assert lab.privacy_.epsilon <= 5.0
+    assert lab.energy_joules_ < ideal.energy_joules_
+    with pytest.raises(ScenarioError, match=r"air.preset = 'lap': .*did you mean lab\?"):
+        AirMixClassifier(air="lap", **given).fit(X, y)

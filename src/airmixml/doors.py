@@ -259,4 +259,24 @@ METHODS: Final = Registry(
     objects=True,
 )
 
-REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS)
+IMPAIRMENTS: Final = Registry(
+    "impairment",
+    "airmixml.impairments",
+    "air.also",
+    needs=("about", "of", "gains", "largest_power_gain", "follows_worker"),
+    places={
+        "phase-error": "airmixml.impairments.phases:PhaseError",
+        "frequency-offset": "airmixml.impairments.phases:FrequencyOffset",
+        "phase-noise": "airmixml.impairments.phases:PhaseNoise",
+        "amplitude-error": "airmixml.impairments.amplitudes:AmplitudeError",
+        "estimation-error": "airmixml.impairments.estimation:EstimationError",
+        "reciprocity-error": "airmixml.impairments.estimation:ReciprocityError",
+        "doppler": "airmixml.impairments.doppler:Doppler",
+        "late-workers": "airmixml.impairments.presence:LateWorkers",
+        "timing-slope": "airmixml.impairments.timing:TimingSlope",
+        "silent-clusters": "airmixml.impairments.echoes:SilentClusters",
+        "random-phase": "airmixml.impairments.random_phases:RandomPhase",
+    },
+)
+
+REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS, IMPAIRMENTS)

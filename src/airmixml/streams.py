@@ -32,6 +32,7 @@ StreamName = Literal[
     "eavesdropper",
     "eavesdropper-noise",
     "eavesdropper-fading",
+    "air",
 ]
 
 # The order is part of every published result: never change it, only append.
@@ -40,8 +41,10 @@ _STREAM_KEYS: Final[dict[StreamName, int]] = {name: key for key, name in enumera
 SLOTS_PER_CHAPTER: Final = 128
 
 
-# Who sends when, with which share, and the noise.
-_HIDES: Final[frozenset[StreamName]] = frozenset({"schedule", "fading", "phase", "ratios", "assignment", "noise"})
+# Who sends when, with which share, and the noise, that on pilots and on the other quadrature (air) included.
+_HIDES: Final[frozenset[StreamName]] = frozenset(
+    {"schedule", "fading", "phase", "ratios", "assignment", "noise", "air"}
+)
 # Of these only chapter 0 is public: an encoder's features, and the split of a data set. The rest rounds symbols and
 # picks which rows of a worker enter; a public pick could depend on how many rows somebody else has.
 _HIDES_LATER: Final[frozenset[StreamName]] = frozenset({"encoder", "data"})

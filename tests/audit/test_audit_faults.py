@@ -42,6 +42,7 @@ def refuted(audit: Audit) -> bool:
         ("server", ""),
         ("server", "half-noise"),
         ("server", "wrong-sensitivity"),
+        ("server", "gain-above-bound"),
         ("release", ""),
         ("release", "half-noise"),
         ("release", "wrong-sensitivity"),
@@ -69,7 +70,7 @@ def test_presets_with_faults(audited: Audited) -> None:
 
 
 def test_names() -> None:
-    assert set(FAULTS) == {"half-noise", "wrong-sensitivity", "schedule-revealed"}
+    assert set(FAULTS) == {"half-noise", "wrong-sensitivity", "gain-above-bound", "schedule-revealed"}
     assert fault_named("").name == ""
     with pytest.raises(ScenarioError, match=r"--fault = 'halfnoise': must be one of .*; did you mean half-noise\?"):
         fault_named("halfnoise")

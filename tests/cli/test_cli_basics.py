@@ -50,7 +50,7 @@ def test_what_show_prints_is_the_preset(airmix: Airmix, name: str) -> None:
 
 
 def test_show_as_json(airmix: Airmix) -> None:
-    assert json.loads(airmix("show", "digits", "--json").stdout) == Scenario.preset("digits").to_dict()
+    assert json.loads(airmix("show", "digits", "--json").stdout) == Scenario.preset("digits").to_json()
 
 
 def test_help_names_the_commands_and_every_option(airmix: Airmix) -> None:

@@ -217,7 +217,18 @@ OTHER_DRAWS_OF_AN_ENCODER = (
 def test_every_key_is_on_one_of_the_three_lists() -> None:
     lists = (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER, *OF_OTHER_TASKS)
     named = [change.partition("=")[0] for change in lists]
-    assert sorted(named) == sorted(all_keys())
+    assert sorted(named) == sorted(key for key in all_keys() if not key.startswith("air."))
+
+
+@pytest.mark.parametrize("change", ["air.absent=0.1", "air.phase_error_radians=0.1", "air.preset=campus"])
+def test_an_air_decides_the_draws_and_so_do_power_and_target_on_it(change: str) -> None:
+    (base,) = family_of(powers=[()])
+    aired = base.with_overrides(change)
+    louder = aired.with_overrides("privacy.epsilon=7")
+    assert len({draws_key(base), draws_key(aired), draws_key(louder)}) == 3
+    assert draws_key(aired) == draws_key(aired.with_overrides("learner.epochs=3"))
+    # Keys that only say how something is done do nothing by themselves.
+    assert draws_key(base.with_overrides("air.roll_off=0.5")) == draws_key(base)
 
 
 @pytest.mark.parametrize("change", SHARED_DRAWS)

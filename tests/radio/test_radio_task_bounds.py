@@ -267,6 +267,7 @@ def test_rounded_sums_make_no_promise_for_a_row() -> None:
     rounded = scenario_of("workers.sends=moments", "workers.worker_column=w", "workers.rows_bound=5", "workers.bits=2")
     assert row_amplitude(rounded) == 1.0
     assert row_amplitude(rounded.with_overrides("workers.bits=0")) == pytest.approx(0.2)
+    assert row_amplitude(rounded.with_overrides("workers.bits=0", "air.dac_bits=8")) == 1.0
     assert row_amplitude(rounded.with_overrides("workers.bits=0", "workers.worker_column=")) == 1.0
 
 

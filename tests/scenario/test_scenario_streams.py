@@ -28,6 +28,7 @@ NUMBERS = {
     "eavesdropper": 12,
     "eavesdropper-noise": 13,
     "eavesdropper-fading": 14,
+    "air": 15,
 }
 NAMES = st.sampled_from(sorted(NUMBERS))
 SEEDS = st.integers(0, 2**63 - 1)

@@ -28,7 +28,7 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.scope import require_classes
+from airmixml.scenario.scope import require_classes, require_coherent
 from airmixml.scenario.varied import parse_varied
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import Arrays, ResultStore
@@ -144,7 +144,7 @@ def attack(
     attacks = load_attacks(parts)
     check_attackable(cases, attacks)
     first = cases[0].scenario
-    attacked = [[case.label, case.scenario.to_dict()] for case in cases]
+    attacked = [[case.label, case.scenario.to_json()] for case in cases]
     identity = {**identity_of(first), "attacked": attacked, "parts": list(attacks)}
     started = time.perf_counter()
     with (
@@ -172,6 +172,7 @@ def check_attackable(cases: Sequence[Case], attacks: Mapping[str, Attack]) -> No
     """Refuse a target that cannot be certified, and a setting that none of the attacks fits."""
     for case in cases:
         require_classes(case.scenario.workers, "an attack")
+        require_coherent(case.scenario.air, "an attack")
         check_privacy_target(case.scenario)
         _check_any_fits(case, attacks)
 

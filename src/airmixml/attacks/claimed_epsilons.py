@@ -63,7 +63,7 @@ def least_epsilons(scenario: Scenario, dataset: DataSet, adversaries: Iterable[s
     adjacency, delta = scenario.privacy.adjacency, slots_target(scenario)[1]
     against: dict[str, float | None] = {}
     for name in adversaries:
-        told = name == "server" or tally.design.power_tells_schedule
+        told = name == "server" or tally.design.schedule_told
         accountants = ("gdp",) if told else ("gdp", "pld")
         least = sharpest_of(claims_of(scenario, tally.design, name, accountants, adjacency=adjacency, delta=delta))
         against[name] = None

@@ -3,6 +3,9 @@
 Workers invert their channel to the server, so the one farthest from it sends loudest, and the eavesdropper stands
 beside that one. It hears every worker of a slot with the power that is sent, the path loss from its own place and a
 phase of its own, for nobody turned a signal towards it: where the server adds up amplitudes, it adds up vectors.
+
+On an imperfect air it hears the same transmitters and clocks: those who are absent not at all, and others with their
+gains on top of its own phases. What the gain of a channel to the server does, it does not hear, but is granted.
 """
 
 import math
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 from airmixml.attacks.server_view import ServerView
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
+from airmixml.impairments.frame import frame_of
 from airmixml.radio.air import mix_samples
 from airmixml.radio.channel import draw_fading, draw_phase
 from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_blocks
@@ -140,6 +144,7 @@ def overhear_chapters(
     labels = dataset.train_labels[population.sample_index]
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     streams, some = Streams(scenario.seed), None if chapters is None else range(chapters)
+    pieces = _piece_of_columns(setting, table.shape[1], classes)
     for chapter, drawn in enumerate(draw_blocks(setting, SLOTS_PER_CHAPTER, chapters=some)):
         draws, slots = drawn.numpy(), range(chapter * SLOTS_PER_CHAPTER, chapter * SLOTS_PER_CHAPTER + len(drawn))
         scheduled = draws.scheduled_workers
@@ -151,19 +156,44 @@ def overhear_chapters(
             power_gain = np.minimum(power_gain * fading**2, 1.0)  # nobody receives more than was sent
         heard_watts = power_gain * draws.power_watts / listener.noise_watts
         weights = np.sqrt(heard_watts) * np.exp(1j * phase_radians)
+        if drawn.gains is not None:
+            heard_watts = heard_watts * drawn.gains.peaks.numpy()
         noise = streams.generator("eavesdropper-noise", chapter)
         with using_threads(speed.threads):
             sample_index = torch.from_numpy(population.sample_index[scheduled]).to(device)
             if classes > 1:
                 sample_index = sample_index.repeat_interleave(classes, dim=0)
                 weights = _by_class(weights, labels[scheduled], classes)
-            parts = [
-                mix_samples(table, sample_index, torch.from_numpy(part).to(device))
-                for part in (weights.real.copy(), weights.imag.copy())
-            ]
+            if drawn.gains is None:
+                parts = _mix(table, sample_index, weights, device)
+            else:
+                mixed = []
+                for piece, here in pieces:
+                    turned = drawn.gains.in_piece(piece).numpy().repeat(classes, axis=0)
+                    mixed.append(_mix(table[:, here], sample_index, weights * turned, device))
+                parts = [torch.cat([part[number] for part in mixed], dim=1) for number in range(2)]
             standard = torch.from_numpy(noise.standard_normal((2, *parts[0].shape), dtype=np.float32)).to(device)
             received = torch.complex(*parts) + math.sqrt(0.5) * torch.complex(standard[0], standard[1])
         yield received, draws, heard_watts
+
+
+def _mix(
+    table: torch.Tensor, sample_index: torch.Tensor, weights: NDArray[np.complex128], device: torch.device
+) -> list[torch.Tensor]:
+    """Return real and imaginary part of the sum of samples with complex weights, slots x scheduled; slots x numbers."""
+    parts = (weights.real.copy(), weights.imag.copy())
+    return [mix_samples(table, sample_index, torch.from_numpy(part).to(device)) for part in parts]
+
+
+def _piece_of_columns(setting: AirSetting, columns: int, classes: int) -> list[tuple[int, torch.Tensor]]:
+    """Return the pieces of a slot in which numbers of a table are sent, in order, each with its columns.
+
+    Of moments the products of a number with the label are sent one after the other, in the piece of the first of them.
+    """
+    frame, every = frame_of(setting.scenario.air, setting.signal.symbols), torch.arange(columns)
+    first = setting.signal.input_symbols if classes > 1 else 0
+    piece = torch.repeat_interleave(torch.tensor(frame.lengths))[first + classes * every]
+    return [(number, every[piece == number]) for number in sorted(set(piece.tolist()))]
 
 
 def strongest_workers(

@@ -75,7 +75,7 @@ def _title(cases: list[CaseResult]) -> str:
     if len(cases) > 1:
         return f"What an adversary learns about {workers.count:,} workers"
     workers_in_words, slots = plural(workers.count, "worker"), plural(radio.slots, "slot")
-    return f"{scenario.name}: {workers_in_words}, {radio.scheduled:,} at a time in {slots}"
+    return f"{scenario.title}: {workers_in_words}, {radio.scheduled:,} at a time in {slots}"
 
 
 def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:

@@ -11,7 +11,7 @@ from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
 from airmixml.radio.privacy_target import slots_target
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, keys_in_force
 
 LISTENERS: Final = ("release", "eavesdropper")
 _WHO: Final = {"server": "the server", "release": "an adversary who sees only the mixtures"}
@@ -128,6 +128,7 @@ class CaseResult:
         return {
             "label": self.label,
             "name": scenario.name,
+            "air": keys_in_force(scenario.air),
             "workers": scenario.workers.count,
             "slots": scenario.radio.slots,
             "scheduled": scenario.radio.scheduled,
@@ -137,7 +138,7 @@ class CaseResult:
             **({"other_attacks": others} if others else {}),
             "claimed": {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency, **self.claimed},
             "left_out": self.left_out,
-            "scenario": scenario.to_dict(),
+            "scenario": scenario.to_json(),
             "grade": self.grade,
             "verdict": self.verdict,
         }

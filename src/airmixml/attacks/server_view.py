@@ -1,6 +1,6 @@
 """What the edge server holds after the last slot: every mixture, and who went into it with which share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from airmixml.attacks.least_squares import MixingMatrix
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
+from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.mixtures import Transmission, transmit_family
 from airmixml.radio.scheduling import seats_of
@@ -19,7 +20,6 @@ from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import RunContext, Scenario
 from airmixml.scenario.scope import require_classes
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, encoded_dim, load_dataset
 
 _COPIES: Final = 7  # of the table of all workers, from the first block solved for to the last picture compared
@@ -39,7 +39,8 @@ class ServerView:
             first slots, slot after slot: (slots classes) x inputs.
         labels: mixtures of labels; slots x classes, none of moments, which send no label by itself.
         matrix: shares, each slot weighted by 1 / (noise variance).
-        draws: schedule, ratios and powers, block by block.
+        draws: schedule, ratios and powers, block by block. On an air that is not ideal ratios are those with which
+            workers were really received: Re(q g / d), where the server divided by d, in the mean over the slot.
     """
 
     transmission: Transmission
@@ -75,6 +76,7 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     received: list[torch.Tensor] = []
     by_class: list[torch.Tensor] = []
     draws: list[SlotDraws] = []
+    cleared: list[NDArray[np.float64]] = []
 
     def prepare(sent: DataSet) -> None:
         layouts.append(layout_of(signal, sent, device))
@@ -84,11 +86,15 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
         if signal.moments and block.first_slot < _SLOTS_BY_CLASS:
             products = block.labels.reshape(-1, signal.features, signal.classes).transpose(1, 2)
             by_class.append(products[: _SLOTS_BY_CLASS - block.first_slot].reshape(-1, signal.features))
-        draws.append(block.draws)
+        draws.append(_as_heard(block))
+        if block.divisor is not None:  # what the mean gain was divided out of, noise and all
+            cleared.append(block.divisor.abs().square().mean(dim=1).cpu().numpy())
 
     (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
-    noise_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0
+    noise_watts = true_noise_watts(scenario) / 2.0
     weights = np.concatenate([each.power_scale_watts for each in draws]) / noise_watts
+    if not scenario.air.is_ideal:
+        weights *= np.concatenate(cleared)
     weights[~np.isfinite(weights)] = 0.0  # a slot of a Poisson schedule in which nobody sent
     everything = torch.cat(received)
     labels = everything[:, signal.features :] / signal.label_weight
@@ -101,6 +107,20 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
         matrix=MixingMatrix.of(draws, scenario.workers.count, weights, device),
         draws=draws,
     )
+
+
+def _as_heard(block: MixtureBlock) -> SlotDraws:
+    """Return the draws of a block, with the shares that workers have in what the server made of its reception."""
+    gains, divisor = block.drawn.gains, block.divisor
+    if gains is None or divisor is None:
+        return block.draws
+    frame, shares = gains.draws.frame, []
+    lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=divisor.device)
+    part_of_slot = lengths / lengths.sum()
+    for some in gains.parts:
+        turned = (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, frame.pieces)
+        shares.append(block.drawn.ratios[:, some] * (turned @ part_of_slot))
+    return replace(block.draws, ratios=torch.cat(shares, dim=1).cpu().numpy())
 
 
 def _check_memory(scenario: Scenario, signal: Signal, device: torch.device) -> None:

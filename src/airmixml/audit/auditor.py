@@ -31,15 +31,14 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.privacy_target import slots_target
+from airmixml.radio.privacy_target import assumed_noise_watts, slots_target
 from airmixml.radio.rehearsal import placed_distances, rehearse
-from airmixml.radio.scheduling import NOBODY_SENT
+from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.tally import Tally
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import encoded_dim, load_dataset, settle
 
 # A sensitivity that the worst canaries miss by more than this is worth a word.
@@ -90,7 +89,7 @@ class Auditor:
         progress, engine = self._context.progress, self._context.engine
         tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=progress, engine=engine)
         if not tally.largest_power_watts:
-            raise ScenarioError(NOBODY_SENT)
+            raise ScenarioError(nobody_sent(self.scenario))
         return tally
 
     def audit(self, adversary: str) -> Audit:
@@ -132,7 +131,7 @@ class Auditor:
         what is claimed against it is about a random one.
         """
         design = self.tally.design
-        if adversary == "release" and not design.power_tells_schedule:
+        if adversary == "release" and not design.schedule_told:
             design = design.before_the_draw()
         return claims_of(self.scenario, design, adversary, ACCOUNTANTS.names, adjacency=adjacency, delta=self.delta)
 
@@ -149,7 +148,7 @@ class Auditor:
         name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
         if kept := self._keeper.load(name, [canaries]):
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
-        meter = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm))
+        meter = NoiseMeter(symbols, assumed_noise_watts(scenario))
         run = run_with_canaries(
             scenario, self.dataset, canaries, meter, adjacency=adjacency, told=told, fault=fault, context=self._context
         )

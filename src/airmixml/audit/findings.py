@@ -15,7 +15,7 @@ from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
 from airmixml.privacy import gaussian_epsilon
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, keys_in_force
 
 # Below this the scores are not taken for normal.
 _LEAST_P_VALUE: Final = 1e-4
@@ -237,7 +237,7 @@ class AuditResult:
             for each in self.audits
         ]
         columns = ("adversary", "claimed", "accountant", f"found, {100 * self.own.confidence:g} % confidence")
-        return html_lines([self.verdict]) + html_table(f"Audit of {self.scenario.name}", columns, rows)
+        return html_lines([self.verdict]) + html_table(f"Audit of {self.scenario.title}", columns, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; bounds and claims at the top are those of the scenario's own adversary."""
@@ -245,6 +245,7 @@ class AuditResult:
         repeated = ("epsilon_lower", "epsilon_claimed", "confidence", "delta", "adversary", "adjacency")
         return {
             "name": self.scenario.name,
+            "air": keys_in_force(self.scenario.air),
             "seed": self.scenario.seed,
             "mode": "simulation",
             "verdict": self.verdict,

@@ -5,6 +5,10 @@ the canary v is known, and one with it is moved by q (v - u). Where every worker
 tell nothing of this one, so they are granted and what the others sent subtracts: the move is q v. Noise has the same
 law in all directions, so only the plane of the moves is received: one number a slot, or two for a replacement.
 
+On an imperfect air a seat has a gain of its own, which the adversary knows without knowing who sits there, and both
+quadratures of the plane are received. Gains that differ from piece to piece act on what the canary sends in each; the
+score takes their mean.
+
 A trial is one worker of a real schedule (its slots, shares and powers come from the draws of a run) in fresh noise. Up
 to one worker in twenty of a run is used, then comes the run of the next seed. Workers of one run take each other's
 seats, so they are nearly but not quite independent: counts of them had 0.80 to 1.06 times the variance of independent
@@ -13,7 +17,8 @@ trials where that was measured. That limits made for independent trials hold for
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -22,15 +27,15 @@ from numpy.typing import NDArray
 from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.settings import SOUND, Fault
 from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
+from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotDraws, draw_blocks, draw_slots
+from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, draw_slots
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import round_length_of
+from airmixml.radio.privacy_target import assumed_noise_watts, round_length_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
-from airmixml.units import dbm_to_watts
 
 _WORKERS_PER_CANARY: Final = 20
 # Beyond e^80 a slot has told everything; float32 would overflow next.
@@ -40,7 +45,9 @@ _LARGEST_EXPONENT: Final = 200.0
 _VALUES: Final = 6
 _SAME: Final = 0.1
 _SILENT: Final = 1e-6
-Law = tuple[NDArray[np.float64], NDArray[np.float64]]
+_SHORTEST: Final = 1e-300
+_PHASES: Final = 6
+Law = tuple[NDArray[Any], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,11 +58,14 @@ class Moves:
         with_canary: shape dimensions (1 or 2).
         without: in the other world; zero where that world's slots look like those without the worker.
         about: which data set that is, in words.
+        in_pieces: on an air that is not ideal, how much of the plane is sent in each piece: products of its axes there,
+            which add up to the identity; dimensions x dimensions x pieces.
     """
 
     with_canary: NDArray[np.float64]
     without: NDArray[np.float64]
     about: str
+    in_pieces: NDArray[np.float64] | None = None
 
 
 def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = SOUND) -> Moves:
@@ -67,8 +77,11 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     e^|a|^2 + e^|b|^2 - 2 e^(a . b) for moves a and b over the noise; u half-way between the two moves least.
     """
     scenario, radio = setting.scenario, setting.scenario.radio
-    canary, other, third = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
-    silence = np.zeros_like(canary)
+    samples = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
+    if not scenario.air.is_ideal:
+        samples = _with_pilots(setting, samples, fault)
+    canary, other, third = samples
+    silence, _in_plane = np.zeros_like(canary), partial(_moves_in_plane, setting)
     everybody = radio.scheduled == scenario.workers.count
     if adjacency == "remove-one":
         if radio.schedule == "poisson" or everybody:
@@ -83,7 +96,7 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     if everybody:
         return candidates[0]
     first = range(setting.scenario.radio.slots)[:SLOTS_PER_CHAPTER]
-    strongest = float(seat_strengths(setting, draw_slots(setting, first).numpy()).max())
+    strongest = float(np.abs(seat_strengths(setting, draw_slots(setting, first))).max())
 
     def divergence(moves: Moves) -> float:
         a, b = strongest * moves.with_canary, strongest * moves.without
@@ -93,14 +106,33 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     return max(candidates, key=divergence)
 
 
-def _in_plane(first: NDArray[np.float64], second: NDArray[np.float64], about: str) -> Moves:
+def _moves_in_plane(setting: AirSetting, first: NDArray[np.float64], second: NDArray[np.float64], about: str) -> Moves:
     """Return two moves in coordinates of the plane that they span: the first lies on its first axis."""
     length = math.sqrt(float(first @ first))
+    axes = [first / length]
     if not second.any():
-        return Moves(with_canary=np.array([length]), without=np.zeros(1), about=about)
-    along = float(first @ second) / length
-    across = math.sqrt(max(float(second @ second) - along**2, 0.0))
-    return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
+        moves = Moves(with_canary=np.array([length]), without=np.zeros(1), about=about)
+    else:
+        along = float(first @ second) / length
+        rest = second - along * axes[0]
+        across = math.sqrt(max(float(second @ second) - along**2, 0.0))
+        axes.append(rest / max(across, _SHORTEST))
+        moves = Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
+    return moves if setting.scenario.air.is_ideal else replace(moves, in_pieces=_in_pieces(setting, axes))
+
+
+def _with_pilots(setting: AirSetting, samples: NDArray[np.float64], fault: Fault) -> NDArray[np.float64]:
+    """Return what is sent of each sample with the pilots after it; samples x numbers."""
+    count = frame_of(setting.scenario.air, setting.signal.symbols).pilot_count
+    pilot = fault.gain_factor * math.sqrt(setting.pilot_energy / count)
+    return np.concatenate([samples, np.full((len(samples), count), pilot)], axis=1)
+
+
+def _in_pieces(setting: AirSetting, axes: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the products of axes in each piece, pilots with the first one of their block; axes x axes x pieces."""
+    frame = frame_of(setting.scenario.air, setting.signal.symbols)
+    piece = np.concatenate([np.repeat(np.arange(frame.pieces), frame.lengths), frame.pilot_pieces])
+    return np.array([[np.bincount(piece, one * other, frame.pieces) for other in axes] for one in axes])
 
 
 def quantised_law(strengths: NDArray[np.float64]) -> Law:
@@ -126,13 +158,42 @@ def quantised_law(strengths: NDArray[np.float64]) -> Law:
     return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
 
 
-def seat_strengths(setting: AirSetting, draws: SlotDraws) -> NDArray[np.float64]:
-    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
-    amplitude = np.sqrt(draws.power_scale_watts / (dbm_to_watts(setting.scenario.radio.noise_dbm) / 2.0))
-    if setting.scenario.radio.schedule == "poisson":
-        share = 1.0 / setting.scenario.radio.scheduled
-        return np.asarray(amplitude * share)  # the share of anybody who sends, even if nobody does
-    return (draws.ratios * amplitude[:, None]).ravel()
+def quantised_gains(strengths: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+    """Return a few complex strengths and their chances: as many seats of each of a few phases, quantised there."""
+    heard = strengths[np.abs(strengths) > _SILENT * np.abs(strengths).max(initial=0.0)]
+    if not len(heard):
+        return np.zeros(1, dtype=np.complex128), np.ones(1)
+    phase = np.angle(heard * np.conj(heard.mean()))
+    parts = np.array_split(heard[np.argsort(phase)], _PHASES if np.ptp(phase) > _SAME else 1)
+    values, chances = [], []
+    for part in filter(len, parts):
+        sizes, odds = quantised_law(np.abs(part))
+        values.append(sizes * np.exp(1j * np.angle(part.sum())))
+        chances.append(odds * len(part) / len(strengths))
+    silent = 1.0 - len(heard) / len(strengths)
+    return np.append(np.concatenate(values), 0.0), np.append(np.concatenate(chances), silent)
+
+
+def seat_strengths(
+    setting: AirSetting, drawn: SlotTensors, energies: NDArray[np.float64] | None = None
+) -> NDArray[Any]:
+    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats.
+
+    On an air that is not ideal it is complex, with the mean gain over pieces that have these shares of a canary's
+    energy (pieces); without them the largest gain.
+    """
+    draws = drawn.numpy()
+    amplitude = np.sqrt(draws.power_scale_watts / (assumed_noise_watts(setting.scenario) / 2.0))
+    poisson = setting.scenario.radio.schedule == "poisson"
+    shares = 1.0 / setting.scenario.radio.scheduled  # of anybody who sends, even if nobody does
+    if drawn.gains is None:
+        return np.asarray(amplitude * shares) if poisson else (draws.ratios * amplitude[:, None]).ravel()
+    gains: NDArray[Any] = drawn.gains.peaks.sqrt().numpy()
+    if energies is not None:
+        pieces = len(energies)
+        found = [drawn.gains.of(some).expand(-1, -1, pieces).numpy() @ energies for some in drawn.gains.parts]
+        gains = np.concatenate(found, axis=1)
+    return np.asarray((shares if poisson else draws.ratios) * gains * amplitude[:, None]).ravel()
 
 
 class _Score:
@@ -159,11 +220,11 @@ class _Score:
             along = sum(received[:, part] * float(value) for part, value in enumerate(move))
             square = float(move @ move)
             if told is not None:
-                ratio = told * along - told**2 * square / 2.0
+                ratio = _aligned(told, along) - abs(told) ** 2 * square / 2.0
             else:
-                likelihood = torch.zeros_like(received[:, 0])  # E_s exp(...) of a slot that the worker sends in
+                likelihood = torch.zeros(received[:, 0].shape)  # E_s exp(...) of a slot that the worker sends in
                 for strength, chance in zip(*self._law, strict=True):
-                    exponent = strength * along - strength**2 * square / 2.0
+                    exponent = _aligned(strength, along) - abs(strength) ** 2 * square / 2.0
                     likelihood += chance * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
                 if self._round_length == 1:
                     ratio = torch.log1p(self._rate * (likelihood - 1.0))
@@ -188,6 +249,13 @@ class _Score:
         return torch.log((1.0 - self._rate * lengths).clamp(min=0.0) + self._rate * finished)
 
 
+def _aligned(strength: Any, along: Any) -> torch.Tensor:
+    """Return Re(conj(s) z), s a number or like z, which is real on the ideal air."""
+    if not along.is_complex():
+        return torch.as_tensor(strength * along)
+    return torch.as_tensor(strength.real * along.real + strength.imag * along.imag)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Runs:
     """Scores workers of the schedule of one seed after the other, in fresh noise."""
@@ -201,7 +269,7 @@ class _Runs:
     def __call__(self, run: int, canaries: int) -> NDArray[np.float64]:
         """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
         base, fault = self.air.scenario, self.fault
-        noise_watts, blocks = dbm_to_watts(base.radio.noise_dbm), -(-base.radio.slots // self.block_slots)
+        noise_watts, blocks = assumed_noise_watts(base), -(-base.radio.slots // self.block_slots)
         scenario = base.with_seed(base.seed + run)
         gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
         air = replace(self.air, scenario=scenario, worker_path_gain=gain)
@@ -214,6 +282,9 @@ class _Runs:
             source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
             beta = torch.from_numpy(draws.power_scale_watts)
             amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
+            if drawn.gains is not None:
+                self._add_impaired(totals, drawn, column, source)
+                continue
             for total, move in zip(totals, (self.moves.with_canary, self.moves.without), strict=True):
                 clean = torch.cat([shares * float(part) for part in move], dim=1)
                 noise = torch.randn(clean.shape, generator=source)
@@ -222,13 +293,43 @@ class _Runs:
                 total.add(received.reshape(len(draws), len(move), canaries), told)
         return np.stack([total.scores.numpy() for total in totals])
 
+    def _add_impaired(
+        self, totals: list[_Score], drawn: SlotTensors, column: NDArray[np.int64], source: torch.Generator
+    ) -> None:
+        """Take slots of an air that is not ideal into account, both quadratures of the plane that is received."""
+        in_pieces, gains, canaries = self.moves.in_pieces, drawn.gains, len(totals[0].scores)
+        assert in_pieces is not None
+        assert gains is not None
+        noise_watts, slots = assumed_noise_watts(self.air.scenario), len(drawn)
+        amplitude = torch.sqrt(drawn.power_scale_watts / (noise_watts / 2.0))[:, None, None]
+        slot, seat = torch.nonzero(torch.from_numpy(column)[drawn.scheduled_workers] >= 0, as_tuple=True)
+        who = torch.from_numpy(column)[drawn.scheduled_workers[slot, seat]]
+        products = torch.from_numpy(in_pieces).to(torch.complex128)
+        gain = gains.at(slot, seat).expand(-1, products.shape[2])
+        turned = drawn.ratios[slot, seat, None, None] * torch.einsum("np,dep->nde", gain, products)
+        told = None
+        if self.fault.schedule_revealed:
+            told = torch.zeros((slots, canaries), dtype=torch.complex64)
+            told[slot, who] = turned[:, 0, 0].to(told.dtype)
+            told = told * amplitude[:, 0]
+        for total, move in zip(totals, (self.moves.with_canary, self.moves.without), strict=True):
+            clean = torch.zeros((slots, len(move), canaries), dtype=torch.complex64)
+            clean[slot, :, who] = (turned @ torch.from_numpy(move).to(turned.dtype)).to(clean.dtype)
+            real, imaginary = (torch.randn(clean.shape, generator=source) for _ in range(2))
+            noise = math.sqrt(self.fault.heard(noise_watts) / noise_watts) * torch.complex(real, imaginary)
+            total.add(clean * amplitude.float() + noise, told)
+
 
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
     """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
     base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
     moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
     looked_at = range(base.radio.slots)[:_SLOTS_LOOKED_AT]
-    law = quantised_law(seat_strengths(bench.air, draw_slots(bench.air, looked_at).numpy()))
+    drawn = draw_slots(bench.air, looked_at)
+    if moves.in_pieces is None:
+        law: Law = quantised_law(seat_strengths(bench.air, drawn))
+    else:
+        law = quantised_gains(seat_strengths(bench.air, drawn, moves.in_pieces[0, 0]))
     per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large

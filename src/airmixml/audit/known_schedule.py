@@ -3,10 +3,14 @@
 Everything but one worker's sample is known, so what the others sent subtracts. What is left in the worker's own slots
 is its signal in Gaussian noise, in one of two worlds: the canary, or another sample (replace-one) or silence
 (remove-one). The log-likelihood ratio is a matched filter, and no attack does better.
+
+On an imperfect air the adversary knows the worker's gain in every piece too, and has both quadratures of what is
+received, with the pilots, which a silent worker does not send.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -14,11 +18,12 @@ from numpy.typing import NDArray
 
 from airmixml.audit.canaries import worst_samples
 from airmixml.audit.trials import Bench, Trials, noise_source
+from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import draw_blocks, suitable_block
+from airmixml.radio.privacy_target import assumed_noise_watts
 from airmixml.radio.senders import make_sender
-from airmixml.units import dbm_to_watts
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26
 _MOST_TRIALS_PER_BLOCK: Final = 1024
@@ -72,14 +77,16 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     canary's direction alone.
     """
     scenario, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
-    noise_watts = dbm_to_watts(scenario.radio.noise_dbm)
-    ratios, beta = _slots_of_worker(bench, worker)
-    with_canary, without = _contributions(bench, ratios)
+    noise_watts = assumed_noise_watts(scenario)
+    slots_of_worker = _slots_of_worker(bench, worker)
+    beta = slots_of_worker.power_scale_watts
+    with_canary, without = _contributions(bench, slots_of_worker)
     amplitude = torch.from_numpy(np.sqrt(beta / (noise_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
     shift = float(moved.norm())
     slots, symbols = with_canary.shape
-    how = f"{plural(slots, 'slot')} of {symbols:,} symbols"
+    quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
+    how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}"
     if slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS:
         how += ", all of them received in every trial"
     else:
@@ -104,23 +111,49 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=True, shift=shift)
 
 
-def _slots_of_worker(bench: Bench, worker: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the worker's share and beta in each slot it sends in, drawn as a run of that seed draws them."""
-    ratios, beta = [], []
+class _Slots(NamedTuple):
+    """The slots that a worker sends in."""
+
+    ratios: NDArray[np.float64]  # its shares; slots
+    power_scale_watts: NDArray[np.float64]  # beta; slots
+    gains: torch.Tensor | None  # on an air that is not ideal; slots x pieces, or x 1
+
+
+def _slots_of_worker(bench: Bench, worker: int) -> _Slots:
+    """Return share, beta and gains of the worker in each slot it sends in, drawn as a run of that seed draws them."""
+    ratios, beta, gains = [], [], list[torch.Tensor]()
     for drawn in draw_blocks(bench.air, suitable_block(bench.air)):
         draws = drawn.numpy()
         slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
         ratios.append(draws.ratios[slot, seat])
         beta.append(draws.power_scale_watts[slot])
-    return np.concatenate(ratios), np.concatenate(beta)
+        if drawn.gains is not None and len(slot):
+            gains.append(drawn.gains.at(torch.from_numpy(slot), torch.from_numpy(seat)))
+    return _Slots(np.concatenate(ratios), np.concatenate(beta), torch.cat(gains) if gains else None)
 
 
-def _contributions(bench: Bench, shares: NDArray[np.float64]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what the worker adds to its slots with the canary and without; slots x symbols."""
+def _contributions(bench: Bench, sent: _Slots) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what the worker adds to its slots with the canary and without; slots x numbers.
+
+    Numbers are its symbols; on an air that is not ideal symbols and pilots, their real parts before the imaginary ones.
+    """
     scenario = bench.air.scenario
     canaries = worst_samples(scenario, bench.air.signal.features, bench.classes)
-    sender = bench.settings.fault.of(make_sender(scenario, canaries, torch.device("cpu")))
-    ratios, rows = torch.from_numpy(shares)[:, None], torch.zeros((len(shares), 1), dtype=torch.int64)
-    with_canary = sender.mix(rows, ratios)
-    silence = torch.zeros_like(with_canary)
-    return with_canary, silence if bench.adjacency == "remove-one" else sender.mix(rows + 1, ratios)
+    fault = bench.settings.fault
+    sender = fault.of(make_sender(scenario, canaries, torch.device("cpu")))
+    ratios, rows = torch.from_numpy(sent.ratios)[:, None], torch.zeros((len(sent.ratios), 1), dtype=torch.int64)
+    removed = bench.adjacency == "remove-one"
+    if sent.gains is None:
+        with_canary = sender.mix(rows, ratios)
+        return with_canary, torch.zeros_like(with_canary) if removed else sender.mix(rows + 1, ratios)
+    frame = frame_of(scenario.air, bench.air.signal.symbols)
+    gains = (ratios * sent.gains).expand(-1, frame.pieces)
+    on_symbols = gains.repeat_interleave(torch.tensor(frame.lengths), dim=1)
+    pilots = fault.gain_factor * math.sqrt(bench.air.pilot_energy / frame.pilot_count) * gains[:, frame.pilot_pieces]
+
+    def received(row: torch.Tensor) -> torch.Tensor:
+        numbers = torch.cat([on_symbols * sender.mix(row, torch.ones_like(ratios)), pilots], dim=1)
+        return torch.cat([numbers.real, numbers.imag], dim=1)
+
+    with_canary = received(rows)
+    return with_canary, torch.zeros_like(with_canary) if removed else received(rows + 1)

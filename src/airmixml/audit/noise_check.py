@@ -19,14 +19,14 @@ from scipy.stats import binom, chi2, norm
 from airmixml.audit.settings import Fault
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
+from airmixml.impairments.frame import frame_of
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.draws import SlotDraws
+from airmixml.radio.privacy_target import assumed_noise_watts
 from airmixml.radio.senders import Sender
-from airmixml.radio.transmission import simulate_blocks
+from airmixml.radio.transmission import MixtureBlock, simulate_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import Population, deploy
 
 # Each may fail by chance, so each takes its part of the failure probability: level, quietest, repeated, shape.
@@ -238,10 +238,11 @@ def heard_blocks(
     meter: NoiseMeter | None,
     sender: Sender | None = None,
     progress: Progress = silent,
-) -> Iterator[tuple[torch.Tensor, SlotDraws]]:
-    """Run all slots and yield what reaches the adversary, the weight of labels put back, and what was drawn for it.
+) -> Iterator[tuple[torch.Tensor, MixtureBlock]]:
+    """Run all slots and yield what reaches the adversary, the weight of labels put back, and the block it is from.
 
-    Received is slots x symbols. The meter is told of the noise of every slot.
+    Received is slots x symbols. The meter is told of the noise of every slot, as it was before the server divided by
+    the mean gain of an imperfect air.
     """
     weight, slots = scenario.workers.label_weight, scenario.radio.slots
     progress("one run", 0, slots)
@@ -252,9 +253,17 @@ def heard_blocks(
             if fault.noise_factor != 1.0:
                 received = clean + (received - clean) * fault.noise_factor
             if meter is not None:
-                meter.add(received, clean, block.draws.power_scale_watts)
-            yield received, block.draws
+                gain = 1.0 if block.divisor is None else on_symbols(scenario, block.divisor.abs(), received.shape[1])
+                meter.add(received * gain, clean * gain, block.draws.power_scale_watts)
+            yield received, block
         progress("one run", block.first_slot + block.slots, slots)
+
+
+def on_symbols(scenario: Scenario, values: torch.Tensor, symbols: int) -> torch.Tensor:
+    """Return values of pieces (slots x pieces, or x 1) as values of each symbol; slots x symbols."""
+    frame = frame_of(scenario.air, symbols)
+    lengths = torch.tensor(frame.lengths, device=values.device)
+    return values.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
 
 
 def runs_needed(scenario: Scenario, symbols: int) -> int:
@@ -269,7 +278,7 @@ def check_noise(
 
     Few slots tell little of it, so runs of other seeds follow until there are enough numbers or runs.
     """
-    meter, runs = NoiseMeter(symbols, dbm_to_watts(scenario.radio.noise_dbm)), runs_needed(scenario, symbols)
+    meter, runs = NoiseMeter(symbols, assumed_noise_watts(scenario)), runs_needed(scenario, symbols)
     others = (seed for seed in count() if seed != scenario.seed)
     for run in range(runs):
         context.progress(_STAGE, run, runs)

@@ -10,7 +10,7 @@ one sample. But it is one of the whole run, and nothing in it is idealised.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -24,8 +24,8 @@ from airmixml.audit.settings import Fault
 from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.draws import SlotDraws
-from airmixml.radio.senders import Sender, make_sender
+from airmixml.radio.senders import Sender, make_sender, mix_in_pieces, probed_symbols
+from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
@@ -34,7 +34,7 @@ from airmixml.workers import deploy
 _LEAST_CANARIES: Final = 10
 _WORKERS_PER_CANARY: Final = 20
 _MOST_NUMBERS: Final = 50_000_000
-Heard = tuple[torch.Tensor, SlotDraws]
+Heard = tuple[torch.Tensor, MixtureBlock]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,6 +143,21 @@ class _WithSilence:
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         return self.sender.mix(sample_index, ratios * self.audible[sample_index])
 
+    def mix_in_pieces(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        heard = shares * self.audible[sample_index][..., None]
+        return mix_in_pieces(self.sender, sample_index, heard, lengths, symbols, in_slot=in_slot, limits=limits)
+
+    def probed_symbols(self) -> torch.Tensor:
+        return probed_symbols(self.sender, 0)
+
 
 def _matched_scores(
     heard: Iterator[Heard],
@@ -155,14 +170,60 @@ def _matched_scores(
 ) -> torch.Tensor:
     """Return the scores of who knows the schedule: subtract what is expected, filter for each canary's own move."""
     noise_watts, scores = dbm_to_watts(scenario.radio.noise_dbm), torch.zeros(len(moves), dtype=torch.float64)
-    for received, draws in heard:
-        columns = column[draws.scheduled_workers]
+    for received, block in heard:
+        draws, columns = block.draws, column[block.draws.scheduled_workers]
+        if block.divisor is not None:
+            index = torch.from_numpy(sample_index[draws.scheduled_workers])
+            scores += _impaired_scores(received, block, scenario, sender, index, columns, middles, moves)
+            continue
         shares = shares_of(columns, draws.ratios, len(moves))
         others = torch.from_numpy(np.where(columns < 0, draws.ratios, 0.0))
         known = sender.mix(torch.from_numpy(sample_index[draws.scheduled_workers]), others)
         left = (received - known).to(moves.dtype) - shares @ middles  # sums of moments come in float64
         weights = torch.from_numpy(draws.power_scale_watts / (noise_watts / 2.0))[:, None]
         scores += ((left @ moves.T).double() * shares.double() * weights).sum(dim=0)
+    return scores
+
+
+def _impaired_scores(
+    received: torch.Tensor,
+    block: MixtureBlock,
+    scenario: Scenario,
+    sender: Sender,
+    sample_index: torch.Tensor,
+    columns: NDArray[np.int64],
+    middles: torch.Tensor,
+    moves: torch.Tensor,
+) -> torch.Tensor:
+    """Return what the slots of a block add to the matched scores on an air that is not ideal; shape canaries.
+
+    Who knows the schedule knows gains too, and so the share with which a worker enters each piece of what the server
+    made of its reception: Re(q g / d) where it divided by d. Pilots of silent canaries are left in: a weaker attack.
+    """
+    gains, divisor = block.drawn.gains, block.divisor
+    assert gains is not None
+    assert divisor is not None
+    frame, ratios = gains.draws.frame, block.drawn.ratios
+    left = received.double()
+    for some in gains.parts:
+        turned = (ratios[:, some, None] * gains.of(some) / divisor[:, None, :]).real
+        others = turned * torch.from_numpy(columns[:, some] < 0)[..., None]
+        left = left - mix_in_pieces(sender, sample_index[:, some], others, frame.lengths, in_slot=sample_index.shape[1])
+    slot, seat = (torch.from_numpy(part) for part in np.nonzero(columns >= 0))
+    who = torch.from_numpy(columns)[slot, seat]
+    turned = (ratios[slot, seat, None] * gains.at(slot, seat) / divisor[slot]).real.expand(-1, frame.pieces)
+    half_noise_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0
+    precision = block.drawn.power_scale_watts[:, None] * divisor.abs().square() / half_noise_watts
+    precision = precision.expand(-1, frame.pieces)
+    scores, first = torch.zeros(len(moves), dtype=torch.float64), 0
+    for piece, length in enumerate(frame.lengths):
+        numbers = slice(first, first + length)
+        shares = torch.zeros((len(received), len(moves)), dtype=torch.float64)
+        shares[slot, who] = turned[:, piece]
+        rest = left[:, numbers] - shares @ middles[:, numbers].double()
+        weighted = shares * precision[:, piece, None]
+        scores += ((rest @ moves[:, numbers].double().T) * weighted).sum(dim=0)
+        first += length
     return scores
 
 
@@ -180,7 +241,8 @@ def _blind_scores(heard: Iterator[Heard], scenario: Scenario, moves: torch.Tenso
     chapter, softplus = min(SLOTS_PER_CHAPTER, scenario.radio.slots), torch.nn.functional.softplus
     scores, waiting = torch.zeros(len(moves), dtype=torch.float64), list[tuple[torch.Tensor, NDArray[np.float64]]]()
     level: tuple[torch.Tensor, ...] | None = None
-    for received, draws in heard:
+    for received, block in heard:
+        draws = block.draws
         along = received.to(directions.dtype) @ directions.T
         if level is None:
             waiting.append((along, draws.ratios))

@@ -74,7 +74,7 @@ def _in_words(each: Audit) -> str:
 
 def audit_markdown(result: AuditResult) -> str:
     """Return everything that was found as a page of Markdown."""
-    lines = [f"# Audit of {result.scenario.name}, seed {result.scenario.seed}", "", result.verdict, ""]
+    lines = [f"# Audit of {result.scenario.title}, seed {result.scenario.seed}", "", result.verdict, ""]
     noise = noise_in_words(result.own.noise_check)
     lines += [f"{noise[0].upper()}{noise[1:]}.", ""]
     for found in result.audits:
@@ -104,7 +104,7 @@ def audit_markdown(result: AuditResult) -> str:
 def draw_audit(result: AuditResult, path: Path | None = None) -> Figure:
     """Draw one row for each adversary: epsilons claimed and found, and the attack's error rates."""
     audits = result.audits
-    title = "\n".join(textwrap.wrap(f"{result.scenario.name}: {result.verdict}", 130))
+    title = "\n".join(textwrap.wrap(f"{result.scenario.title}: {result.verdict}", 130))
     style: dict[str, Any] = {"weight": "bold", "color": _BROKEN if result.caught else "0.15", "x": 0.01, "ha": "left"}
     figure = new_figure(11.5, 0.9 + 0.2 * title.count("\n") + 3.9 * len(audits), title, size=10, **style)
     axes = figure.subplots(len(audits), 2, squeeze=False, width_ratios=(1.25, 1.0))

@@ -5,6 +5,7 @@ It may be asked to inject a fault: an audit that does not catch that would not c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES, Design, Sensitivity
 from airmixml.radio.privacy_target import check_privacy_target, planned_design
 from airmixml.scenario import Scenario
-from airmixml.scenario.scope import require_single_rows
+from airmixml.scenario.scope import require_coherent, require_single_rows
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Fault:
         about: what is wrong, in words.
         noise_factor: deviation of the receiver noise over the stated one.
         sent_factor: what a worker sends over what its encoder declares.
+        gain_factor: amplitude with which a worker is received over what the statement reckons with.
         schedule_revealed: whether the release adversary is told who was scheduled.
     """
 
@@ -39,6 +41,7 @@ class Fault:
     about: str = ""
     noise_factor: float = 1.0
     sent_factor: float = 1.0
+    gain_factor: float = 1.0
     schedule_revealed: bool = False
 
     def heard(self, noise_watts: float) -> float:
@@ -46,8 +49,9 @@ class Fault:
         return noise_watts * self.noise_factor**2
 
     def of(self, sender: Sender) -> Sender:
-        """Return what workers really send."""
-        return sender if self.sent_factor == 1.0 else _Louder(sender, self.sent_factor)
+        """Return what workers really send, as loud as it arrives."""
+        factor = self.sent_factor * self.gain_factor
+        return sender if factor == 1.0 else _Louder(sender, factor)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,26 @@ class _Louder:
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         return self.sender.mix(sample_index, ratios) * self.factor
 
+    def mix_in_pieces(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        from airmixml.radio.senders import mix_in_pieces
+
+        return self.factor * mix_in_pieces(
+            self.sender, sample_index, shares, lengths, symbols, in_slot=in_slot, limits=limits
+        )
+
+    def probed_symbols(self) -> torch.Tensor:
+        from airmixml.radio.senders import probed_symbols
+
+        return probed_symbols(self.sender, 0)
+
 
 SOUND: Final = Fault()
 FAULTS: Final = {
@@ -69,6 +93,11 @@ FAULTS: Final = {
     for fault in (
         Fault(name="half-noise", about="the receiver noise has half the stated deviation", noise_factor=0.5),
         Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
+        Fault(
+            name="gain-above-bound",
+            about="workers are received with 1.5 times the amplitude that the statement has for them",
+            gain_factor=1.5,
+        ),
         Fault(name="schedule-revealed", about="the release is told who was scheduled when", schedule_revealed=True),
     )
 }
@@ -121,6 +150,7 @@ class AuditSettings:
         if not 0.5 <= self.confidence < 1.0:
             raise ScenarioError(f"confidence = {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95")
         require_single_rows(scenario.workers, "an audit")
+        require_coherent(scenario.air, "an audit")
         check_privacy_target(scenario)
         if self.fault.schedule_revealed:
             if "release" not in self.adversaries:
@@ -135,6 +165,8 @@ def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
     """Return why no credit is claimed for a hidden schedule; empty where it is."""
     if design.power_tells_schedule:
         return "received power may tell who was scheduled"
+    if design.gains_tell_schedule:
+        return "what the air does to a signal may tell who was scheduled"
     if design.ratios_tell_ranks and scenario.privacy.colluders:
         return "the ratios of colluding workers tell of the others' channels"
     everybody = design.everybody_sends and design.sampling == "without-replacement"

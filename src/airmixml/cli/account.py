@@ -41,13 +41,14 @@ _RULES: Final[dict[str, Rule]] = {
     "max_participations": Whole(low=0, high=10**12),
     "colluders": Whole(low=0, high=10**9),
 }
-_OF_A_SCENARIO: Final = ("file", "preset", "assignments", "bounds", "input_dim", "label_dim", "ledger")
+_OF_A_SCENARIO: Final = ("file", "preset", "air", "assignments", "bounds", "input_dim", "label_dim", "ledger")
 
 
 def account_command(
     context: Context,
     file: options.File = None,
     preset: options.Preset = None,
+    air: options.AirName = None,
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     workers: Annotated[int | None, Option(help="Number of workers N.")] = None,
@@ -109,7 +110,9 @@ def account_command(
             "--scheduled, --slots and --noise-multiplier or --epsilon"
         )
     else:
-        scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
+        scenario = options.choose_scenario(
+            file, preset, options.on_air(air, assignments), bounds=bounds, settled=input_dim is None
+        )
     chosen = Engine.of(engine, jobs)
     name = "numbers" if scenario is None else scenario.name
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
@@ -201,7 +204,7 @@ def picture_path(picture: Path | None, name: str) -> Path:
 
 def _print(account: Account, *, brief: bool) -> None:
     about = f"epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
-    console.print(f"[bold]{escape(account.name)}[/bold]: {about}")
+    console.print(f"[bold]{escape(account.title)}[/bold]: {about}")
     said = {(each.adversary, each.accountant): f"{each.epsilon:.4g}" for each in account.statements}
     names = [adversary.name for adversary in account.adversaries]
     rows = [[accountant, *(said.get((name, accountant), "-") for name in names)] for accountant in ACCOUNTANTS.names]
@@ -216,12 +219,17 @@ def _print(account: Account, *, brief: bool) -> None:
 
 
 def _assumptions(account: Account) -> list[tuple[str, str]]:
+    from airmixml.privacy.evaluation import air_in_words
+
     design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
     rows = [
         ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {plural(design.slots, 'slot')}"),
         ("power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"),
         ("unit", "one worker; a person whose data are on several workers is protected less"),
     ]
+    at_server = next(each for each in account.adversaries if not each.own_receiver)
+    if air := air_in_words(design, at_server):
+        rows.append(("air", air))
     for each in account.adversaries:
         rows += [(each.name, f"knows {each.knows}"), ("", each.why(design))]
     typical = (

@@ -36,8 +36,19 @@ _COMMANDS: dict[str, LateCommand] = {
         ("attack", "attack:attack_command", "Attack a run and show what each adversary recovers."),
         ("audit", "audit:audit_command", "Try to refute a scenario's epsilon by experiment."),
         ("sweep", "sweep:sweep_command", "Run, attack or audit a scenario at every combination of values."),
+        (
+            "tolerances",
+            "tolerances:tolerances_command",
+            "Find how bad each impairment of the air may get, alone, before accuracy falls or a privacy target is "
+            "missed.",
+        ),
         ("reproduce", "reproduce:reproduce_command", "Reproduce the paper's tables and figures."),
         ("presets", "listings:presets_command", "List the scenarios that come with the package."),
+        (
+            "airs",
+            "listings:airs_command",
+            "List the airs that come with the package: what lies between workers and server.",
+        ),
         ("show", "listings:show_command", "Print a preset as a scenario file that explains every key."),
         ("plugins", "listings:plugins_command", "List what can be chosen by name, and which package brings it."),
         ("data", "data:app", "List the data sets; fetch one."),

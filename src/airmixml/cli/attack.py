@@ -32,6 +32,7 @@ _STYLES = {
 def attack_command(
     file: options.File = None,
     preset: options.Preset = None,
+    air: options.AirName = None,
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     vary: Annotated[
@@ -65,7 +66,9 @@ def attack_command(
     the claimed epsilon is above 10 or missing) or HIDDEN. Finished attacks are kept: repeat the same command to
     resume.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed, bounds=bounds, data_dir=data_dir)
+    scenario = options.choose_scenario(
+        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
+    )
     speed = Speed(device=device, threads=threads)
     options.check_force(force, out)
     varied = only_varied(vary, "attack")

@@ -24,6 +24,7 @@ _CHOICES = {"release": ("release",), "server": ("server",), "both": ("release", 
 def audit_command(
     file: options.File = None,
     preset: options.Preset = None,
+    air: options.AirName = None,
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     seed: options.Seed = None,
@@ -53,7 +54,9 @@ def audit_command(
     although no fault was injected, and 1 if an injected fault is not caught; else 0. Repeat the same command to resume
     an interrupted audit.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed, bounds=bounds, data_dir=data_dir)
+    scenario = options.choose_scenario(
+        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
+    )
     speed = Speed(threads=threads)
     options.check_force(force, out)
     if adversary not in _CHOICES:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def compare_command(
     file: options.File = None,
     preset: options.Preset = None,
+    air: options.AirName = None,
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     methods: Annotated[
@@ -50,7 +51,9 @@ def compare_command(
     All use the same data, channel and privacy target. Finished results are kept: repeat the same command to resume;
     more seeds or methods add to it.
     """
-    scenario = options.choose_scenario(file, preset, assignments, seed, bounds=bounds, data_dir=data_dir)
+    scenario = options.choose_scenario(
+        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
+    )
     speed = Speed(device=device, threads=threads)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")

@@ -1,4 +1,4 @@
-"""``airmix presets``, ``airmix show`` and ``airmix plugins``: what can be chosen by name, and who brings it."""
+"""``airmix presets``, ``airs``, ``show`` and ``plugins``: what can be chosen by name, and who brings it."""
 
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
@@ -10,9 +10,10 @@ from rich.markup import escape
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json
 from airmixml.doors import REGISTRIES, Registry
-from airmixml.errors import AirMixError
+from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
-from airmixml.scenario import Scenario, preset_names, preset_summary
+from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
+from airmixml.scenario.described_air import describe_air
 from airmixml.version import __version__
 from airmixml.wording import reason, shown
 
@@ -28,14 +29,38 @@ def presets_command(as_json: options.AsJson = False) -> None:
     console.print(terminal_table(("preset", "what it is"), summaries.items(), words=2))
 
 
+def airs_command(as_json: options.AsJson = False) -> None:
+    """List the airs that come with the package: what lies between workers and server."""
+    summaries = {name: air_summary(name) for name in AIR_PRESETS}
+    if as_json:
+        print_json({"airs": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
+        return
+    console.print(terminal_table(("air", "what it is"), summaries.items(), words=2))
+
+
 def show_command(
-    preset: Annotated[str, typer.Argument(help="Name of a preset.", show_default=False)],
+    preset: Annotated[str | None, typer.Argument(help="Name of a preset.", show_default=False)] = None,
+    air: options.AirName = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print a preset as a scenario file that explains every key."""
+    """Print a preset as a scenario file that explains every key.
+
+    With --air alone, print that air: every key, what it means, and where its number is from.
+    """
+    named = options.named_air(air)
+    if preset is None:
+        if named is None:
+            raise ScenarioError("give the name of a preset (`airmix presets`), --air NAME (`airmix airs`), or both")
+        described = describe_air(named)
+        if as_json:
+            print_json(described.to_dict())
+        else:
+            typer.echo(described.to_toml(), nl=False)
+        return
     scenario = Scenario.preset(preset)
+    scenario = scenario if named is None else scenario.on_air(named)
     if as_json:
-        print_json(scenario.to_dict())
+        print_json(scenario.to_json())
     else:
         typer.echo(scenario.to_toml(comments=True), nl=False)
 
@@ -60,7 +85,7 @@ def plugins_command(
 ) -> None:
     """List what can be chosen by name, and which package brings it.
 
-    These are encoders, data sets, accountants, adversaries, learners, attacks and methods.
+    These are encoders, data sets, accountants, adversaries, learners, attacks, methods and impairments.
     """
     found = [each for registry in REGISTRIES for each in _installed(registry)]
     if check:

@@ -7,13 +7,18 @@ from typer import Argument, Option
 
 from airmixml.doors import Registry
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.scenario import Scenario
+from airmixml.scenario import AIR_PRESETS, Scenario
+from airmixml.wording import did_you_mean, shown
 
 File = Annotated[Path | None, Argument(help="Scenario file (TOML).", show_default=False)]
 Preset = Annotated[str | None, Option(help="Scenario that comes with the package; see `airmix presets`.")]
 Assignments = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
+]
+AirName = Annotated[
+    list[str] | None,
+    Option("--air", metavar="NAME", help="Put the scenario on an air that comes with the package; see `airmix airs`."),
 ]
 Bounds = Annotated[
     Path | None, Option(help="File of public bounds (TOML): a line COLUMN = [lower, upper] for each input column.")
@@ -42,6 +47,30 @@ def choices(registry: Registry) -> str:
         return ", ".join(registry.names)
     except PluginError:  # two packages claim one name: `airmix plugins` reports it, and other commands still work
         return ", ".join(registry.own)
+
+
+def named_air(air: list[str] | None) -> str | None:
+    """Return the one air that ``--air`` names; None where it is not given."""
+    if not air:
+        return None
+    if len(air) > 1:
+        raise ScenarioError(f"--air: given {len(air)} times, and a scenario has one air; keep one of them")
+    if air[0] not in AIR_PRESETS:
+        raise ScenarioError(
+            f"--air {shown(air[0])}: there is none of that name{did_you_mean(air[0], AIR_PRESETS)} (`airmix airs` "
+            f"lists them: {', '.join(AIR_PRESETS)})"
+        )
+    return air[0]
+
+
+def on_air(air: list[str] | None, assignments: list[str] | None) -> list[str]:
+    """Return the assignments with that of the air before them, so that each ``--set`` still counts."""
+    name, others = named_air(air), list(assignments or ())
+    if name is None:
+        return others
+    if any(each.partition("=")[0].strip() == "air.preset" for each in others):
+        raise ScenarioError(f"--air {name} and --set air.preset: both choose the air; keep one of them")
+    return [f"air.preset={name}", *others]
 
 
 def choose_scenario(

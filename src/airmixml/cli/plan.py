@@ -27,6 +27,7 @@ from airmixml.workers import Signal, encoder_of
 if TYPE_CHECKING:
     from airmixml.data import KnownDataSet
     from airmixml.planning.alternatives import InputMoments
+    from airmixml.planning.frames import FramePlan
     from airmixml.planning.plan import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
     from airmixml.planning.rehearsed_designs import Rehearsal, RehearsedDesign
@@ -38,6 +39,7 @@ _CHANCE_DB: Final = -4.0
 def plan_command(
     file: options.File = None,
     preset: options.Preset = None,
+    air: options.AirName = None,
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     input_dim: options.InputDim = None,
@@ -66,6 +68,7 @@ def plan_command(
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
     privacy target sets the power.
     """
+    assignments = options.on_air(air, assignments)
     if rows is None:
         scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
     else:
@@ -103,7 +106,7 @@ def plan_command(
         return
     _print(plan, scenario, dimensions)
     if plan.feasible and scenario.learner.closed_form:
-        _print_recommendation(plan.recommended, scenario, _run_of(file, preset, assignments or [], bounds))
+        _print_recommendation(plan.recommended, scenario, _run_of(file, preset, assignments, bounds))
     if drawn is not None:
         print_line(f"picture: {drawn}")
 
@@ -165,7 +168,7 @@ def _known_moments(known: KnownDataSet, workers: Workers) -> tuple[float, float]
 
 def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
     colour = "green" if plan.feasible else "red"
-    console.print(f"[bold]{escape(plan.name)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
+    console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
     console.print(escape(plan.verdict))
     if scenario.mixing.power != "dp":
         console.print(f'planned with mixing.power = "dp"; the scenario has "{scenario.mixing.power}"')
@@ -196,6 +199,8 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
         rows.append(("SNR", f"{plan.snr_inputs_db:.1f} dB inputs{labels} (median slot){more}"))
     if as_assumed:
         rows.append(("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"))
+    if plan.frame is not None:
+        rows.append(("air", _frame_cell(plan.frame, scenario)))
     if scenario.workers.several_rows:
         rows.append(("rows_bound", _rows_bound(plan, scenario, dimensions)))
     console.print(terminal_table(("", ""), rows, words=2))
@@ -207,6 +212,17 @@ def _print(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> None:
             cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
             designs.append((goal, f"{best.alpha:g}", *cells, joules(best.energy_joules)))
         console.print(terminal_table(columns, designs, title="At the same privacy"))
+
+
+def _frame_cell(frame: FramePlan, scenario: Scenario) -> str:
+    """Return what the air makes of a slot, and what to do where too little of the signal is left."""
+    overhead = 100.0 * (frame.symbols / frame.data_symbols - 1.0)
+    told = (
+        f"{scenario.air.preset}: {duration(frame.seconds)} per slot in {plural(frame.blocks, 'block')}, "
+        f"{overhead:.2g} % pilots and guards, {frame.signal_loss_db:.1f} dB of the signal lost, "
+        f"{frame.margin_db:.1f} dB margin for privacy"
+    )
+    return f"{told}; the slot is too long: set workers.features={frame.features}" if frame.features else told
 
 
 def _rows_bound(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> str:

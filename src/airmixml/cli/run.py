@@ -9,7 +9,7 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.terminal import console, inputs_in_words, print_json, progress_bars
 from airmixml.output.numbers import joules, outputs_text, plural
-from airmixml.scenario import Scenario, Speed
+from airmixml.scenario import Scenario, Speed, air_in_words
 from airmixml.wording import simulated
 from airmixml.workers import sends_inputs_unchanged
 
@@ -30,6 +30,7 @@ _POLICY_NAMES = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
 def run_command(
     file: options.File = None,
     preset: options.Preset = None,
+    air: options.AirName = None,
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     seed: options.Seed = None,
@@ -57,7 +58,7 @@ def run_command(
     """
     tested = public_test or not private
     scenario = options.choose_scenario(
-        file, preset, assignments, seed, bounds=bounds, data_dir=data_dir, test_rows=tested
+        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir, test_rows=tested
     )
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     options.check_force(force, out)
@@ -76,9 +77,9 @@ def run_command(
 def _run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:
     """Return the accuracy, privacy and cost of a run as a table of two columns."""
     runs, protected = metrics.get("runs", []), metrics["mode"] == "protection"
-    title = f"{escape(scenario.name)}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
+    title = f"{escape(scenario.title)}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
     if protected:
-        title = f"{escape(scenario.name)}, protected, {plural(metrics['releases'], 'release')}"
+        title = f"{escape(scenario.title)}, protected, {plural(metrics['releases'], 'release')}"
     table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
@@ -112,6 +113,8 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
     rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
+    if not scenario.air.is_ideal:
+        rows.append(("air", escape(air_in_words(scenario.air))))
     if workers.several_rows:
         most = f", at most {workers.max_rows:,} rows" if workers.max_rows else ""
         norm = f"the norm of {workers.rows_bound:g} row{'' if workers.rows_bound == 1 else 's'}"

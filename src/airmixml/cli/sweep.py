@@ -25,6 +25,7 @@ _SHOWN_FAILURES = 5
 def sweep_command(
     file: options.File = None,
     preset: options.Preset = None,
+    air: options.AirName = None,
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     grid: Annotated[
@@ -63,7 +64,7 @@ def sweep_command(
     simulation: it protects nobody's data.
     """
     # What it leaves to its data each cell has its own of.
-    scenario = options.read_scenario(file, preset, assignments, seed, bounds=bounds)
+    scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
     values = Grid.parse(grid or ())
     if jobs is not None and not 1 <= jobs <= 4096:
         raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")

@@ -18,7 +18,7 @@ from airmixml.notebook import html_table
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
-from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
 from airmixml.scenario.scope import require_classes
 from airmixml.scenario.varied import shown_value
 from airmixml.storage.files import writing_to
@@ -137,20 +137,21 @@ class Comparison:
             for row in self.rows
         ]
         columns = (self.varied or "method", "accuracy", "epsilon", "energy")
-        return html_table(f"{self.scenario.name}, {plural(len(self.seeds), 'seed')}, simulation", columns, rows)
+        return html_table(f"{self.scenario.title}, {plural(len(self.seeds), 'seed')}, simulation", columns, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
         privacy = self.scenario.privacy
         return {
             "name": self.scenario.name,
+            "air": keys_in_force(self.scenario.air),
             "mode": "simulation",
             "target": {name: getattr(privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")},
             "varied": self.varied or None,
             "seeds": self.seeds,
             "rows": [row.to_dict() for row in self.rows],
             "left_out": self.left_out,
-            "scenario": self.scenario.to_dict(),
+            "scenario": self.scenario.to_json(),
         }
 
 
@@ -162,6 +163,14 @@ class _Job:
     run: Callable[[Work], Outcome]
     label: str
     about: str | None = None
+
+
+def _job_of(name: str, method: Method, scenario: Scenario) -> _Job:
+    """Return a row of a method; one that no air is simulated for has the ideal one, and says so."""
+    if scenario.air.is_ideal or getattr(method, "on_air", False):
+        return _Job(scenario=scenario, run=method.run, label=name, about=method.about)
+    about = f"{method.about} (on the ideal air)"
+    return _Job(scenario=replace(scenario, air=Air()), run=method.run, label=name, about=about)
 
 
 def compare_methods(
@@ -188,10 +197,7 @@ def compare_methods(
         context: device, threads, where MNIST is, and what is told of the progress.
     """
     scenario = _settled(scenario, context)
-    jobs = {
-        name: _Job(scenario=scenario, run=method.run, label=name, about=method.about)
-        for name, method in methods.items()
-    }
+    jobs = {name: _job_of(name, method, scenario) for name, method in methods.items()}
     identity = {**identity_of(scenario.with_seed(0)), "compared": "methods"}
     failed: dict[str, str] | None = {} if may_fail else None
     found = _run_all(scenario, jobs, identity, failed, seeds, out, force, context or RunContext())

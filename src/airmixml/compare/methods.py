@@ -105,6 +105,9 @@ class Method(Protocol):
     about: str
     """What it is, in a few words."""
 
+    on_air: bool = False
+    """Whether it is simulated on the scenario's air; others get the ideal one."""
+
     def run(self, work: Work) -> Outcome:
         """Learn on the data and workers of ``work``, within its privacy target, and say what it gave and cost."""
         ...

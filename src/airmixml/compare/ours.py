@@ -137,6 +137,8 @@ def encoding_cost(scenario: Scenario, dataset: DataSet) -> int:
 class OwnScenario(Method):
     """A scenario of this package, made of the one that is compared; ``network``: it trains one."""
 
+    on_air = True
+
     def __init__(self, about: str, made_of: Callable[[Scenario], Scenario], *, network: bool = False) -> None:
         self.about, self._made_of, self._network = about, made_of, network
 
@@ -174,7 +176,7 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
         privacy=_statements(scenario, report),
-        uplink_symbols=report.slots * report.signal.symbols + centring_symbols,
+        uplink_symbols=report.slots * report.symbols_per_slot + centring_symbols,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,
         worker_multiply_accumulates=encoding + round(times * forming),

@@ -49,7 +49,7 @@ def _methods(comparison: Comparison) -> Figure:
     scenario, privacy = comparison.scenario, comparison.scenario.privacy
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} against the {privacy.adversary} ({privacy.adjacency})"
     seeds = plural(len(comparison.seeds), "seed")
-    title = f"{scenario.name}: {scenario.workers.count:,} workers, target {target}, {seeds}"
+    title = f"{scenario.title}: {scenario.workers.count:,} workers, target {target}, {seeds}"
     figure = new_figure(13, 1.9 + 0.52 * max(len(comparison.rows), 5), title)
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     _bars(left, comparison.rows)
@@ -166,7 +166,7 @@ def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> flo
 
 def _values(comparison: Comparison) -> Figure:
     rows, key = comparison.rows, comparison.varied
-    title = f"{comparison.scenario.name} along {key} ({plural(len(comparison.seeds), 'seed')})"
+    title = f"{comparison.scenario.title} along {key} ({plural(len(comparison.seeds), 'seed')})"
     figure = new_figure(8.5, 8.2, title)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1.0, 1.0))
     places, (means, spread) = np.arange(len(rows)), _percent(rows)

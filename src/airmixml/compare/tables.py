@@ -31,7 +31,7 @@ def write_comparison(comparison: Comparison) -> list[Path]:
 
 def comparison_table(comparison: Comparison) -> TextTable:
     """Return one line per row of the comparison, with all digits."""
-    name, title = comparison.scenario.name, comparison.varied or "method"
+    name, title = comparison.scenario.title, comparison.varied or "method"
     varied = f"{name} at several values of {title}" if comparison.varied else f"{name} and its alternatives"
     cells = [_cells(row, brief=False) for row in comparison.rows]
     rows = tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True))
@@ -47,7 +47,7 @@ def brief_table(comparison: Comparison) -> FittedTable:
     return terminal_table(
         [comparison.varied or "method", *map(escape, rows[0])],
         [[escape(row.label), *texts.values()] for row, texts in zip(comparison.rows, rows, strict=True)],
-        title=f"{escape(comparison.scenario.name)}: {_target(comparison)}; {plural(len(comparison.seeds), 'seed')}",
+        title=f"{escape(comparison.scenario.title)}: {_target(comparison)}; {plural(len(comparison.seeds), 'seed')}",
         spare=_SPARE,
         elsewhere="a wider terminal or the files named below",
         box=SIMPLE,  # ten columns: every bar saved helps

@@ -217,7 +217,8 @@ def _solve_denoised(learner: Learner, spectrum: Spectrum, noise_edge: float, rig
     edge = learner.shrinkage * noise_edge
     observed, vectors = spectrum
     above = observed.clamp(min=edge)
-    return _solve_in(vectors, observed, (above + (above.square() - edge**2).sqrt()) / 2.0, right)
+    # The square of the edge itself may be rounded to a hair less than that of a number.
+    return _solve_in(vectors, observed, (above + (above.square() - edge**2).clamp(min=0.0).sqrt()) / 2.0, right)
 
 
 def _solve_cautiously(learner: Learner, spectrum: Spectrum, noise_edge: float, right: torch.Tensor) -> torch.Tensor:

@@ -93,6 +93,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     path_loss_exponent: float | None = None
     noise_dbm: float | None = None
     max_power_dbm: float | None = None
+    air: str | None = None
     model: str | None = None
     loss: str | None = None
     shrinkage: float | None = None
@@ -185,6 +186,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         if self.recipe not in _RECIPES:
             raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
         preset = Scenario.preset(self._preset())
+        preset = preset if self.air is None else preset.on_air(self.air)
         given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
         learner: dict[str, Any] = {}

@@ -64,6 +64,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         path_loss_exponent: n.
         noise_dbm: receiver noise power.
         max_power_dbm: power limit of each worker.
+        air: what lies between workers and server: a name that `airmix airs` lists, such as "campus".
         model: "mlp", with ``image_shape`` "cnn", or in closed form "ridge" and "lda".
         loss: of the networks: "cross-entropy", "squared" or "brier".
         shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,8 @@ from airmixml.radio.privacy_target import (
     sensitivity_of,
     slots_target,
 )
-from airmixml.scenario import Scenario
+from airmixml.scenario import Air, Scenario, keys_in_force
+from airmixml.scenario.air_words import titled
 
 if TYPE_CHECKING:
     from airmixml.radio.tally import Tally  # which needs torch
@@ -60,6 +61,7 @@ class Account:
         tally: the rehearsed schedule, if there was one.
         seed: of that schedule.
         in_watts: whether powers are watts; plain numbers have no unit.
+        air: of the scenario.
         statements: what can be certified.
         refusals: (adversary, accountant) to why that accountant cannot treat it.
     """
@@ -74,6 +76,7 @@ class Account:
     tally: Tally | None = None
     seed: int = 0
     in_watts: bool = True
+    air: Air = field(default_factory=Air)
     statements: list[PrivacyStatement]
     refusals: dict[tuple[str, str], str]
 
@@ -81,6 +84,11 @@ class Account:
     def centring(self) -> CentringSlot | None:
         """The slot that estimated a mean over the air, if there was one; it costs epsilon beside the others."""
         return None if self.tally is None else self.tally.centring
+
+    @property
+    def title(self) -> str:
+        """Its name, with the air where that is not the ideal one."""
+        return titled(self.name, self.air)
 
     @property
     def typical_slots(self) -> float:
@@ -92,14 +100,14 @@ class Account:
         """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
-        multiplier = self.design.noise_multiplier(self.adjacency)
+        multiplier = self.design.at_server().noise_multiplier(self.adjacency)
         return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
 
     def _repr_html_(self) -> str:
         names = [adversary.name for adversary in self.adversaries]
         said = {(each.accountant, each.adversary): f"{each.epsilon:.4g}" for each in self.statements}
         rows = [[name, *(said.get((name, adversary), "-") for adversary in names)] for name in ACCOUNTANTS.names]
-        title = f"{self.name}: epsilon at delta = {self.delta:g}, {self.adjacency} neighbours"
+        title = f"{self.title}: epsilon at delta = {self.delta:g}, {self.adjacency} neighbours"
         return html_table(title, ["accountant", *names], rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,6 +115,7 @@ class Account:
         design, left_out = self.design, () if self.in_watts else ("noise_watts_per_symbol",)
         return {
             "name": self.name,
+            **({"air": keys_in_force(self.air)} if self.in_watts else {}),
             **{name: getattr(design, name) for name in ("workers", "scheduled", "slots", "max_participations")},
             "power": self.power,
             "noise_multiplier": design.noise_multiplier(self.adjacency),
@@ -170,6 +179,7 @@ def account_scenario(
         power=in_words[power],
         tally=tally,
         seed=scenario.seed,
+        air=scenario.air,
         statements=statements,
         refusals=refusals,
     )

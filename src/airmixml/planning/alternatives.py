@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
+from airmixml.impairments.presence import truncates, within_reach
 from airmixml.progress import Progress
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.path_loss import path_gain
@@ -139,13 +140,22 @@ def _at_same_privacy(
 def draw_sample_slots(
     scenario: Scenario, mixing: Mixing, size: int, count: int, worker_path_gain: NDArray[np.float64]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw some slots of ``size`` workers, as ``mixing`` says: ratios and abs(h), both count x size."""
+    """Draw some slots of ``size`` workers, as ``mixing`` says: ratios and abs(h), both count x size.
+
+    Where workers in a fade stay silent their ratio is 0, and slots in which all are do not count.
+    """
     streams, slots = Streams(scenario.seed), range(count)
     schedule = draw_schedule(slots, size, len(worker_path_gain), slot_words(streams, "schedule"))
     gain = torch.from_numpy(worker_path_gain)
     magnitude = draw_magnitude(scenario.radio, gain, schedule, slots, slot_words(streams, "fading"))
     ratios = draw_ratios(mixing, size, slots, slot_words(streams, "ratios"))
-    return assign_ratios(mixing, ratios, magnitude, slots, slot_words(streams, "assignment")), magnitude
+    ratios = assign_ratios(mixing, ratios, magnitude, slots, slot_words(streams, "assignment"))
+    if truncates(scenario):
+        sent = ratios * within_reach(scenario, magnitude, gain[schedule])
+        heard = (sent > 0.0).any(dim=1)
+        if heard.any():
+            return sent[heard], magnitude[heard]
+    return ratios, magnitude
 
 
 def snr_db(scenario: Scenario, power_scale_watts: NDArray[np.float64], energy: NDArray[np.float64]) -> float:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
+from airmixml.impairments.frame import frame_of
 from airmixml.planning.alternatives import draw_sample_slots, energy_joules
+from airmixml.planning.frames import signal_loss
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.privacy import Sensitivity
 from airmixml.radio.path_loss import path_gain
@@ -125,6 +127,7 @@ class DesignScorer:
         self.scenario = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
         self.own = SendingPlan.of(self.scenario)
         self._dims, self._squared_norm = (input_dim, label_dim), squared_norm
+        self._distance_metres = float(distance_metres.mean())
         radio = scenario.radio
         self._gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
         self._known_watts: dict[tuple[object, ...], float | None] = {}
@@ -143,7 +146,8 @@ class DesignScorer:
         """Return how long all slots take: as long as given, and never shorter than the symbols need."""
         slot_seconds = self.scenario.radio.slot_seconds if sending.sends == self.own.sends else 0.0
         signal, _ = self._sent(sending.sends, sending.label_weight)
-        return sending.slots * max(slot_seconds, signal.symbols / SYMBOLS_PER_SECOND)
+        symbols = frame_of(self.scenario.air, signal.symbols).symbols
+        return sending.slots * max(slot_seconds, symbols / SYMBOLS_PER_SECOND)
 
     def noise(self, sending: SendingPlan, *, guess: bool = False) -> LearningNoise | None:
         """Return the learning noise at the privacy target; None where the target cannot be kept.
@@ -177,12 +181,13 @@ class DesignScorer:
     def _noise_at(self, sending: SendingPlan, watts: float) -> LearningNoise:
         slots, workers = self._slots(sending), self.scenario.workers.count
         noise_watts, poisson = dbm_to_watts(self.scenario.radio.noise_dbm), sending.schedule == "poisson"
+        signal, _ = self._sent(sending.sends, sending.label_weight)
+        loss = signal_loss(self.scenario, signal.symbols, self._distance_metres)
         quality = SlotQuality(
             slots=sending.slots,
-            noise_variance=float((noise_watts / 2.0 / self._power_scale_watts(slots, watts)).mean()),
+            noise_variance=loss * float((noise_watts / 2.0 / self._power_scale_watts(slots, watts)).mean()),
             varying_share=varying_share(slots.square_share, sending.scheduled, workers, poisson=poisson),
         )
-        signal, _ = self._sent(sending.sends, sending.label_weight)
         return learning_noise(signal, self._squared_norm, quality)
 
     def _power_scale_watts(self, slots: _SampleSlots, watts: float) -> NDArray[np.float64]:

@@ -40,7 +40,7 @@ def draw_account(
         label, colour = f"{adversary}: {accountant}", accountant_colour(accountant)
         axis.plot(slots, np.maximum(epsilons, 1e-6), line, color=colour, marker=marker, label=label)
     axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
-    title = f"{account.name}: {design.scheduled:,} of {design.workers:,} workers per slot, "
+    title = f"{account.title}: {design.scheduled:,} of {design.workers:,} workers per slot, "
     title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
     if len(set(slots)) <= _FEW_SLOTS:
         axis.set_xticks(slots, [f"{count:,}" for count in slots])
@@ -66,7 +66,7 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
     rows = bool(plan.options) + (plan.recommended is not None) + (rehearsal is not None)
     privacy = scenario.privacy
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
-    figure = new_figure(13.5, 5 * rows, f"{plan.name}: designs with {target}")
+    figure = new_figure(13.5, 5 * rows, f"{plan.title}: designs with {target}")
     axes = figure.subplots(rows, 2, squeeze=False)
     if plan.options:
         _energy(axes[0, 0], plan, scenario)

@@ -6,7 +6,7 @@ No data is read; of the inputs only a mean and a deviation are assumed.
 """
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from airmixml.output.numbers import joules
 from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.expected_signal import ExpectedSignal
+from airmixml.planning.frames import FramePlan, plan_frame
 from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
@@ -27,8 +28,10 @@ from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
-from airmixml.radio.scheduling import NOBODY_SENT
-from airmixml.scenario import Scenario
+from airmixml.radio.scheduling import nobody_sent
+from airmixml.scenario import Air, Scenario, keys_in_force
+from airmixml.scenario.air_words import titled
+from airmixml.scenario.scope import require_coherent
 from airmixml.units import watts_to_dbm
 from airmixml.workers import Signal, encoded_dim, encoder_of
 
@@ -57,9 +60,11 @@ class Plan:
         options: designs at the same privacy.
         best: names of goals to the options that serve them best.
         recommended: for a learner in closed form, what to send instead.
+        frame: what an air that is not ideal makes of a slot.
     """
 
     name: str
+    air: Air = field(default_factory=Air)
     feasible: bool
     verdict: str
     noise_multiplier: float = math.nan
@@ -75,6 +80,7 @@ class Plan:
     options: tuple[Option, ...] = ()
     best: dict[str, Option] | None = None
     recommended: Recommendation | None = None
+    frame: FramePlan | None = None
 
     def _repr_html_(self) -> str:
         facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
@@ -85,11 +91,20 @@ class Plan:
                 "energy": f"{joules(self.energy_joules)} in total",
                 "SNR": f"{self.snr_inputs_db:.1f} dB inputs, {self.snr_labels_db:.1f} dB labels (median slot)",
             }
-        return html_facts(f"Plan of {self.name}", facts)
+        return html_facts(f"Plan of {self.title}", facts)
+
+    @property
+    def title(self) -> str:
+        """Its name, with the air where that is not the ideal one."""
+        return titled(self.name, self.air)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""
-        plain = {**asdict(self), "recommended": self.recommended and self.recommended.to_dict()}
+        plain = {
+            **asdict(self),
+            "air": keys_in_force(self.air),
+            "recommended": self.recommended and self.recommended.to_dict(),
+        }
         return {
             name: value
             for name, value in plain.items()
@@ -118,12 +133,13 @@ def make_plan(
         max_air_seconds: most time on the air that may be recommended; None takes an hour or the scenario's own.
         progress: told how many options were tried.
     """
+    require_coherent(scenario.air, "a plan")
     given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
     sensitivity = sensitivity_of(scenario, input_dim, label_dim)
     try:
         received_watts = private_received_watts(scenario, sensitivity)
     except PrivacyError as problem:
-        return Plan(name=scenario.name, feasible=False, verdict=str(problem))
+        return Plan(name=scenario.name, air=scenario.air, feasible=False, verdict=str(problem))
     expected = ExpectedSignal.of(scenario.workers, Signal.of(scenario.workers, input_dim, label_dim), moments)
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
@@ -136,7 +152,7 @@ def make_plan(
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     sending = draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
-        raise ScenarioError(NOBODY_SENT)
+        raise ScenarioError(nobody_sent(scenario))
     # Signal per slot says little of moments; and coins leave no shares to choose.
     shares_count = scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
     options = other_designs(scenario, dimensions, moments, distance_metres, progress) if shares_count else ()
@@ -161,7 +177,9 @@ def make_plan(
     one_hot = single_rows and scenario.workers.task == "classification"
     return Plan(
         name=scenario.name,
+        air=scenario.air,
         feasible=True,
+        frame=plan_frame(scenario, input_dim, label_dim, distance_metres),
         verdict=_verdict(scenario, design, limited_share),
         noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
         received_watts=strongest_watts,
@@ -230,7 +248,9 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
     if design.weakest_gain > 0.0 and not design.power_tells_schedule:
-        margin_db = 10.0 * math.log10(design.max_power_watts * design.weakest_gain / design.received_watts[0])
+        margin_db = 10.0 * math.log10(
+            design.max_power_watts * design.weakest_gain * design.gain_bound / design.received_watts[0]
+        )
         if margin_db < 1e-6:
             return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"
         return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"

@@ -89,8 +89,9 @@ class Server(Adversary):
         return _known_in_words(design)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The worst worker's own slots, one Gaussian mechanism."""
-        return _known_schedule(design, adjacency, design.sensitivity.squared_move(adjacency, "none"))
+        """The worst worker's own slots, one Gaussian mechanism; it has all antennas, not only the chosen one."""
+        known = _known_schedule(design.at_server(), adjacency, design.sensitivity.squared_move(adjacency, "none"))
+        return replace(known, gain_failure=max(known.gain_failure, design.antenna_failure))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +131,25 @@ class _KnowsNoSchedule(Adversary):
         (max-min): if j belongs higher up, at the seat with ratio q_b, the workers between move down, and the difference
         is q_b times (a convex combination of x_i and the samples between, minus x_j).
 
+        The same holds on an imperfect air whose gains belong to seats. Seat s of a slot has a gain g_sp in each piece p
+        of the slot, or is absent (g = 0), and all of these are drawn without regard to who sits where. So they are
+        independent of schedule and data, and may be granted to the adversary: given them, a slot is
+        sum_s q_s g_sp v_s(p) in Gaussian noise, with (q_s g_sp) in the place of the ratios. Shares must be dealt at
+        random: then another worker in seat s changes v_s alone, and the move is at most max_s q_s max_p |g_sp| times
+        the distance of two samples, which is what a tally counts. Pilots are sum_s q_s g_sp, whoever sits there, and
+        do not move. A worker w that can only send more softly than planned, by a factor a_w between 0 (silence) and 1
+        that follows from its distance, sends a_w v_w and pilots to match. ||a v - b u||^2 is convex in a and b, so it
+        is largest at a corner of [0, 1]^2: ||v - u||^2, or ||v||^2 with the pilots. Neighbours are then apart by the
+        larger of a removal and a replacement, with shares as planned in the strength of a slot.
+
+        In a Poisson schedule all of these belong to workers. Whatever they are, and whoever else sends, the coin of a
+        worker moves a slot by q |g| ||v||, independently of all others' coins. Gains of those who stayed silent are
+        never drawn; the bound on gains takes their place.
+
+        Where seats follow channels (max-min) a worker may change others' shares, whose gains are not its own and point
+        elsewhere in the complex plane: the convex combination above is lost, and so is the credit. The same goes for
+        gains that depend on who sits in a seat.
+
         With a limit on participations a *round*, in which no worker sends twice, is one sample of all its seats, drawn
         from the workers that do not collude; the worker's slot in it is at most the strongest one.
         """
@@ -150,6 +170,7 @@ class _KnowsNoSchedule(Adversary):
             squared_move=squared_move,
             composed=rounds,
             given=_any_schedule(design) if seats >= others else "a random schedule",
+            gain_failure=design.gain_failure,
             why=self._why_hidden(design),
         ).strongest(rounds)
         return slots if seats >= others else replace(slots, sampling=design.sampling, sampled=seats, population=others)
@@ -165,6 +186,8 @@ class _KnowsNoSchedule(Adversary):
         """Return what gives the schedule away, in words; empty where it stays hidden."""
         if design.power_tells_schedule:
             return "received power may tell who was scheduled"
+        if design.gains_tell_schedule:
+            return "what the air does to a signal may tell who was scheduled"
         if design.ratios_tell_ranks and self.colluders > 0:
             return "the ratios of colluding workers tell of the others' channels"
         return ""
@@ -214,7 +237,9 @@ class Release(_KnowsNoSchedule):
         return *views, replace(two_steps, why=f"{views[0].why}; a replacement is a removal and an addition")
 
     def _hidden_move(self, design: Design, adjacency: str) -> float:
-        return design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
+        move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
+        # Another worker in the seat may be softer, or silent.
+        return max(move, design.sensitivity.removal) if design.shares_follow_workers else move
 
     def _known_move(self, design: Design, adjacency: str) -> float:
         return design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
@@ -267,6 +292,11 @@ class Eavesdropper(_KnowsNoSchedule):
         """The noise at each of its antennas."""
         return self.own_noise_watts
 
+    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
+        """As for anybody without a schedule; it hears what was sent, which gains at the server do not always tell."""
+        slots = super().mechanism(design, adjacency)
+        return replace(slots, gain_failure=max(slots.gain_failure, design.sent_failure))
+
     def _hidden_move(self, design: Design, adjacency: str) -> float:
         return design.sensitivity.largest_move
 
@@ -299,11 +329,19 @@ def _known_schedule(design: Design, adjacency: str, squared_move: float) -> Gaus
     )
     if design.worst_received_watts is None:
         total = every.strongest(design.participations).total
-        given, failure = _any_schedule(design), design.schedule_failure
+        given, failures = _any_schedule(design), (design.schedule_failure, design.gain_failure)
     else:
         (total,) = _squared_shifts(design, (design.worst_received_watts,), squared_move)
-        given, failure = "the schedule that was drawn", 0.0
-    return replace(every, squared_shifts=(total,), counts=(1,), given=given, schedule_failure=failure)
+        given, failures = "the schedule that was drawn", (0.0, 0.0)
+    schedule_failure, gain_failure = failures
+    return replace(
+        every,
+        squared_shifts=(total,),
+        counts=(1,),
+        given=given,
+        schedule_failure=schedule_failure,
+        gain_failure=gain_failure,
+    )
 
 
 def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: float) -> tuple[float, ...]:

@@ -73,8 +73,21 @@ class Design:
             slots. A part of a run keeps the rounds of the whole.
         sampling: how the workers of a slot are drawn, "without-replacement" or "poisson".
         power_tells_schedule: whether received power may depend on who was scheduled, which spoils a hidden schedule.
+        gains_tell_schedule: whether what an imperfect air does to a seat may depend on who sits there: the same.
+        shares_follow_workers: whether a worker may send more softly than planned, or not at all, by what it can send.
         ratios_tell_ranks: whether a worker's share tells how its channel ranks among those of the slot (max-min).
+        impaired: whether the air is imperfect, so that workers may be received with other powers than planned.
+        gain_bound: how many times the planned power a worker may be received or heard with, contained in
+            ``received_watts``; after a run, what was drawn.
+        gain_failure: probability with which some worker is received more strongly than that.
+        sent_excess: how many times more than the received power tells a worker may have sent, where gains are below 1.
+        sent_bound: after a run, how many times the planned power a worker may have sent with; None: ``gain_bound``.
+        sent_failure: after a run, probability with which some worker exceeds that.
+        antenna_gain: how many times the power of a worker in the mixtures the server has of it, at most, with all of
+            its antennas; infinite where nothing bounds that. Not contained in ``received_watts``.
+        antenna_failure: after a run, probability with which ``worst_server_watts`` is exceeded all the same.
         worst_received_watts: after a run, the largest sum over a worker's slots of beta q^2.
+        worst_server_watts: the same with all antennas of the server; None: ``antenna_gain`` times as much.
         worst_sent_watts: after a run, the largest sum over a worker's slots of its transmit power.
         worst_participations: after a run, the slots of the worker with the largest ``worst_received_watts``.
     """
@@ -91,8 +104,19 @@ class Design:
     slots_per_round: int = 0
     sampling: str = "without-replacement"
     power_tells_schedule: bool = False
+    gains_tell_schedule: bool = False
+    shares_follow_workers: bool = False
     ratios_tell_ranks: bool = False
+    impaired: bool = False
+    gain_bound: float = 1.0
+    gain_failure: float = 0.0
+    sent_excess: float = 1.0
+    sent_bound: float | None = None
+    sent_failure: float = 0.0
+    antenna_gain: float = 1.0
+    antenna_failure: float = 0.0
     worst_received_watts: float | None = None
+    worst_server_watts: float | None = None
     worst_sent_watts: float | None = None
     worst_participations: int | None = None
 
@@ -140,9 +164,17 @@ class Design:
 
     @property
     def sent_watts(self) -> tuple[float, ...]:
-        """Bound on the transmit power of any worker in each kind of slot."""
-        gain = self.weakest_gain
-        return tuple(min(value / gain if gain else math.inf, self.max_power_watts) for value in self.received_watts)
+        """Bound on the transmit power of any worker in each kind of slot; a loud one exceeds its limit too."""
+        bound = self.gain_bound if self.sent_bound is None else self.sent_bound
+        gain, limit_watts = self.weakest_gain, self.max_power_watts * bound
+        return tuple(
+            min(self.sent_excess * value / gain if gain else math.inf, limit_watts) for value in self.received_watts
+        )
+
+    @property
+    def schedule_told(self) -> bool:
+        """Whether nothing may be claimed for a hidden schedule, since power or gains may tell it."""
+        return self.power_tells_schedule or self.gains_tell_schedule
 
     @property
     def participations(self) -> int:
@@ -165,13 +197,36 @@ class Design:
 
     def scaled(self, factor: float) -> Self:
         """Return the design with ``factor`` times the power in every slot."""
-        worst = None if self.worst_received_watts is None else factor * self.worst_received_watts
+        worst, at_server = (
+            None if each is None else factor * each for each in (self.worst_received_watts, self.worst_server_watts)
+        )
         received_watts = tuple(factor * value for value in self.received_watts)
-        return replace(self, received_watts=received_watts, worst_received_watts=worst)
+        return replace(self, received_watts=received_watts, worst_received_watts=worst, worst_server_watts=at_server)
+
+    def at_server(self) -> Self:
+        """Return the design as the server has it with all of its antennas."""
+        if self.antenna_gain == 1.0:
+            return self
+        if not any(self.received_watts):  # nobody sends
+            return replace(self, antenna_gain=1.0, worst_server_watts=None)
+        if math.isinf(self.antenna_gain) and self.worst_server_watts is None:
+            raise PrivacyError(
+                "air.antennas: fading puts no bound on what the server has of a worker with all antennas; use "
+                "air.truncation_db, by which workers in a fade stay silent, or radio.fading = none"
+            )
+        all_antennas = self if math.isinf(self.antenna_gain) else self.scaled(self.antenna_gain)
+        worst = all_antennas.worst_received_watts if self.worst_server_watts is None else self.worst_server_watts
+        return replace(all_antennas, antenna_gain=1.0, worst_received_watts=worst, worst_server_watts=None)
 
     def before_the_draw(self) -> Self:
         """Return the design without what is known only after a run: it holds for any schedule."""
-        return replace(self, worst_received_watts=None, worst_sent_watts=None, worst_participations=None)
+        return replace(
+            self,
+            worst_received_watts=None,
+            worst_server_watts=None,
+            worst_sent_watts=None,
+            worst_participations=None,
+        )
 
     def with_slots(self, slots: int) -> Self:
         """Return the first slots of such a design as a plan, all of the strongest kind."""

@@ -18,6 +18,7 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 from airmixml.privacy.roots import bracket_root
+from airmixml.units import watts_to_dbm
 
 # Beyond this a delta is needed that no accountant resolves.
 _LARGEST_STEP: Final = 300.0
@@ -109,6 +110,8 @@ class PrivacyStatement:
         unit: whose privacy it is: one worker's. A person on several workers is protected less.
         given: which schedule it holds for: a random one, any within the limit, or the one that was drawn.
         schedule_failure: probability, not in delta, with which a worker is drawn more often than assumed.
+        gain_bound: how many times the planned power a worker may be received with; after a run, what was drawn.
+        gain_failure: probability, not in delta, with which some worker is received more strongly than that.
         sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
         sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
         compositions: slots (or rounds) that compose.
@@ -133,6 +136,8 @@ class PrivacyStatement:
     unit: str = "worker"
     given: str = "a random schedule"
     schedule_failure: float = 0.0
+    gain_bound: float = 1.0
+    gain_failure: float = 0.0
     colluders: int = 0
     knows: str = ""
     why: str = ""
@@ -187,11 +192,27 @@ def state_privacy(
         noise_watts_per_symbol=adversary.noise_watts(design),
         given=mechanism.given,
         schedule_failure=mechanism.schedule_failure,
+        gain_bound=design.gain_bound,
+        gain_failure=mechanism.gain_failure,
         colluders=adversary.colluders,
         knows=adversary.knows,
-        why=mechanism.why,
+        why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
         target_epsilon=target_epsilon,
     )
+
+
+def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots | None = None) -> str:
+    """Return what is assumed of an imperfect air: the bound on gains, how it may fail, and the noise; else nothing.
+
+    Gains are drawn without regard to data. A bound that fails with probability f makes (epsilon, delta) one of
+    (epsilon, delta + f); f is stated apart, as that of a schedule is.
+    """
+    if not design.impaired:
+        return ""
+    failure = design.gain_failure if mechanism is None else mechanism.gain_failure
+    unless = f", except with probability {failure:g}" if failure else ""
+    received = f"nobody is received with more than {design.gain_bound:.4g} times the planned power{unless}"
+    return f"{received}, over noise of at least {watts_to_dbm(adversary.noise_watts(design)):.4g} dBm"
 
 
 def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> PrivacyStatement:

@@ -41,6 +41,7 @@ class GaussianSlots:
         composed: slots or rounds behind the shifts where these are already a sum, for the record.
         given: which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
         schedule_failure: probability with which a worker is drawn more often than the shifts assume.
+        gain_failure: probability with which a worker is received more strongly than the shifts assume.
         steps: how many such neighbours lie between those that are meant: 2 for a replacement seen as a removal and an
             addition.
         why: why the adversary faces this mechanism, in words.
@@ -56,6 +57,7 @@ class GaussianSlots:
     composed: int = 0
     given: str = "a random schedule"
     schedule_failure: float = 0.0
+    gain_failure: float = 0.0
     steps: int = 1
     why: str = field(default="", compare=False)
 

@@ -18,11 +18,21 @@ from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.impairments.frame import frame_of
+from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import centring_target, composes_exactly
+from airmixml.radio.privacy_target import (
+    assumed_noise_watts,
+    centring_target,
+    composes_exactly,
+    gain_bound_of,
+    gain_failure,
+    prefix_bound,
+)
 from airmixml.radio.private_sums import add_up_rows, softness
+from airmixml.radio.rounded_sensitivity import rounded_distance
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
@@ -46,6 +56,9 @@ class CentringSlot:
     seconds: float  # how long it lasts
     energy_joules: Doubles  # what each worker spends; shape workers
     unrounded: bool  # whether it alone is sent without rounding, since the other slots have symbols of a few bits
+    gain_bound: float = 1.0  # how many times the planned power a worker may be received with; in both mu
+    gain_failure: float = 0.0  # probability with which some worker exceeds that
+    pilot_energy: float = 0.0  # of all its pilots, where a number of 1 has energy 1
 
     def epsilon(self, adversary: str, adjacency: str, copies: int = 1) -> float:
         """Return what it costs a row on so many workers; all send, so nobody's ignorance of the schedule helps."""
@@ -73,6 +86,14 @@ class CentringSlot:
         others = gaussian_mu(max(epsilon, _LEAST_EPSILON), delta)
         return gaussian_epsilon(math.hypot(others, copies * self.mu(adjacency)), delta + self.delta)
 
+    @property
+    def gains_in_words(self) -> str:
+        """How strongly it may be received, where that is not as planned; empty elsewhere."""
+        if self.gain_bound == 1.0:
+            return ""
+        unless = f" (except with probability {self.gain_failure:g})" if self.gain_failure else ""
+        return f", received with at most {self.gain_bound:.4g} times the planned power{unless}"
+
     def mu(self, adjacency: str) -> float:
         """Return mu of the Gaussian mechanism that it is for one worker."""
         return self.removal_mu if adjacency == "remove-one" else self.replacement_mu
@@ -92,37 +113,53 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies
         statement,
         epsilon=slot.joined(statement.epsilon, statement.delta, adversary, accountant, adjacency, copies),
         delta=statement.delta + slot.delta,
-        why=f"{statement.why}; with the slot that estimated the mean{how} ({composition})",
+        why=f"{statement.why}; with the slot that estimated the mean{how} ({composition}){slot.gains_in_words}",
+        gain_bound=max(statement.gain_bound, slot.gain_bound),
+        gain_failure=statement.gain_failure + slot.gain_failure,
     )
 
 
 def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
     """Return the slot that estimates the mean with the scenario's budget for it; None where it has none.
 
-    It averages that many features of workers at these distances; shape workers.
+    It averages that many features of workers at these distances; shape workers. On an imperfect air a worker that falls
+    silent takes its pilots along, and any worker may be received as strongly as the bound on gains allows: both mu have
+    that bound, whatever gains are drawn. Converters round and a cyclic prefix repeats, as in every other slot.
     """
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
     if not workers.centre_on_air:
         return None
     squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
-    move = squared_norm if privacy.adjacency == "remove-one" else squared_distance
-    half_noise_watts = dbm_to_watts(radio.noise_dbm) / 2.0
+    ideal, frame = scenario.air.is_ideal, frame_of(scenario.air, features)
+    pilot_energy = 0.0 if ideal else scenario.air.pilot_share * squared_norm
+    bound = gain_bound_of(scenario, workers.count)
+    squared_distance = rounded_distance(scenario.air, squared_norm, squared_distance, math.sqrt(squared_norm), features)
+    removal, replacement = (
+        bound * prefix_bound(scenario.air) * move for move in (squared_norm + pilot_energy, squared_distance)
+    )
+    move = removal if privacy.adjacency == "remove-one" else replacement
+    # Statements hold for the lowest noise that there may be, and for all antennas of the server.
+    half_noise_watts = assumed_noise_watts(scenario) / 2.0 / scenario.air.antennas
     mu, delta = centring_target(scenario)
     gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
     limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
     received_watts = min(mu**2 * half_noise_watts / move, limit_watts)
     power_watts = received_watts / gain
+    seconds = radio.slot_seconds or features / SYMBOLS_PER_SECOND
     return CentringSlot(
         received_watts=received_watts,
         power_watts=power_watts,
-        noise_deviation=math.sqrt(half_noise_watts / received_watts) / len(gain),
-        removal_mu=math.sqrt(received_watts * squared_norm / half_noise_watts),
-        replacement_mu=math.sqrt(received_watts * squared_distance / half_noise_watts),
+        noise_deviation=math.sqrt(true_noise_watts(scenario) / 2.0 / received_watts) / len(gain),
+        removal_mu=math.sqrt(received_watts * removal / half_noise_watts),
+        replacement_mu=math.sqrt(received_watts * replacement / half_noise_watts),
         delta=delta,
         exact=composes_exactly(scenario),
-        seconds=radio.slot_seconds or features / SYMBOLS_PER_SECOND,
-        energy_joules=power_watts * (radio.slot_seconds or squared_norm / SYMBOLS_PER_SECOND),
+        seconds=seconds if ideal else max(seconds, frame.symbols / SYMBOLS_PER_SECOND),
+        energy_joules=power_watts * (radio.slot_seconds or (squared_norm + pilot_energy) / SYMBOLS_PER_SECOND),
         unrounded=bool(workers.bits),
+        gain_bound=bound,
+        gain_failure=gain_failure(scenario),
+        pilot_energy=pilot_energy,
     )
 
 
@@ -141,10 +178,18 @@ def centre_privately(
         )
     streams = streams or Streams(scenario.seed)
     noise = streams.generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
-    held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
     inputs = within_declared(_before_centring(scenario.workers), dataset.train_inputs)
-    summed = add_up_rows(softness(population.count) * held, inputs)
-    mean = (summed + slot.noise_deviation * noise).astype(np.float32)
+    if scenario.air.is_ideal:
+        held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
+        summed = add_up_rows(softness(population.count) * held, inputs)
+        mean = (summed + slot.noise_deviation * noise).astype(np.float32)
+    else:
+        from airmixml.radio.impaired_centring import impaired_mean  # here: it needs torch
+
+        on_pilot, noise = slot.noise_deviation / math.sqrt(slot.pilot_energy), slot.noise_deviation * noise
+        radiated = float(slot.energy_joules[0] / slot.power_watts[0]) / slot.seconds
+        received = impaired_mean(scenario, inputs, population, slot.power_watts, noise, on_pilot, radiated, streams)
+        mean = received.astype(np.float32)
     train_inputs, shortened = encode_centred(scenario.workers, inputs - mean, streams)
     test_inputs, _ = encode_centred(scenario.workers, dataset.test_inputs - mean, streams)
     return replace(

@@ -28,15 +28,15 @@ class ChannelRealisation:
         return np.asarray(self.magnitude * np.exp(1j * self.phase_radians))
 
 
-def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:
-    """Draw |g| with E|g|^2 = 1; slots x scheduled.
+def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
+    """Draw |g| with E|g|^2 = 1 to one of the server's antennas; slots x scheduled.
 
     ``none`` is 1. ``rayleigh`` is |CN(0, 1)|. ``rician`` is |sqrt(K/(K+1)) + CN(0, 1/(K+1))|: K = 0 is Rayleigh,
     K = infinity is none.
     """
     if radio.fading == "none":
         return torch.ones((len(slots), scheduled), dtype=torch.float64, device=source.device)
-    words = source.words(slots, scheduled)
+    words = source.words(slots, scheduled, antenna)
     if radio.fading == "rayleigh":
         return exponentials(words).sqrt_()
     scattered_share = 1.0 / (1.0 + radio.rician_k)

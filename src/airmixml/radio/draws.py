@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -10,14 +10,27 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
+from airmixml.impairments.echoes import echoes_of, inverted_amplitude
+from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gains import SeatDraws, SeatGains
+from airmixml.impairments.presence import truncates, within_reach
+from airmixml.radio.antenna_choice import choose_antenna
 from airmixml.radio.channel import draw_magnitude
+from airmixml.radio.impaired import control_power_within_reach, impair
+from airmixml.radio.lowest_power import check_lowest_power
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
-from airmixml.radio.privacy_target import asked_received_watts, joules_per_watt, sensitivity_of
+from airmixml.radio.privacy_target import (
+    asked_received_watts,
+    joules_per_watt,
+    pilot_energy,
+    sensitivity_of,
+    slot_seconds,
+)
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
 from airmixml.randomness.slot_words import CPU, slot_words
-from airmixml.scenario import Mixing, Radio, Scenario, Workers
+from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 from airmixml.threads import in_order
 from airmixml.workers import Signal
@@ -27,6 +40,7 @@ _GPU_BLOCK_SLOTS: Final = 1 << 17
 _CPU_BLOCK_NUMBERS: Final = 1 << 22
 _GPU_BYTES_PER_NUMBER: Final = 256  # of its memory: what a block takes, and room for mixtures and a model
 _NUMBERS_PER_SEAT: Final = 16  # what drawing a seat takes for a while
+_NUMBERS_PER_GAIN: Final = 8  # the same for the gain of a seat in a piece
 _STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratios", "assignment")
 
 
@@ -39,6 +53,8 @@ class AirSetting:
     signal: Signal  # what a worker sends in a slot
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
     joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
+    pilot_energy: float = 0.0  # of all pilots of a slot, where a symbol of amplitude 1 has energy 1
+    radiated_share: float = 1.0  # what a worker radiates on average over a slot per watt of transmit power
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
 
     @classmethod
@@ -47,12 +63,18 @@ class AirSetting:
         radio = scenario.radio
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)
         signal = Signal.of(scenario.workers, input_dim, label_dim)
+        received_watts = asked_received_watts(scenario, sensitivity, distance_metres)
+        per_watt = joules_per_watt(scenario, signal, sensitivity)
+        radiated_share = per_watt / slot_seconds(scenario, signal)
+        check_lowest_power(scenario, received_watts, radiated_share, distance_metres)
         return cls(
             scenario=scenario,
             worker_path_gain=path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
             signal=signal,
-            private_received_watts=asked_received_watts(scenario, sensitivity, distance_metres),
-            joules_per_watt=joules_per_watt(scenario, signal, sensitivity),
+            private_received_watts=received_watts,
+            joules_per_watt=per_watt,
+            pilot_energy=pilot_energy(scenario, input_dim, label_dim),
+            radiated_share=radiated_share,
         )
 
 
@@ -78,33 +100,48 @@ class SlotTensors(PowerControl):
     scheduled_workers: torch.Tensor
     magnitude: torch.Tensor
     ratios: torch.Tensor
+    gains: SeatGains | None = None  # of an air that is not ideal
+    antenna_gain: torch.Tensor | None = None  # sum_a |h_a|^2 / |h|^2 over the server's antennas; slots x scheduled
 
     def __len__(self) -> int:
         return len(self.limited)
 
     def numpy(self) -> SlotDraws:
         """Return the draws as arrays in the machine's memory; where they lie there already nothing is copied."""
-        return SlotDraws(**{name: value.cpu().numpy() for name, value in vars(self).items()})
+        return SlotDraws(**{name: value.cpu().numpy() for name, value in self._tensors().items()})
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots in the machine's memory."""
-        return type(self)(**{name: value[:slots].cpu().clone() for name, value in vars(self).items()})
+        return type(self)(**{name: value[:slots].cpu().clone() for name, value in self._tensors().items()})
+
+    def _tensors(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("gains", "antenna_gain")}
 
     def powered_as(self, setting: AirSetting) -> Self:
-        """Return the same draws with the powers that another setting would give them."""
+        """Return the same draws with the powers that another setting would give them.
+
+        Who sends on an air that is not ideal may depend on power: there scenarios of a family have the same.
+        """
+        if self.gains is not None:
+            return self
         power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)
         return replace(self, **vars(power))
 
 
-DrawsKey = tuple[int, Workers, Radio, Mixing]
+DrawsKey = tuple[int, Workers, Radio, Air, Mixing, Privacy | None]
 """What decides all draws of a scenario."""
 
 
 def draws_key(scenario: Scenario) -> DrawsKey:
-    """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner."""
+    """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner.
+
+    On an air that is not ideal power and target decide them too.
+    """
+    if not scenario.air.is_ideal:
+        return scenario.seed, scenario.workers, scenario.radio, scenario.air, scenario.mixing, scenario.privacy
     blank = Mixing()
     mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
-    return scenario.seed, scenario.workers, scenario.radio, mixing
+    return scenario.seed, scenario.workers, scenario.radio, Air(), mixing, None
 
 
 def check_family(scenarios: Sequence[Scenario]) -> None:
@@ -131,25 +168,60 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
     )
     scheduled_workers = draw_schedule_of(scenario, slots, schedule)
     gain = torch.from_numpy(setting.worker_path_gain).to(device)
-    magnitude = draw_magnitude(radio, gain, scheduled_workers, slots, fading)
+    seats = None if scenario.air.is_ideal else _seats(setting, slots, scheduled_workers, gain)
+    echoes = None if seats is None else echoes_of(scenario)
+    if seats is None or echoes is None:
+        magnitude = draw_magnitude(radio, gain, scheduled_workers, slots, fading)
+    else:
+        magnitude = gain[scheduled_workers] * inverted_amplitude(scenario, echoes, seats)
+    antenna_gain = None
+    if scenario.air.antennas > 1:
+        magnitude, antenna_gain = choose_antenna(scenario, magnitude, gain[scheduled_workers], slots, fading)
     if radio.schedule == "poisson":
         ratios = presence_of(scenario, slots, ratio_words).double().div_(radio.scheduled)
     else:
         drawn = draw_ratios(mixing, radio.scheduled, slots, ratio_words)
         ratios = assign_ratios(mixing, drawn, magnitude, slots, dealing)
-    power = control_power(scenario, setting.private_received_watts, ratios, magnitude)
-    return SlotTensors(
+    if truncates(scenario):
+        reached = within_reach(scenario, magnitude, gain[scheduled_workers])
+        power = control_power_within_reach(scenario, setting.private_received_watts, ratios, magnitude, reached)
+        ratios = ratios * reached
+    else:
+        power = control_power(scenario, setting.private_received_watts, ratios, magnitude)
+    planned = SlotTensors(
         scheduled_workers=scheduled_workers,
         magnitude=magnitude,
         ratios=ratios,
+        antenna_gain=antenna_gain,
         **vars(power),
+    )
+    if seats is None:
+        return planned
+    seats = replace(seats, magnitude=magnitude)
+    return replace(planned, **impair(scenario, seats, ratios, power.power_watts, setting.radiated_share)._asdict())
+
+
+def _seats(setting: AirSetting, slots: range, scheduled_workers: torch.Tensor, gain: torch.Tensor) -> SeatDraws:
+    """Return what the impairments of these slots are drawn from, as long as nobody's channel fades."""
+    return SeatDraws(
+        slots=slots,
+        frame=frame_of(setting.scenario.air, setting.signal.symbols),
+        workers=scheduled_workers,
+        magnitude=gain[scheduled_workers],
+        path_gain=gain[scheduled_workers],
+        source=slot_words(Streams(setting.scenario.seed, setting.secret), "air", gain.device),
+        in_slot=scheduled_workers.shape[1],
     )
 
 
 def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) -> torch.Tensor:
-    """Draw the noise of consecutive slots: independent standard normal values; slots x symbols."""
+    """Draw the noise of consecutive slots: independent standard normal values; slots x symbols.
+
+    Detection by energy takes complex noise on two resources: slots x 4 symbols.
+    """
     source = slot_words(Streams(setting.scenario.seed, setting.secret), "noise", device)
-    return source.normals(slots, setting.signal.symbols)
+    each = 1 if setting.scenario.air.is_coherent else 4
+    return source.normals(slots, each * setting.signal.symbols)
 
 
 def draw_blocks(
@@ -173,7 +245,8 @@ def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None
 
 def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
     """Return how many slots to draw at a time: many on a GPU, where launching a kernel costs more than its work."""
-    per_slot = setting.signal.symbols + _NUMBERS_PER_SEAT * seats_of(setting.scenario)
+    pieces = 0 if setting.scenario.air.is_ideal else frame_of(setting.scenario.air, setting.signal.symbols).pieces
+    per_slot = setting.signal.symbols + (_NUMBERS_PER_SEAT + _NUMBERS_PER_GAIN * pieces) * seats_of(setting.scenario)
     if device.type == "cuda":
         fitting_numbers = torch.cuda.mem_get_info(device)[1] // _GPU_BYTES_PER_NUMBER
         return max(1, min(_GPU_BLOCK_SLOTS, fitting_numbers // per_slot))

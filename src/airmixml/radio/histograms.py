@@ -61,7 +61,8 @@ class DecibelHistogram:
 class SlotStrengths:
     """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "strengths") -> None:
+        self._name = name  # among sums of other things
         self._counts = torch.zeros(_STEPS, dtype=torch.int64)
         self._range = torch.tensor([math.inf, 0.0], dtype=torch.float64)  # smallest and largest
 
@@ -84,12 +85,13 @@ class SlotStrengths:
 
     def sums(self) -> Sums:
         """Return counts and range, for ``merge``."""
-        return {**without_zeros("strengths", self._counts.cpu().numpy()), "strengths_range": self._range.cpu().numpy()}
+        counts, ends = self._counts.cpu().numpy(), self._range.cpu().numpy()
+        return {**without_zeros(self._name, counts), f"{self._name}_range": ends}
 
     def merge(self, sums: Sums) -> None:
         """Add what another one has counted."""
-        self._counts = self._counts + torch.from_numpy(with_zeros(sums, "strengths", _STEPS)).to(self._counts)
-        (smallest, largest), ends = sums["strengths_range"].tolist(), self._range
+        self._counts = self._counts + torch.from_numpy(with_zeros(sums, self._name, _STEPS)).to(self._counts)
+        (smallest, largest), ends = sums[f"{self._name}_range"].tolist(), self._range
         self._range = torch.stack([ends[0].clamp(max=smallest), ends[1].clamp(min=largest)])
 
 

@@ -18,7 +18,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
 from airmixml.radio.privacy_target import check_privacy_target
-from airmixml.radio.scheduling import NOBODY_SENT
+from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.seats import SeatsSender, suits_seats
 from airmixml.radio.senders import Sender
 from airmixml.radio.shards import Air, Gatherer, ShardStore, require_independent, simulate_shards
@@ -72,7 +72,7 @@ class Mixtures(Transmission):
         size = f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols) on {self.inputs.device}"
         about = {"data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}", "received": size}
         return html_facts(
-            f"Mixtures of {self.scenario.name}, seed {self.scenario.seed}", {**about, **self.report.facts()}
+            f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", {**about, **self.report.facts()}
         )
 
 
@@ -244,7 +244,7 @@ def _open_air(
 def _sent(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
     """Return what was sent, after the last slot."""
     if not reports[0].largest_power_watts:
-        raise ScenarioError(NOBODY_SENT)
+        raise ScenarioError(nobody_sent(reports[0].scenario))
     return [
         Transmission(
             scenario=report.scenario, dataset=air.dataset, population=air.population, report=report, examples=example

@@ -9,13 +9,19 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
-from airmixml.errors import ScenarioError
+from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.impairments.antennas import antenna_gain_bound
+from airmixml.impairments.fading_floor import weakest_fading
+from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.radio.energy_sensitivity import energy_sensitivity
 from airmixml.radio.path_loss import path_gain
-from airmixml.scenario import Scenario
+from airmixml.radio.rounded_sensitivity import with_rounding
+from airmixml.scenario import Air, Scenario
+from airmixml.scenario.ofdm import Grid
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
 
@@ -24,14 +30,47 @@ _ROUNDING_MARGIN: Final = 1.0 - 1e-12
 
 def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
     """Return what one worker can move, by the paper's bound or by what its encoder declares."""
-    if scenario.privacy.sensitivity == "paper":
-        return Sensitivity.paper(input_dim, label_dim)  # label weights are at most 1
-    squared_norm, squared_distance = declared_bounds(scenario.workers, input_dim)
+    sensitivity = _data_sensitivity(scenario, input_dim, label_dim)
+    # A worker that falls silent takes its share of the pilots along; they are the same for any sample.
+    removal = sensitivity.removal + pilot_energy(scenario, input_dim, label_dim)
+    repeated = prefix_bound(scenario.air)
+    return Sensitivity(removal=repeated * removal, replacement=repeated * sensitivity.replacement)
+
+
+def prefix_bound(air: Air) -> float:
+    """Return how many times the energy of its symbols a worker may be received with, where OFDM has a cyclic prefix.
+
+    The prefix is the end of an OFDM symbol once more, with noise of its own, and a server may listen to it. The energy
+    of a vector can lie all in what is repeated, so that it is sent twice; without a prefix nothing is.
+    """
+    return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
+
+
+def pilot_energy(scenario: Scenario, input_dim: int, label_dim: int) -> float:
+    """Return the energy of all pilots of a slot, where a symbol of amplitude 1 has energy 1; 0 on the ideal air.
+
+    A Poisson schedule has none: how many workers tossed heads shows in a pilot as a gain does. Nor has detection by
+    energy.
+    """
+    air = scenario.air
+    if air.is_ideal or not air.is_coherent or scenario.radio.schedule == "poisson":
+        return 0.0
+    return air.pilot_share * _data_sensitivity(scenario, input_dim, label_dim).removal
+
+
+def _data_sensitivity(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
     signal = Signal.of(scenario.workers, input_dim, label_dim)
-    return Sensitivity(
+    if scenario.privacy.sensitivity == "paper":
+        # Label weights are at most 1. Of numbers in [0, 1] it bounds the absolute sum too, which energies ask for.
+        return with_rounding(scenario, Sensitivity.paper(input_dim, label_dim), signal)
+    squared_norm, squared_distance = declared_bounds(scenario.workers, input_dim)
+    if not scenario.air.is_coherent:
+        return energy_sensitivity(signal, squared_norm, squared_distance)
+    sensitivity = Sensitivity(
         removal=signal.largest_squared_norm(squared_norm),
         replacement=signal.largest_squared_distance(squared_norm, squared_distance),
     )
+    return with_rounding(scenario, sensitivity, signal)
 
 
 def sampling_of(scenario: Scenario) -> str:
@@ -43,11 +82,87 @@ def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity
     """Return the energy that a worker spends in a slot per watt of P.
 
     With a given slot length that is tau, the paper's count: as if every symbol had amplitude 1. Where the slot lasts as
-    long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be radiated.
+    long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be radiated. A
+    cyclic prefix repeats its share of that.
     """
     if scenario.radio.slot_seconds:
-        return signal.slot_seconds(scenario.radio)
-    return min(sensitivity.removal, float(signal.symbols)) / SYMBOLS_PER_SECOND
+        return slot_seconds(scenario, signal)
+    air = scenario.air
+    once = min(sensitivity.removal / prefix_bound(air), float(signal.symbols))
+    with_prefix = Grid.of(air).length / air.subcarriers if air.waveform == "ofdm" else 1.0
+    return once * with_prefix / SYMBOLS_PER_SECOND
+
+
+def slot_seconds(scenario: Scenario, signal: Signal) -> float:
+    """Return how long a slot lasts: tau, or what data, pilots and guards need where that is longer."""
+    return max(signal.slot_seconds(scenario.radio), frame_of(scenario.air, signal.symbols).symbols / SYMBOLS_PER_SECOND)
+
+
+def assumed_noise_watts(scenario: Scenario) -> float:
+    """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
+    return dbm_to_watts(scenario.radio.noise_dbm - scenario.air.noise_uncertainty_db)
+
+
+def gain_bound(scenario: Scenario) -> float:
+    """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air."""
+    return gain_bound_of(scenario, scenario.radio.slots * _seats(scenario))
+
+
+def gain_bound_of(scenario: Scenario, seats: int) -> float:
+    """Return the same for so many seats of all slots together."""
+    if scenario.air.is_ideal:
+        return 1.0
+    from airmixml.impairments.gains import largest_power_gain  # here: it needs torch
+
+    bound = largest_power_gain(scenario, seats)
+    if not math.isfinite(bound):
+        raise PrivacyError(
+            "air: nothing bounds how strongly a worker may be received, so that no epsilon holds; keep workers in deep "
+            "fades silent (air.truncation_db), or estimate channels better"
+        )
+    return bound
+
+
+def _seats(scenario: Scenario) -> int:
+    # In a Poisson schedule those who stay silent have gains too: they are not drawn, but must be bounded.
+    return scenario.workers.count if scenario.radio.schedule == "poisson" else scenario.radio.scheduled
+
+
+def gain_failure(scenario: Scenario) -> float:
+    """Return the probability with which ``gain_bound`` fails: ``air.gain_failure``, or 0 where it cannot."""
+    if scenario.air.is_ideal:
+        return 0.0
+    from airmixml.impairments.gains import never_exceeded  # here: it needs torch
+
+    of_antennas = scenario.air.antennas > 1 and scenario.radio.fading != "none"
+    return scenario.air.gain_failure if of_antennas or not never_exceeded(scenario) else 0.0
+
+
+def gains_tell_schedule(scenario: Scenario) -> bool:
+    """Return whether what an imperfect air does to a seat may depend on who sits there; see ``privacy.adversaries``.
+
+    Powers that cannot be sent only shorten vectors (``shares_follow_workers``), but detection by energy adds squares.
+    Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A peak
+    limit clips the more the weaker a worker's channel, and two workers that clip differently may be farther apart than
+    their samples are.
+    """
+    if scenario.air.is_ideal:
+        return False
+    if shares_follow_workers(scenario) and not scenario.air.is_coherent:
+        return True
+    if scenario.air.antennas > 1 and scenario.radio.fading != "none":
+        return True
+    if scenario.radio.schedule == "poisson":
+        return False
+    from airmixml.impairments.gains import follows_worker  # here: it needs torch
+
+    clips = math.isfinite(scenario.air.peak_power_dbm)
+    return clips or scenario.mixing.assignment == "max-min" or follows_worker(scenario)
+
+
+def shares_follow_workers(scenario: Scenario) -> bool:
+    """Return whether a worker may send more softly than planned, or not at all, by what its transmitter can."""
+    return scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm)
 
 
 def adversary_named(name: str, scenario: Scenario) -> Adversary:
@@ -57,16 +172,17 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
 
 
 def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> float:
-    """Return the power gain of the weakest channel a scheduled worker may have; 0 if fading leaves no floor.
+    """Return the power gain of the weakest channel a sending worker may have; 0 if fading leaves no floor.
 
-    Without fading that is the farthest corner of the square, or the farthest of the given workers.
+    Without fading that is the farthest corner of the square, or the farthest of the given workers. Where workers in a
+    fade stay silent it is that times the least fading of those who send.
     """
-    radio, workers = scenario.radio, scenario.workers
-    if radio.fading != "none":
+    workers = scenario.workers
+    if scenario.radio.fading != "none" and scenario.air.truncation_db == -math.inf:
         return 0.0
     corner = max(workers.side_metres / math.sqrt(2.0), workers.min_distance_metres)
     farthest = corner if distance_metres is None else max(corner, float(distance_metres.max()))
-    return _power_gain(scenario, farthest)
+    return weakest_fading(scenario) * _power_gain(scenario, farthest)
 
 
 def _power_gain(scenario: Scenario, distance_metres: float) -> float:
@@ -84,11 +200,17 @@ def power_may_tell_schedule(scenario: Scenario, received_watts: float, floor: fl
     mixing, limit_watts = scenario.mixing, dbm_to_watts(scenario.radio.max_power_dbm)
     if mixing.power == "max" or floor == 0.0:
         return True
-    if mixing.power == "fixed":
-        equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
-        largest_share = equal_share if mixing.policy == "equalmix" else 1.0
-        received_watts = mixing.power_scale_watts * largest_share**2
-    return received_watts / floor > limit_watts
+    return largest_received_watts(scenario, received_watts) / floor > limit_watts
+
+
+def largest_received_watts(scenario: Scenario, private_received_watts: float) -> float:
+    """Return what beta max q^2 of a slot is at most, without regard to the power limit."""
+    mixing = scenario.mixing
+    if mixing.power != "fixed":
+        return private_received_watts
+    equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
+    largest_share = equal_share if mixing.policy == "equalmix" else 1.0
+    return mixing.power_scale_watts * largest_share ** (2 if scenario.air.is_coherent else 1)
 
 
 def round_length_of(scenario: Scenario) -> int:
@@ -100,7 +222,9 @@ def round_length_of(scenario: Scenario) -> int:
 def planned_design(
     scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float, floor: float | None = None
 ) -> Design:
-    """Return the scenario as equal slots, each received with beta max q^2 = ``received_watts``.
+    """Return the scenario as equal slots, each planned to be received with beta max q^2 = ``received_watts``.
+
+    On an air that is not ideal a worker may be received more strongly than planned: the design has the bound on that.
 
     ``floor`` is the power gain of the weakest channel, if other than that of the square's corner.
     """
@@ -109,16 +233,22 @@ def planned_design(
     return Design(
         workers=scenario.workers.count,
         scheduled=radio.scheduled,
-        received_watts=(received_watts,),
+        received_watts=(received_watts * gain_bound(scenario),),
+        gain_bound=gain_bound(scenario),
+        gain_failure=gain_failure(scenario),
+        impaired=not scenario.air.is_ideal,
+        antenna_gain=antenna_gain_bound(scenario, _seats(scenario)),
         counts=(radio.slots,),
         sensitivity=sensitivity,
-        noise_watts=dbm_to_watts(radio.noise_dbm),
+        noise_watts=assumed_noise_watts(scenario),
         weakest_gain=floor,
         max_power_watts=dbm_to_watts(radio.max_power_dbm),
         max_participations=radio.max_participations,
         slots_per_round=round_length_of(scenario),
         sampling=sampling_of(scenario),
         power_tells_schedule=power_may_tell_schedule(scenario, received_watts, floor),
+        gains_tell_schedule=gains_tell_schedule(scenario),
+        shares_follow_workers=shares_follow_workers(scenario),
         ratios_tell_ranks=scenario.mixing.assignment == "max-min",
     )
 
@@ -182,7 +312,7 @@ def private_received_watts(
     check_privacy_target(scenario)
     privacy, floor = scenario.privacy, weakest_gain(scenario, distance_metres)
     epsilon, delta = slots_target(scenario)
-    unit_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / sensitivity.replacement
+    unit_watts = assumed_noise_watts(scenario) / 2.0 / sensitivity.replacement
     unit = planned_design(scenario, sensitivity, received_watts=unit_watts, floor=floor)
 
     def calibrated_watts(*, told: bool) -> float:
@@ -197,7 +327,7 @@ def private_received_watts(
         )
         return factor * unit_watts
 
-    if floor == 0.0:
+    if floor == 0.0 or gains_tell_schedule(scenario):  # no power, however low, would hide it
         return calibrated_watts(told=True)
     hidden_watts = calibrated_watts(told=False)
     if not power_may_tell_schedule(scenario, hidden_watts, floor):
@@ -215,7 +345,7 @@ def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_
 
 def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:
     """Return about what ``private_received_watts`` would, at once: to compare designs, never to send with."""
-    unit_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / sensitivity.replacement
+    unit_watts = assumed_noise_watts(scenario) / 2.0 / sensitivity.replacement
     epsilon, delta = slots_target(scenario)
     adversary = adversary_named(scenario.privacy.adversary, scenario)
     design = planned_design(scenario, sensitivity, received_watts=unit_watts)

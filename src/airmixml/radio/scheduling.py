@@ -24,10 +24,19 @@ _DENSE_CELLS: Final = 4_000_000
 # More workers than there are seats would toss heads in a slot with this probability: over 10^12 slots, the most there
 # are, far below the smallest delta that a scenario with a Poisson schedule may ask for.
 _NO_SEAT_LEFT: Final = 1e-30
-NOBODY_SENT: Final = (
+_NOBODY_TOSSED_HEADS: Final = (
     "radio.scheduled: nobody tossed heads in any slot; schedule more workers on average, run more slots, or use "
     "another seed"
 )
+_NOBODY_THERE: Final = (
+    "air: nobody sent in any slot; lower air.truncation_db, air.min_power_dbm or air.absent, schedule more workers, or "
+    "run more slots"
+)
+
+
+def nobody_sent(scenario: Scenario) -> str:
+    """Return what to tell where no worker sent in any slot."""
+    return _NOBODY_TOSSED_HEADS if scenario.air.is_ideal else _NOBODY_THERE
 
 
 def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:

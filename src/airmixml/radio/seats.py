@@ -39,6 +39,8 @@ def parts_of(seats: int) -> list[slice]:
 def suits_seats(air: Air) -> bool:
     """Return whether a run has too few slots to be cut, and so many workers in each that these can be."""
     first = air.settings[0]
+    if not first.scenario.air.is_ideal:  # shares differ from piece to piece there
+        return False
     one_block = air.slots <= (air.speed.block_slots or suitable_block(first))
     return one_block and len(shards_of(first)) == 1 and seats_of(first.scenario) >= 2 * _LEAST_SEATS
 

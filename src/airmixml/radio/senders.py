@@ -8,18 +8,24 @@ replacement may move more, since rounded vectors can point apart.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
+from airmixml.impairments.converters import steps_to_end
 from airmixml.radio.air import mix_samples
+from airmixml.radio.clipping import clip_samples, clipped_products
 from airmixml.radio.private_sums import BLOCK, add_up_products, add_up_samples, softness
+from airmixml.radio.products_in_pieces import Tile, add_up_tiles, most_pairs, tiles_of
+from airmixml.radio.rounded_products import add_rounded_products
 from airmixml.radio.row_sums import NUMBERS_AT_ONCE, RowSums
+from airmixml.radio.transmitters import FEW_NUMBERS, STEPS_PER_DEVIATION, largest_product, rounded_to_own_peak
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Signal, declared_bounds, within_declared
@@ -27,6 +33,9 @@ from airmixml.workers import Holdings, Signal, declared_bounds, within_declared
 _SHORT_RANGE: Final = 3.0
 _RANGE_OF_TWO_BITS: Final = 10.0
 _LONG_RANGE: Final = 20.0
+_PROBED_EVERY: Final = 11  # prime to the width of images, so that no column is left out
+_PROBED_ROWS: Final = 32
+_MOST_OF_THE_POOL: Final = 0.99
 _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
 
 
@@ -52,6 +61,61 @@ class Sender(Protocol):
         """
 
 
+@runtime_checkable
+class PieceSender(Sender, Protocol):
+    """A sender that adds up shares that differ from piece to piece at once; see the functions of these names."""
+
+    def mix_in_pieces(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return sum_i q_ip v_i; slots x symbols."""
+
+    def probed_symbols(self) -> torch.Tensor:
+        """Return the symbols on which a server measures noise and distortion."""
+
+
+def mix_in_pieces(
+    sender: Sender,
+    sample_index: torch.Tensor,
+    shares: torch.Tensor,
+    lengths: Sequence[int],
+    symbols: torch.Tensor | None = None,
+    *,
+    in_slot: int = 0,
+    limits: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return sum_i q_ip v_i of workers whose shares differ from piece to piece, and may be negative; slots x symbols.
+
+    Samples are slots x scheduled, shares slots x scheduled x pieces (or x 1), ``lengths`` the symbols of each piece.
+    ``symbols`` asks for some of them alone; ``in_slot`` says how many workers send in the slot, where these are some.
+    ``limits`` are amplitudes to which transmitters clip their symbols; slots x scheduled.
+    """
+    if isinstance(sender, PieceSender):
+        if symbols is not None and not shares.any():  # nothing arrives a quarter turn off where phases are right
+            return shares.new_zeros((len(shares), len(symbols)))
+        return sender.mix_in_pieces(sample_index, shares, lengths, symbols, in_slot, limits)
+    # Somebody else's sender adds up whole slots: once for each piece.
+    parts, first = [], 0
+    for piece, length in enumerate(lengths if shares.shape[2] > 1 else [sum(lengths)]):
+        parts.append(sender.mix(sample_index, shares[:, :, piece])[:, first : first + length])
+        first += length
+    mixed = torch.cat(parts, dim=1)
+    return mixed if symbols is None else mixed[:, symbols]
+
+
+def probed_symbols(sender: Sender, symbols: int) -> torch.Tensor:
+    """Return the symbols on which a server measures noise and distortion."""
+    if isinstance(sender, PieceSender):
+        return sender.probed_symbols()
+    return torch.arange(0, symbols, _PROBED_EVERY)
+
+
 def make_sender(
     scenario: Scenario,
     dataset: DataSet,
@@ -64,6 +128,7 @@ def make_sender(
     """Return what the scenario's workers send of the samples of the pool, or of several rows each (``holdings``)."""
     workers = scenario.workers
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    _check_waveform(scenario, secret)
     inputs = torch.from_numpy(within_declared(workers, dataset.train_inputs)).to(device)
     labels = torch.from_numpy(dataset.label_code.coded(dataset.train_labels)).to(inputs)
     rounding = Streams(scenario.seed, secret).generator("encoder", 1)
@@ -87,11 +152,26 @@ def make_sender(
         rows=rows,
         protects=secret is not None,
         in_slot=in_slot,
+        dac_bits=scenario.air.dac_bits if scenario.air.waveform == "single-carrier" else 0,
+        all_numbers=scenario.radio.slots * scenario.radio.scheduled * signal.symbols,
     )
 
 
+def _check_waveform(scenario: Scenario, secret: Secret | None) -> None:
+    """Refuse to protect data with errors that are modelled as noise, of a size that follows from the data."""
+    air = scenario.air
+    if secret is None or air.waveform == "single-carrier":
+        return
+    for name, value, off in (("peak_power_dbm", air.peak_power_dbm, math.inf), ("dac_bits", air.dac_bits, 0)):
+        if value != off:
+            raise ScenarioError(
+                f"air.{name} = {value:g}: is modelled as noise with air.waveform = ofdm, for simulations alone; to "
+                f"protect data set it to {off:g}, or use single-carrier"
+            )
+
+
 @dataclass(kw_only=True, eq=False)
-class _PoolSender:
+class PoolSender:
     """The samples of the pool, ``norm`` the largest of an input, and how symbols are rounded where they are."""
 
     signal: Signal
@@ -103,6 +183,8 @@ class _PoolSender:
     rows: RowSums | None = None
     protects: bool = False  # whether the data are real
     in_slot: int = 0  # how many send in a slot, where they are added up in parts; 0: those that are added up at once
+    dac_bits: int = 0  # of a converter that rounds symbol by symbol; 0: exact
+    all_numbers: int = 0  # symbols of all workers of all slots
 
     @property
     def in_any_order(self) -> bool:
@@ -118,8 +200,43 @@ class _PoolSender:
         """Return rounded vectors no longer than declared."""
         return shorten(vectors, math.sqrt(self.signal.largest_squared_norm(self.norm**2)))
 
+    def converted(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return what leaves a worker's converter, no longer than declared; rows x symbols."""
+        return self.shortened(rounded_to_own_peak(vectors, self.dac_bits)) if self.dac_bits else vectors
 
-class SampleSender(_PoolSender):
+    @cached_property
+    def largest_symbols(self) -> torch.Tensor:
+        """The largest amplitude that each sample of the pool is sent with, or a bound on it; samples."""
+        raise NotImplementedError
+
+    @cached_property
+    def squared_lengths(self) -> torch.Tensor:
+        """||v||^2 of what each sample of the pool sends, or a bound on it; samples."""
+        raise NotImplementedError
+
+    @property
+    def models_rounding(self) -> bool:
+        """Whether the converter's errors are left to the receiver's noise instead of being computed."""
+        return False
+
+    def probed_symbols(self) -> torch.Tensor:
+        """Return the input symbols on which the server measures noise: some, spread over all."""
+        raise NotImplementedError
+
+    def mix_in_pieces(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the sums of shares that differ from piece to piece; see the function of that name."""
+        raise NotImplementedError
+
+
+class SampleSender(PoolSender):
     """Each worker sends (x, w l): its encoded input and its weighted one-hot label."""
 
     @cached_property
@@ -130,14 +247,26 @@ class SampleSender(_PoolSender):
             weight = torch.nextafter(weight, torch.zeros_like(weight))
         weighted = float(weight) * self.labels
         if not self.signal.bits:
-            return torch.cat([self.inputs, weighted], dim=1)
+            return self.converted(torch.cat([self.inputs, weighted], dim=1))
         inputs = self.rounded(self.inputs, self.norm, self.signal.input_symbols)
-        return self.shortened(torch.cat([inputs, weighted], dim=1))
+        return self.converted(self.shortened(torch.cat([inputs, weighted], dim=1)))
 
     @cached_property
     def exact_table(self) -> torch.Tensor:
         """The same in float64."""
         return self.table.double()
+
+    @cached_property
+    def largest_symbols(self) -> torch.Tensor:
+        """The largest amplitude of each sample; samples."""
+        largest: torch.Tensor = self.table.abs().amax(dim=1).double()
+        return largest
+
+    @cached_property
+    def squared_lengths(self) -> torch.Tensor:
+        """||v||^2 of each sample; samples."""
+        lengths: torch.Tensor = torch.linalg.vector_norm(self.table, dim=1, dtype=torch.float64)
+        return lengths.square()
 
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (x_i, w l_i); slots x symbols."""
@@ -146,30 +275,230 @@ class SampleSender(_PoolSender):
             return add_up_samples(self.exact_table, sample_index, softness(workers) * ratios.double())
         return mix_samples(self.table, sample_index, ratios)
 
+    def probed_symbols(self) -> torch.Tensor:
+        """Return every eleventh symbol of the input, since neighbouring pixels are alike."""
+        return torch.arange(0, self.signal.input_symbols, _PROBED_EVERY)
 
-class MomentSender(_PoolSender):
+    def mix_in_pieces(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return sum_i q_i (x_i, w l_i), piece after piece; slots x symbols."""
+        workers = in_slot or self.in_slot or sample_index.shape[1]
+        exact = self.protects or workers > _MOST_IN_FLOAT32
+        table = self.exact_table if exact else self.table
+        lengths = tuple(lengths) if shares.shape[2] > 1 else (sum(lengths),)
+        columns = self._columns(lengths, None if symbols is None else tuple(symbols.tolist()), exact)
+        mixed = torch.cat(
+            [
+                add_up_samples(part, sample_index, softness(workers) * shares[:, :, piece])
+                if exact
+                else mix_samples(part, sample_index, shares[:, :, piece])
+                for piece, part in columns
+            ],
+            dim=1,
+        )
+        if limits is not None:
+            pieces = torch.repeat_interleave(torch.tensor(lengths)).to(table.device)
+            wanted = torch.arange(len(pieces), device=table.device) if symbols is None else symbols
+            # Slot by slot, so that a block of any size gives the same.
+            beyond = torch.nonzero((self.largest_symbols[sample_index] > limits).any(dim=1))[:, 0].tolist()
+            soft = softness(workers) if exact else 1.0
+            part = table if symbols is None else table[:, wanted]
+            for slot in beyond:
+                mixed[slot] = clip_samples(part, sample_index[slot], soft * shares[slot], limits[slot], pieces[wanted])
+        return mixed
+
+    def _columns(
+        self, lengths: tuple[int, ...], symbols: tuple[int, ...] | None, exact: bool
+    ) -> list[tuple[int, torch.Tensor]]:
+        """Return what of the table lies in each piece that has symbols, of all or of these in ascending order.
+
+        It is kept, since to lay out a table for a block of slots takes longer than to add up its samples.
+        """
+        key = (lengths, symbols, exact)
+        if key not in self._kept_columns:
+            table = self.exact_table if exact else self.table
+            if symbols is not None:
+                table = table[:, torch.tensor(symbols, device=table.device)]
+                ends, places = np.cumsum(lengths), np.array(symbols)
+                lengths = tuple(np.diff(np.searchsorted(places, ends), prepend=0).tolist())
+            parts = (
+                [table]
+                if len(lengths) == 1
+                else [each.contiguous() for each in torch.split(table, list(lengths), dim=1)]
+            )
+            self._kept_columns[key] = [(piece, part) for piece, part in enumerate(parts) if part.shape[1]]
+        return self._kept_columns[key]
+
+    @cached_property
+    def _kept_columns(self) -> dict[Any, list[tuple[int, torch.Tensor]]]:
+        return {}
+
+
+class MomentSender(PoolSender):
     """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
 
     numbers_at_once = NUMBERS_AT_ONCE
 
+    @cached_property
+    def largest_symbols(self) -> torch.Tensor:
+        """The largest product of each sample; of several rows a bound, the sum of theirs; samples or holdings."""
+        largest = largest_product(self.inputs, self.labels, self.signal.label_weight)
+        if self.rows is not None:
+            largest = (self.rows.weights * largest[self.rows.index]).sum(dim=1)
+        return largest
+
+    @cached_property
+    def squared_lengths(self) -> torch.Tensor:
+        """||x||^4 + w^2 ||x||^2 ||l||^2 of each sample; of several rows what is declared; samples or holdings."""
+        squares = [torch.linalg.vector_norm(each, dim=1).double().square() for each in (self.inputs, self.labels)]
+        lengths: torch.Tensor = squares[0] * (squares[0] + self.signal.label_weight**2 * squares[1])
+        if self.rows is not None:
+            lengths = lengths.new_full((len(self.rows.index),), self.signal.largest_squared_norm(self.norm**2))
+        return lengths
+
+    @cached_property
+    def models_rounding(self) -> bool:
+        """Whether the converter's levels lie so close that its errors are noise; see ``transmitters``."""
+        if not self.dac_bits or self.signal.bits or self.protects or self.all_numbers <= FEW_NUMBERS:
+            return False
+        deviations = (self.squared_lengths / self.signal.symbols).sqrt()
+        steps = self.largest_symbols / steps_to_end(self.dac_bits)
+        return bool((STEPS_PER_DEVIATION * steps <= deviations).double().mean() > _MOST_OF_THE_POOL)
+
+    @property
+    def forms_products(self) -> bool:
+        """Whether every worker's own symbols must be computed."""
+        return bool(self.signal.bits or (self.dac_bits and not self.models_rounding))
+
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T), in float64; slots x symbols."""
         scheduled, most_rows = sample_index.shape[1], 1 if self.rows is None else self.rows.index.shape[1]
-        width = self.signal.symbols if self.signal.bits else self.signal.features
+        width = self.signal.symbols if self.forms_products else self.signal.features
         workers_at_once = max(1, min(BLOCK, self.numbers_at_once // width) // most_rows)
         workers = self.in_slot or scheduled
         shares = softness(workers * most_rows, workers_at_once * most_rows) * ratios.double()
         # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
         slots_at_once = 1
-        if not self.signal.bits:
+        if not self.forms_products:
             slots_at_once = max(1, self.numbers_at_once // (width * max(most_rows * scheduled, width)))
-        add_up = self._add_rounded if self.signal.bits else self._add_exact
+        add_up = self._add_rounded if self.forms_products else self._add_exact
         parts = [torch.split(part, workers_at_once, dim=1) for part in (sample_index, shares)]
         mixed = [
             add_up([(index[here], share[here]) for index, share in zip(*parts, strict=True)])
             for here in (slice(first, first + slots_at_once) for first in range(0, len(sample_index), slots_at_once))
         ]
         return torch.cat(mixed)
+
+    def probed_symbols(self) -> torch.Tensor:
+        """Return the products of every 32nd number with itself and those after it."""
+        rows, _ = torch.triu_indices(self.signal.features, self.signal.features)
+        return torch.nonzero(rows % _PROBED_ROWS == 0)[:, 0]
+
+    def mix_in_pieces(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T), piece after piece; slots x symbols, float64."""
+        lengths = tuple(lengths) if shares.shape[2] > 1 else (self.signal.symbols,)
+        scheduled, most_rows = sample_index.shape[1], 1 if self.rows is None else self.rows.index.shape[1]
+        if self._rounds_in_cache:
+            return self._add_in_cache(
+                sample_index, shares, lengths, symbols, in_slot or self.in_slot or scheduled, limits
+            )
+        # Clipped sums of several rows, and those of protected data, are computed worker by worker.
+        formed = self.forms_products or (limits is not None and (self.rows is not None or self.protects))
+        tiles = tiles_of(self.signal, lengths, symbols, self.inputs.device)
+        width = self.signal.symbols if formed else self.signal.features + most_pairs(tiles)
+        workers_at_once = max(1, min(BLOCK, self.numbers_at_once // width) // most_rows)
+        softened = (
+            softness((in_slot or self.in_slot or scheduled) * most_rows, workers_at_once * most_rows) * shares.double()
+        )
+        slots_at_once = 1  # rounding as ``mix`` does
+        if not formed:
+            slots_at_once = max(1, self.numbers_at_once // (width * min(scheduled, workers_at_once) * most_rows))
+        mixed = []
+        for first in range(0, len(sample_index), slots_at_once):
+            here = slice(first, first + slots_at_once)
+            parts = [torch.split(part[here], workers_at_once, dim=1) for part in (sample_index, softened)]
+            if formed:
+                clips = None if limits is None else torch.split(limits[here], workers_at_once, dim=1)
+                every = self._add_rounded(list(zip(*parts, strict=True)), lengths, clips)
+                mixed.append(every if symbols is None else every[:, symbols])
+                continue
+            added = sum(self._add_pieces(tiles, *part) for part in zip(*parts, strict=True))
+            mixed.append(torch.as_tensor(added))
+        together = torch.cat(mixed)
+        if limits is not None and not formed:
+            beyond = self.largest_symbols[sample_index] > limits
+            for slot in torch.nonzero(beyond.any(dim=1))[:, 0].tolist():
+                who = torch.nonzero(beyond[slot])[:, 0]
+                index = sample_index[slot, who]
+                lost = clipped_products(
+                    self.inputs[index],
+                    self.labels[index],
+                    self.signal.label_weight,
+                    softened[slot, who],
+                    limits[slot, who],
+                    lengths,
+                )
+                together[slot] -= lost if symbols is None else lost[symbols]
+        return together
+
+    @property
+    def _rounds_in_cache(self) -> bool:
+        """Whether nothing but a converter of at least two bits rounds, and nobody's real data."""
+        return self.dac_bits > 1 and self.forms_products and not (self.signal.bits or self.protects or self.rows)
+
+    def _add_in_cache(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Return the sums of rounded products, slot by slot; slots x symbols, float64."""
+        numbers = None
+        if symbols is not None and int(symbols.max()) < self.signal.input_symbols:
+            left, _ = torch.triu_indices(self.signal.features, self.signal.features)
+            numbers = torch.unique(left[symbols.cpu()])
+        softened = softness(in_slot) * shares.double()
+        mixed = [
+            add_rounded_products(
+                self.inputs[index],
+                self.labels[index],
+                self.signal.label_weight,
+                share,
+                lengths,
+                bits=self.dac_bits,
+                largest_norm=math.sqrt(self.signal.largest_squared_norm(self.norm**2)),
+                limits=None if limits is None else limits[slot],
+                numbers=numbers,
+            )
+            for slot, (index, share) in enumerate(zip(sample_index, softened, strict=True))
+        ]
+        together = torch.stack(mixed)
+        return together if symbols is None else together[:, symbols]
+
+    def _add_pieces(self, tiles: list[Tile], sample_index: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+        """Add up products with shares of each piece, slots x workers x pieces; slots x symbols."""
+        if self.rows is not None:
+            weights = self.rows.weights[sample_index][..., None] * shares[:, :, None, :]
+            sample_index, shares = self.rows.index[sample_index].flatten(1), weights.flatten(1, 2)
+        return add_up_tiles(tiles, self.inputs[sample_index], self.labels[sample_index], shares)
 
     def _add_exact(self, parts: _Parts) -> torch.Tensor:
         """Add up products by matrix products, without forming any worker's own; slots x symbols."""
@@ -182,17 +511,33 @@ class MomentSender(_PoolSender):
         packed = pack_symmetric(torch.as_tensor(products))
         return torch.cat([packed, self.signal.label_weight * torch.as_tensor(with_labels).flatten(1)], dim=1)
 
-    def _add_rounded(self, parts: _Parts) -> torch.Tensor:
-        """Round every worker's own symbols, then add them up; slots x symbols."""
+    def _add_rounded(
+        self, parts: _Parts, lengths: Sequence[int] = (), limits: Sequence[torch.Tensor] | None = None
+    ) -> torch.Tensor:
+        """Round every worker's own symbols, then add them up, with shares of each piece or of all; slots x symbols.
+
+        What is rounded goes through the worker's converter and is clipped to its limits, slots x workers of each part.
+        """
         total: torch.Tensor | float = 0.0
-        for index, shares in parts:
+        for number, (index, shares) in enumerate(parts):
             products, with_labels = self._products(index.flatten())
-            rounded = [
-                self.rounded(products, self.norm**2, self.signal.input_symbols),
-                self.rounded(with_labels, self.signal.label_weight * self.norm, self.signal.features),
-            ]
-            sent = self.shortened(torch.cat(rounded, dim=1)).double()
-            total = total + torch.einsum("ts,tsd->td", shares, sent.reshape(*index.shape, -1))
+            vectors = torch.cat([products, with_labels], dim=1)
+            if self.signal.bits:
+                rounded = [
+                    self.rounded(products, self.norm**2, self.signal.input_symbols),
+                    self.rounded(with_labels, self.signal.label_weight * self.norm, self.signal.features),
+                ]
+                vectors = self.shortened(torch.cat(rounded, dim=1))
+            sent = self.converted(vectors).double()
+            sent = sent.reshape(*index.shape, -1)
+            if limits is not None:
+                limit = limits[number][:, :, None]
+                sent = torch.minimum(torch.maximum(sent, -limit), limit)
+            if lengths:
+                pieces = zip(torch.split(sent, list(lengths), dim=2), shares.unbind(dim=2), strict=True)
+                total = total + torch.cat([torch.einsum("ts,tsd->td", share, piece) for piece, share in pieces], dim=1)
+            else:
+                total = total + torch.einsum("ts,tsd->td", shares, sent)
         return torch.as_tensor(total)
 
     def _products(self, sample_index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,26 +15,32 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
+from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gains import never_exceeded
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
-from airmixml.radio.power import largest_shares
+from airmixml.radio.power import amplitude_shares, largest_shares
 from airmixml.radio.privacy_target import (
     adversary_named,
     asked_received_watts,
+    assumed_noise_watts,
     joules_per_watt,
+    largest_received_watts,
     planned_design,
     sensitivity_of,
+    slot_seconds,
     slots_target,
     weakest_gain,
 )
 from airmixml.scenario import Scenario
 from airmixml.sums import Sums, as_tensor
-from airmixml.units import dbm_to_watts, watts_to_dbm
+from airmixml.units import watts_to_dbm
 from airmixml.workers import Signal
 
 _EXACT: Final = ("server", "gdp")
+_SILENT_WATTS: Final = 1e-300
 
 
 def row_amplitude(scenario: Scenario) -> float:
@@ -42,10 +48,11 @@ def row_amplitude(scenario: Scenario) -> float:
 
     A row adds its own products to the sum, whose norm is that of ``rows_bound`` rows at most; shortening sums to a norm
     never sets two of them farther apart. So it is 1 / rows_bound. Where at most ``max_rows`` enter, another row may
-    take the place of one that is removed: twice that. Rounding comes after the sum: there one row may move all of it.
+    take the place of one that is removed: twice that. Rounding comes after the sum, that of the worker's own converter
+    too: there one row may move all of it.
     """
     workers = scenario.workers
-    if not workers.several_rows or workers.bits:
+    if not workers.several_rows or workers.bits or scenario.air.dac_bits:
         return 1.0
     replaced = workers.max_rows and scenario.privacy.adjacency == "remove-one"
     return min(1.0, (2.0 if replaced else 1.0) / workers.rows_bound)
@@ -58,6 +65,7 @@ class _Spent(NamedTuple):
     power_watts: torch.Tensor
     received_watts: torch.Tensor  # beta q^2
     took_part: torch.Tensor
+    server_watts: torch.Tensor | None = None  # beta q^2 sum_a |h_a|^2 / |h|^2, where the server has several antennas
 
 
 class Tally:
@@ -86,6 +94,9 @@ class Tally:
         workers = scenario.workers.count
         # Of each worker: energy in joules, beta q^2 added up, slots it took part in.
         self._energy, self._received = (torch.zeros(workers, dtype=torch.float64) for _ in range(2))
+        # The last once more with all antennas of the server, where it has several.
+        self._at_server = torch.zeros(workers if scenario.air.antennas > 1 else 0, dtype=torch.float64)
+        self._antenna_gain = torch.ones((), dtype=torch.float64)  # the largest of any seat
         self._participations = torch.zeros(workers, dtype=torch.int64)
         self._largest_power = torch.zeros((), dtype=torch.float64)
         self._limited = torch.zeros((), dtype=torch.int64)
@@ -102,11 +113,18 @@ class Tally:
             self._largest_power = power_watts.max()
             self._count_power(power_watts)
         self._strengths = SlotStrengths()
+        # Of an air that is not ideal: strengths as planned, and the largest of gains, of sent over received power.
+        self._planned_strengths = None if scenario.air.is_ideal else SlotStrengths("planned_strengths")
+        self._gain_peak, self._sent_excess = (torch.ones((), dtype=torch.float64) for _ in range(2))
         if received_watts is None:
             received_watts = asked_received_watts(scenario, self.sensitivity, distance_metres)
+        # beta max q^2 as planned, where the power limit binds nobody; what the limit does tells the schedule anyway.
+        self._asked_watts = None if scenario.mixing.power == "max" else largest_received_watts(scenario, received_watts)
         self._planned = planned_design(
             scenario, self.sensitivity, received_watts=received_watts, floor=weakest_gain(scenario, distance_metres)
         )
+        # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
+        self._sent_failure = 0.0 if never_exceeded(scenario) else scenario.air.gain_failure
 
     def add_draws(self, draws: SlotTensors) -> None:
         """Take consecutive slots into account."""
@@ -114,16 +132,59 @@ class Tally:
         if self._energy.device != device:
             self._energy, self._received = self._energy.to(device), self._received.to(device)
             self._participations, self._limited = self._participations.to(device), self._limited.to(device)
-            self._largest_power = self._largest_power.to(device)
+            self._largest_power, self._antenna_gain = self._largest_power.to(device), self._antenna_gain.to(device)
+            self._at_server = self._at_server.to(device)
         self.slots += len(draws)
         self._limited += draws.limited.sum()
-        received_watts = draws.ratios.square() * draws.power_scale_watts[:, None]
+        squares = amplitude_shares(self.scenario, draws.ratios).square()
+        received_watts = squares * draws.power_scale_watts[:, None]
+        strengths = draws.power_scale_watts * largest_shares(self.scenario, draws.ratios) ** 2
+        if draws.gains is not None:
+            # A gain may differ from piece to piece: no part of a worker's vector arrives more strongly than this.
+            peaks = draws.gains.peaks
+            planned = strengths
+            received_watts = received_watts * peaks
+            by_share = (
+                squares
+                if self.scenario.radio.schedule == "fixed"
+                else largest_shares(self.scenario, draws.ratios)[:, None] ** 2
+            )
+            if self._planned.shares_follow_workers and self._asked_watts is not None:
+                # Somebody else in a seat might have sent with all of its share.
+                planned = torch.full_like(planned, self._asked_watts)
+                by_share = self._asked_watts / draws.power_scale_watts[:, None]
+            strengths = draws.power_scale_watts * (by_share * peaks).amax(dim=1)
+            at_most = peaks.clamp(min=self._planned.gain_bound if self._sent_failure else 1.0)
+            sent = draws.power_scale_watts * (by_share * at_most).amax(dim=1)
+            self._add_planned(planned, sent / strengths.clamp(min=_SILENT_WATTS), peaks[draws.ratios > 0.0])
         by_coin = self.scenario.radio.schedule == "poisson"
-        took_part = (draws.ratios > 0.0).flatten() if by_coin else torch.ones_like(who, dtype=torch.bool)
-        self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part))
+        took_part = (
+            (draws.ratios > 0.0).flatten()
+            if by_coin or draws.gains is not None
+            else torch.ones_like(who, dtype=torch.bool)
+        )
+        server_watts = None
+        if draws.antenna_gain is not None:
+            at_antennas, of_gains = draws.antenna_gain, received_watts
+            if self._sent_failure:
+                # What errs is the channel to one antenna; those of the others are not drawn, so the bound stands in.
+                at_antennas = at_antennas.clamp(min=float(self.scenario.air.antennas))
+                of_gains = squares * draws.power_scale_watts[:, None] * self._planned.gain_bound
+            server_watts = (of_gains * at_antennas).flatten()
+            self._antenna_gain = torch.maximum(self._antenna_gain, draws.antenna_gain.max())
+        self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts))
         self._largest_power = torch.maximum(self._largest_power, draws.power_watts.max())
         self._count_power(draws.power_watts)
-        self._strengths.add(draws.power_scale_watts * largest_shares(self.scenario, draws.ratios) ** 2)
+        self._strengths.add(strengths)
+
+    def _add_planned(self, strengths: torch.Tensor, excess: torch.Tensor, peaks: torch.Tensor) -> None:
+        """Take into account planned strengths, sent over received power (both slots), and gains of senders."""
+        assert self._planned_strengths is not None
+        self._planned_strengths.add(strengths)
+        self._gain_peak, self._sent_excess = (
+            torch.cat([values.flatten(), largest.to(values.device)[None]]).max()
+            for values, largest in ((peaks, self._gain_peak), (excess, self._sent_excess))
+        )
 
     def _spend(self, spent: _Spent) -> None:
         """Add what each of these workers spent, in this order; of a part, keep it."""
@@ -134,31 +195,46 @@ class Tally:
         self._energy.index_add_(0, spent.who, spent.power_watts, alpha=self.joules_per_watt)
         self._received.index_add_(0, spent.who, spent.received_watts)
         self._participations.index_add_(0, spent.who, spent.took_part.long())
+        if spent.server_watts is not None:
+            self._at_server.index_add_(0, spent.who, spent.server_watts)
 
     def sums(self) -> Sums:
         """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
-        parts = zip(*(self._spent or ()), strict=True)
-        spent = {name: torch.cat(part).cpu().numpy() for name, part in zip(_Spent._fields, parts, strict=True)}
+        parts = zip(_Spent._fields, zip(*(self._spent or ()), strict=True), strict=True)
+        spent = {name: torch.cat(part).cpu().numpy() for name, part in parts if part[0] is not None}
         if self.scenario.workers.count < 1 << 31:
             spent["who"] = spent["who"].astype(np.int32)  # it is sent once for every seat of every slot
         return {
             **spent,
             "slots": np.array([self.slots, self.limited_slots]),
             "largest_power_watts": np.array(self.largest_power_watts),
+            "antenna_gain": self._antenna_gain.cpu().numpy(),
             **self.power_dbm.sums("power_dbm"),
             **self._strengths.sums(),
+            **self._planned_sums(),
         }
+
+    def _planned_sums(self) -> Sums:
+        if self._planned_strengths is None:
+            return {}
+        peaks = np.array([float(self._gain_peak), float(self._sent_excess)])
+        return {**self._planned_strengths.sums(), "gain_peaks": peaks}
 
     def merge(self, sums: Sums) -> None:
         """Take the next part of the slots into account."""
-        who, *rest = (as_tensor(sums[name]) for name in _Spent._fields)
+        who, *rest = (as_tensor(sums[name]) for name in _Spent._fields if name in sums)
         self._spend(_Spent(who.long(), *rest))
         slots, limited = sums["slots"].tolist()
         self.slots += slots
         self._limited += limited
         self._largest_power = self._largest_power.clamp(min=float(sums["largest_power_watts"]))
+        self._antenna_gain = self._antenna_gain.clamp(min=float(sums["antenna_gain"]))
         self.power_dbm.merge("power_dbm", sums)
         self._strengths.merge(sums)
+        if self._planned_strengths is not None:
+            self._planned_strengths.merge(sums)
+            peak, excess = sums["gain_peaks"].tolist()
+            self._gain_peak, self._sent_excess = self._gain_peak.clamp(min=peak), self._sent_excess.clamp(min=excess)
 
     def _count_power(self, power_watts: torch.Tensor) -> None:
         """Count the powers of those who do send."""
@@ -182,8 +258,9 @@ class Tally:
 
     @property
     def ledger(self) -> Ledger:
-        """What each worker spent of its privacy."""
-        return Ledger.of(self._participations.cpu().numpy(), self._received.cpu().numpy())
+        """What each worker spent of its privacy against the server, which has all its antennas."""
+        received = self._at_server if len(self._at_server) else self._received
+        return Ledger.of(self._participations.cpu().numpy(), received.cpu().numpy())
 
     @property
     def energy_joules(self) -> float:
@@ -194,19 +271,41 @@ class Tally:
     def air_seconds(self) -> float:
         """How long all slots take together."""
         centring = 0.0 if self.centring is None else self.centring.seconds
-        return centring + self.slots * self.signal.slot_seconds(self.scenario.radio)
+        return centring + self.slots * slot_seconds(self.scenario, self.signal)
+
+    @property
+    def symbols_per_slot(self) -> int:
+        """Symbols that a slot takes on the air: data, pilots and guards."""
+        return frame_of(self.scenario.air, self.signal.symbols).symbols
 
     @property
     def design(self) -> Design:
-        """What was really sent, for the accountants."""
+        """What was really sent, for the accountants.
+
+        On an imperfect air that is with the gains that were drawn, the worst piece of a slot counting for all of it.
+        Where statements say nothing of what was drawn, and in a Poisson schedule, in which silent workers have gains
+        that nobody drew, the bound on gains stands in for them.
+        """
         received_watts, counts = self._strengths.kinds()
+        gain_peak = float(self._gain_peak)
+        sent_bound = max(gain_peak, self._planned.gain_bound) if self._sent_failure else gain_peak
+        planned = replace(self._planned, gain_bound=gain_peak, gain_failure=0.0, sent_excess=float(self._sent_excess))
+        if self._planned_strengths is not None and (self.before_the_draw or self._planned.sampling == "poisson"):
+            planned_watts, counts = self._planned_strengths.kinds()
+            planned = self._planned
+            received_watts = tuple(planned.gain_bound * value for value in planned_watts)
         sent = replace(
-            self._planned,
+            planned,
             received_watts=received_watts,
             counts=counts,
-            power_tells_schedule=self._planned.power_tells_schedule or self.limited_slots > 0,
-            worst_received_watts=float(self.ledger.received_watts.max()),
-            worst_sent_watts=float(self.worker_energy_joules.max()) / self.joules_per_watt,
+            power_tells_schedule=planned.power_tells_schedule or self.limited_slots > 0,
+            antenna_gain=planned.antenna_gain if self.before_the_draw else float(self._antenna_gain),
+            worst_received_watts=float(self._received.max()),
+            worst_server_watts=float(self._at_server.max()) if len(self._at_server) else None,
+            antenna_failure=self._sent_failure if len(self._at_server) else 0.0,
+            sent_bound=sent_bound,
+            sent_failure=self._sent_failure,
+            worst_sent_watts=sent_bound * float(self.worker_energy_joules.max()) / self.joules_per_watt,
             worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
         )
         return sent.before_the_draw() if self.before_the_draw else sent
@@ -261,7 +360,7 @@ class Tally:
         adjacency = self.scenario.privacy.adjacency
         spent = partial(
             self.ledger.epsilons,
-            noise_watts=dbm_to_watts(self.scenario.radio.noise_dbm),
+            noise_watts=assumed_noise_watts(self.scenario),
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),
         )
         if self.centring is not None and self.centring.exact:
@@ -299,7 +398,7 @@ class Tally:
         energy, largest_dbm = self.worker_energy_joules, float(watts_to_dbm(self.largest_power_watts))
         return {
             "slots": self.slots,
-            "symbols_per_slot": self.signal.symbols,
+            "symbols_per_slot": self.symbols_per_slot,
             "air_seconds": self.air_seconds,
             "energy_joules": self.energy_joules,
             "worker_energy_joules": {

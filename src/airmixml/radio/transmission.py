@@ -15,8 +15,10 @@ from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
+from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
+from airmixml.privacy.evaluation import air_in_words
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import (
     AirSetting,
@@ -27,14 +29,19 @@ from airmixml.radio.draws import (
     slots_in_blocks,
     suitable_block,
 )
+from airmixml.radio.energy_reception import receive_energy
 from airmixml.radio.histograms import DecibelHistogram
+from airmixml.radio.impaired_reception import receive_impaired
+from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.ratios import varying_share
+from airmixml.radio.root_senders import RootSenders
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import Tally
+from airmixml.radio.transmitters import peak_to_average_db
 from airmixml.scenario import Scenario, Speed
 from airmixml.sums import Sums, as_tensor
 from airmixml.threads import in_order
-from airmixml.units import dbm_to_watts, watts_to_dbm
+from airmixml.units import watts_to_dbm
 from airmixml.workers import Population
 
 _SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
@@ -53,6 +60,9 @@ class MixtureBlock:
         drawn: schedule, channel, ratios and powers, on the device.
         snr: received signal over noise energy, of inputs and labels; 2 x slots, on the device.
         joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
+        measured_noise: variance of noise and distortion on a symbol as the server measures it on an air that is not
+            ideal; slots, on the device. None: it is known.
+        divisor: mean gain that the server divided by there, complex; slots x pieces, or x 1, on the device.
     """
 
     first_slot: int
@@ -63,6 +73,8 @@ class MixtureBlock:
     drawn: SlotTensors
     snr: torch.Tensor
     joules_per_watt: float
+    measured_noise: torch.Tensor | None = None
+    divisor: torch.Tensor | None = None
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots in the machine's memory, so that the rest of the block can be freed."""
@@ -72,6 +84,8 @@ class MixtureBlock:
             **{name: getattr(self, name)[few].clone() for name in ("inputs", "labels", "clean_inputs", "clean_labels")},
             drawn=self.drawn.head(slots),
             snr=self.snr[:, few].cpu().clone(),
+            measured_noise=None if self.measured_noise is None else self.measured_noise[few].cpu().clone(),
+            divisor=None if self.divisor is None else self.divisor[few].cpu().clone(),
         )
 
     @cached_property
@@ -139,14 +153,21 @@ class AirReport(Tally):
         self.snr_db = DecibelHistogram()
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()
+        # Of an air that is not ideal: largest over mean power of what samples are sent with.
+        self.peak_to_average_db: dict[str, float] | None = None
+        if not (scenario.air.is_ideal or part):
+            self.peak_to_average_db = peak_to_average_db(scenario, self.signal, dataset)
         self._input_share = self.signal.input_symbols / self.signal.symbols
         self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
 
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
         self.add_draws(block.drawn)
-        noise_watts = dbm_to_watts(self.scenario.radio.noise_dbm)
-        sums = [(noise_watts / 2.0 / block.drawn.power_scale_watts).sum(), block.drawn.ratios.square().sum()]
+        noise_watts = true_noise_watts(self.scenario)
+        noise = noise_watts / 2.0 / block.drawn.power_scale_watts
+        if block.measured_noise is not None:
+            noise = block.measured_noise
+        sums = [noise.sum(), block.drawn.ratios.square().sum()]
         self._sums = self._sums.to(block.snr.device) + torch.stack(sums)
         self.input_snr_db.add(block.snr[0])
         self.label_snr_db.add(block.snr[1])
@@ -167,7 +188,7 @@ class AirReport(Tally):
 
     @property
     def noise_variance(self) -> float:
-        """Mean over the slots of the variance of the noise on an input symbol, sigma_n^2 / (2 beta); known to all."""
+        """Mean over the slots of the variance of the noise on an input symbol: sigma_n^2 / (2 beta), or as measured."""
         return float(self._sums[0]) / self.slots
 
     @property
@@ -181,7 +202,7 @@ class AirReport(Tally):
         )
 
     def _repr_html_(self) -> str:
-        return html_facts(f"Report of {self.scenario.name}", self.facts())
+        return html_facts(f"Report of {self.scenario.title}", self.facts())
 
     def facts(self) -> dict[str, str]:
         """Return what a reader wants to know first, by name; of a protected transmission nothing that saw no noise."""
@@ -189,10 +210,12 @@ class AirReport(Tally):
         sent_in = f"{radio.scheduled:,} at a time in {plural(self.slots, 'slot')}"
         told = {
             "workers": f"{self.scenario.workers.count:,}, {sent_in}",
-            "on the air": f"{self.signal.symbols:,} symbols per slot, {duration(self.air_seconds)} in total",
+            "on the air": f"{self.symbols_per_slot:,} symbols per slot, {duration(self.air_seconds)} in total",
             "privacy": str(self.privacy),
             "against the server": f"epsilon {server.epsilon:.4g} for the worst worker, exact (gdp)",
         }
+        if air := air_in_words(self.design, adversary_named("server", self.scenario)):
+            told["air"] = air
         if self.before_the_draw:
             return told
         inputs_db, labels_db = (each.quantile_db(0.5) for each in (self.input_snr_db, self.label_snr_db))
@@ -210,6 +233,7 @@ class AirReport(Tally):
             "snr_db": self.snr_db.quantile_db(0.5),
             "snr_inputs_db": self.input_snr_db.quantile_db(0.5),
             "snr_labels_db": self.label_snr_db.quantile_db(0.5),
+            **({"peak_to_average_db": self.peak_to_average_db} if self.peak_to_average_db else {}),
         }
 
 
@@ -250,9 +274,19 @@ def simulate_family_blocks(
     first = settings[0]
     sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
     holder = torch.from_numpy(population.sample_index).to(device)
+    roots = None if first.scenario.air.is_coherent else RootSenders.of(sender)
 
     def simulate_block(slots: range) -> list[MixtureBlock]:
         draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
+        if draws.gains is not None:
+            index = holder[draws.scheduled_workers]
+            if roots is None:
+                heard = receive_impaired(first, sender, index, draws, noise, slots)
+            else:
+                heard = receive_energy(first, roots, index, draws, noise)
+            blocks = [_as_block(each, heard.clean, heard.received, draws, slots.start) for each in settings]
+            measured = [replace(block, measured_noise=heard.noise_variance, divisor=heard.divisor) for block in blocks]
+            return measured if heard.snr is None else [replace(block, snr=heard.snr) for block in measured]
         clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
         powered = [draws, *(draws.powered_as(setting) for setting in settings[1:])]
         # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
@@ -292,8 +326,16 @@ def _receive(
     place: torch.Tensor | None,
 ) -> MixtureBlock:
     """Return what arrives with the setting's power, in the memory of ``place`` if there is one."""
-    inputs, noise_watts = setting.signal.input_symbols, dbm_to_watts(setting.scenario.radio.noise_dbm)
+    noise_watts = true_noise_watts(setting.scenario)
     received = receive_mixtures(clean, noise, draws.power_scale_watts, noise_watts, place)
+    return _as_block(setting, clean, received, draws, first_slot)
+
+
+def _as_block(
+    setting: AirSetting, clean: torch.Tensor, received: torch.Tensor, draws: SlotTensors, first_slot: int
+) -> MixtureBlock:
+    """Return what was received, inputs and labels apart."""
+    inputs, noise_watts = setting.signal.input_symbols, true_noise_watts(setting.scenario)
     # Only with the noise on it may a sum be rounded to float32: see private_sums.py.
     received, clean = received.float(), clean.float()
     parts = (clean[:, :inputs], clean[:, inputs:])

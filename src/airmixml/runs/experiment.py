@@ -33,7 +33,7 @@ from airmixml.runs.results import (
 )
 from airmixml.runs.seeds_picture import draw_seeds
 from airmixml.runs.summaries import summarise_seeds
-from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, identity_of
@@ -162,6 +162,7 @@ def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "
     metrics = {
         "name": scenario.name,
         "seed": scenario.seed,
+        "air": keys_in_force(scenario.air),
         **stated_scores(dataset, history),
         **report.to_dict(),
         "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),

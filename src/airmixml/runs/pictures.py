@@ -82,7 +82,7 @@ def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
     slots = f"{plural(scenario.radio.slots, 'slot')} of {scenario.radio.scheduled:,}"
     return (
-        f"{scenario.name}: {scenario.workers.count:,} workers, {slots}  ·  "
+        f"{scenario.title}: {scenario.workers.count:,} workers, {slots}  ·  "
         f"{final_score(history)}  ·  "
         f"ε = {privacy.epsilon:.4g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     )

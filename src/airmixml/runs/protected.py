@@ -15,7 +15,7 @@ from airmixml.runs.model_files import save_model
 from airmixml.runs.pictures import draw_statements
 from airmixml.runs.results import PROTECTION, ProtectedResult, versions
 from airmixml.runs.summaries import summarise_releases
-from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario import RunContext, Scenario, keys_in_force
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import RunFolder
 from airmixml.streams import Secret, Streams
@@ -64,9 +64,10 @@ class ProtectedRunner:
             "mode": PROTECTION,
             "name": scenario.name,
             "seed": scenario.seed,
+            "air": keys_in_force(scenario.air),
             "releases": 1,
             "slots": report.slots,
-            "symbols_per_slot": report.signal.symbols,
+            "symbols_per_slot": report.symbols_per_slot,
             "air_seconds": report.air_seconds,
             "privacy": [statement.to_dict() for statement in statements],
             **row_statement(sent),

@@ -18,6 +18,7 @@ from airmixml.storage.run_folder import METRICS, PARTIAL
 from airmixml.version import __version__
 from airmixml.workers import WorkerCost
 
+AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
 PROTECTION: Final = "protection"
 
@@ -131,7 +132,9 @@ class _Result(_Plain):
     All of it is for studies: the noise follows from the seed, and some of it (SNR, clipped values) never saw noise.
     ``accuracy`` is that of a classification; other tasks have ``scores`` on the clean test set: of a regression ``r2``,
     ``rmse`` and ``mae`` in the target's own units, of several labels ``labels_right``, ``exact_match``, ``macro_f1``.
-    ``row_privacy`` says what the server learns of a row of data that ``row_copies`` workers hold.
+    ``row_privacy`` says what the server learns of a row of data that ``row_copies`` workers hold. ``air`` has the
+    name of the air's preset and each key that is not as on the ideal air. There ``peak_to_average_db``
+    says how far the largest symbol of a sample is above their mean, for the median sample and the worst.
     """
 
     name: str
@@ -162,6 +165,8 @@ class _Result(_Plain):
     row_privacy: PrivacyStatement | None = None
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
+    air: AirKeys = field(default_factory=dict)
+    peak_to_average_db: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +214,7 @@ class ProtectedResult(_Plain):
     run_dir: str
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
+    air: AirKeys = field(default_factory=dict)
 
 
 def facts_of(result: Any) -> tuple[str, dict[str, str]]:

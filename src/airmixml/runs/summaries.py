@@ -9,7 +9,7 @@ from typing import Any
 from airmixml.privacy import PrivacyStatement, state_jointly
 from airmixml.radio.power import TransmitPower
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsAccuracy, SeedsResult, WorkerEnergy
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, keys_in_force
 
 
 def summarise_releases(runs: list[ProtectedResult], run_dir: str, *, gaussian: bool) -> ProtectedResult:
@@ -61,10 +61,11 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
         **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
         **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
         **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
-        **over_seeds(next, "mode", "row_copies", "task"),
+        **over_seeds(next, "mode", "row_copies", "task", "peak_to_average_db"),
         row_privacy=max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),
         **over_seeds(sum, "seconds"),
         run_dir=run_dir,
+        air=keys_in_force(scenario.air),
         runs=tuple(runs),
     )
 

@@ -1,9 +1,22 @@
 """What is asked: one validated description of a run, read from and written to TOML."""
 
+from airmixml.scenario.air import Air
+from airmixml.scenario.air_presets import AIR_PRESETS, air_summary, air_text
+from airmixml.scenario.air_words import air_in_words, keys_in_force
 from airmixml.scenario.scenario import Scenario
 from airmixml.scenario.speed import RunContext, Speed
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import preset_names, preset_summary, preset_text
 
 __all__ = ["Learner", "Mixing", "Privacy", "Radio", "RunContext", "Scenario", "Speed", "Workers"]
-__all__ += ["preset_names", "preset_summary", "preset_text"]
+__all__ += [
+    "AIR_PRESETS",
+    "Air",
+    "air_in_words",
+    "air_summary",
+    "air_text",
+    "keys_in_force",
+    "preset_names",
+    "preset_summary",
+    "preset_text",
+]

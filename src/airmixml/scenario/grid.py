@@ -79,6 +79,8 @@ class Grid:
 
 def scenario_at(base: Scenario, point: Point) -> Scenario:
     """Return the scenario with the values of one point; refused where they do not fit each other."""
+    if "air.preset" in point:  # it stands for all keys of that air
+        base = base.on_air(point["air.preset"])
     tables: dict[str, dict[str, Any]] = {}
     for key, value in point.items():
         table, _, entry = key.rpartition(".")

@@ -9,6 +9,10 @@ from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_text
+from airmixml.scenario.air import Air
+from airmixml.scenario.air_consistency import check_air
+from airmixml.scenario.air_presets import air_text
+from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen
 from airmixml.scenario.bounds import BOUNDS, bounded_columns
 from airmixml.scenario.consistency import check_consistency
@@ -37,6 +41,7 @@ class Scenario:
     seed: int = field(default=0, metadata={"doc": "all random numbers of the run follow from it"})
     workers: Workers = field(default_factory=Workers)
     radio: Radio = field(default_factory=Radio)
+    air: Air = field(default_factory=Air)
     mixing: Mixing = field(default_factory=Mixing)
     privacy: Privacy = field(default_factory=Privacy)
     learner: Learner = field(default_factory=Learner)
@@ -51,6 +56,7 @@ class Scenario:
             raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
         workers, learner = self._chosen()
         check_consistency(workers, self.radio, self.mixing, self.privacy, learner)
+        check_air(self.air, workers, self.radio, self.mixing, self.privacy)
 
     def _chosen(self, inputs: int = 0) -> tuple[Workers, Learner]:
         return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs)
@@ -90,6 +96,10 @@ class Scenario:
         """Return a copy with ``table.key=value`` assignments applied, as ``airmix run --set`` takes them."""
         return _made(self.to_dict(), parse_assignments(assignments))
 
+    def on_air(self, name: str) -> Scenario:
+        """Return the same scenario on an air that comes with the package; ``airmix airs`` lists them."""
+        return self.with_overrides(f"air.preset={name}")
+
     def with_bounds(self, path: str | Path) -> Scenario:
         """Return a copy with the bounds of a file that has a line ``COLUMN = [lower, upper]`` for each input column.
 
@@ -105,6 +115,16 @@ class Scenario:
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""
         return asdict(self, dict_factory=_with_lists)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``to_dict`` as JSON can have it: an infinite number, by which a key says "off", is None."""
+        plain: dict[str, Any] = finite(self.to_dict())
+        return plain
+
+    @property
+    def title(self) -> str:
+        """Its name as tables and pictures have it: with its air, where that is not the ideal one."""
+        return titled(self.name, self.air)
 
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the scenario as TOML, with the meaning of each key on request; it reads back as an equal scenario."""
@@ -132,9 +152,19 @@ def _made(base: dict[str, Any], tables: Mapping[str, Any]) -> Scenario:
     """Make a scenario from parsed tables, on top of those of another one (or of the defaults)."""
     tables = _with_bounds_spelt_out(tables)
     check_keys(tables)
+    base = _with_air(base, tables.get("air", {}))
     base = _without_its_data(base, tables.get("workers", {}).get("dataset"))
     values = {**base, **{k: {**base.get(k, {}), **v} if k in TABLES else v for k, v in tables.items()}}
     return Scenario(**{k: TABLES[k](**v) if k in TABLES else v for k, v in values.items()})
+
+
+def _with_air(base: dict[str, Any], air: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables with the keys of the air that is named, in place of those they had."""
+    if "preset" not in air:
+        return base
+    keys = parse_toml(air_text(air["preset"]), source=f"air {air['preset']}")
+    check_keys({"air": keys})
+    return {**base, "air": keys}
 
 
 def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
-"""Commands that treat one row and one class per worker only, and their refusal of everything else."""
+"""What commands do not treat: several rows or no class on a worker, signals that do not add up in phase."""
 
 from airmixml.errors import ScenarioError
+from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Workers
 from airmixml.wording import shown
 
@@ -24,3 +25,12 @@ def require_classes(workers: Workers, command: str) -> None:
             "audit take other tasks"
         )
     require_single_rows(workers, command)
+
+
+def require_coherent(air: Air, what: str) -> None:
+    """Refuse what needs signals that add up in phase where the server detects energies."""
+    if not air.is_coherent:
+        raise ScenarioError(
+            f'air.detection = "{air.detection}": {what} is made for signals that add up in phase; use air.detection = '
+            '"coherent"'
+        )

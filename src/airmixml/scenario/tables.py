@@ -1,4 +1,4 @@
-"""The tables of a scenario: workers, radio, mixing, privacy, learner. Each key has a default, a rule and a meaning.
+"""The tables of a scenario, each key with a default, a rule and a meaning.
 
 The defaults are the paper's Iris experiment; the presets spell out every number of the paper's settings.
 """
@@ -8,6 +8,7 @@ from typing import Any
 
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
+from airmixml.scenario.air import Air
 from airmixml.scenario.rules import AUTO, Choice, Items, Named, Real, Text, Whole, check_fields, key
 
 OWN_FILES = (".csv", ".npz")
@@ -284,4 +285,4 @@ class Learner(Table):
         return self.model == AUTO or bool(LEARNERS.load(self.model).closed_form)
 
 
-TABLES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Workers, Radio, Mixing, Privacy, Learner)}
+TABLES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Workers, Radio, Air, Mixing, Privacy, Learner)}

@@ -174,6 +174,11 @@ def write_toml(top_level: Any, tables: Mapping[str, Any], *, comments: bool) -> 
     return "\n".join(lines) + "\n"
 
 
+def table_lines(table: Any) -> list[str]:
+    """Return a line for each key of a table, with what it means."""
+    return list(_table_lines(table, [entry.name for entry in fields(table)], comments=True))
+
+
 def _table_lines(table: Any, names: Iterable[str], comments: bool) -> Iterable[str]:
     assert is_dataclass(table)
     docs = {entry.name: _meaning(entry) for entry in fields(table)}

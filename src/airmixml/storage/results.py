@@ -9,6 +9,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -119,9 +120,7 @@ def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
         return kind(**{key: from_plain(hint, value[key], key) for key, hint in hints.items() if key in value})
     origin, inner = get_origin(kind), get_args(kind)
     if origin is UnionType:
-        if value is None and NoneType in inner:
-            return None
-        return from_plain(next(each for each in inner if each is not NoneType), value, name)
+        return None if value is None and NoneType in inner else _one_of(inner, value, name)
     if origin in (tuple, list) and isinstance(value, list):
         return origin(from_plain(inner[0], each, name) for each in value)
     if origin is dict and isinstance(value, dict):
@@ -130,6 +129,18 @@ def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
     if fits and not (isinstance(value, bool) and kind is not bool) and not (kind is float and math.isnan(value)):
         return kind(value)
     raise ValueError(f"{name} = {shown(value)}: must be {getattr(kind, '__name__', kind)}")
+
+
+def _one_of(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
+    """Return the value as the first of the kinds that it fits; where it fits none, the first says why not."""
+    first, *others = (kind for kind in kinds if kind is not NoneType)
+    try:
+        return from_plain(first, value, name)
+    except ValueError:
+        for kind in others:
+            with suppress(ValueError):
+                return from_plain(kind, value, name)
+        raise
 
 
 @cache

@@ -40,7 +40,7 @@ _OURS: Final = re.compile(
 
 def identity_of(scenario: Scenario) -> dict[str, Any]:
     """Return what must be equal for work to be resumed: scenario, version, and the content of the user's files."""
-    identity = {"scenario": scenario.to_dict(), "data": digest_of(scenario.workers.dataset), "airmixml": __version__}
+    identity = {"scenario": scenario.to_json(), "data": digest_of(scenario.workers.dataset), "airmixml": __version__}
     encoder = encoder_digest(scenario)
     return {**identity, "encoder": encoder} if encoder else identity
 

@@ -63,7 +63,7 @@ class Batch:
         """Name of the batch: equal for equal work."""
         content: dict[str, Any] = {
             "kind": self.kind,
-            "scenarios": [scenario.to_dict() for scenario in self.scenarios],
+            "scenarios": [scenario.to_json() for scenario in self.scenarios],
             "device": self.device.partition(":")[0],
             "airmixml": __version__,
         }

@@ -30,11 +30,21 @@ DEFAULT_METRICS: Final = {
     "audit": ("epsilon_lower", "epsilon_claimed", "caught"),
 }
 # Of a run: what is no result, what has a name of its own here, and what has many numbers.
-_NOT_OF_RUN: Final = ("name", "seed", "privacy", "row_privacy", "versions", "run_dir", "device", "ledger.histogram")
+_NOT_OF_RUN: Final = (
+    "name",
+    "seed",
+    "air",
+    "privacy",
+    "row_privacy",
+    "versions",
+    "run_dir",
+    "device",
+    "ledger.histogram",
+)
 _STATED: Final = ("delta", "adversary", "adjacency", "accountant")
 # What follows depends on the data, or on other packages.
 _OPEN_NAMES: Final = {"run": ("scores.",), "attack": ("other_attacks.",), "audit": ()}
-_NOT_OF_ATTACK: Final = ("label", "name", "scenario", "left_out", "verdict")
+_NOT_OF_ATTACK: Final = ("label", "name", "air", "scenario", "left_out", "verdict")
 _OF_AUDIT: Final = ("epsilon_lower", "epsilon_claimed", "caught", "confidence", "delta", "adversary", "adjacency")
 
 

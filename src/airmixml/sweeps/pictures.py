@@ -76,7 +76,7 @@ def sweep_figure(swept: Swept) -> Figure | None:
     lines = -(-len(panels) // columns)
     wide, high = _PANEL_INCHES
     spread = ", ± standard deviation" if len(swept.seeds) > 1 else ""
-    title = f"{swept.scenario.name}: {metric}, {plural(len(swept.seeds), 'seed')}{spread}; simulation"
+    title = f"{swept.scenario.title}: {metric}, {plural(len(swept.seeds), 'seed')}{spread}; simulation"
     figure = new_figure(max(6.4, wide * columns), 0.5 + high * lines, title, size=10.5)
     axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
     scale = _Scale(metric, means.values())

@@ -181,15 +181,20 @@ def sweep_grid(
 def _check(scenario: Scenario, grid: Grid, seeds: int, command: str, engine: str, jobs: int) -> None:
     """Refuse in one line what makes no sweep."""
     check_command(command)
-    _check_word("engine", engine, ENGINES)
+    check_engine(engine, jobs)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    grid.check_size(seeds)
+    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
+
+
+def check_engine(engine: str, jobs: int) -> None:
+    """Refuse an engine that does not exist, a number of jobs that is none, and a script that would start itself."""
+    _check_word("engine", engine, ENGINES)
     if not (isinstance(jobs, int) and 0 <= jobs <= 4096):
         raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096 (0: as many as there are cores)")
     if engine != "ray" and jobs != 1:
         end_if_started_by_script()
-    grid.check_size(seeds)
-    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
 
 
 def check_command(name: str) -> Command:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from airmixml.output.numbers import plural
 from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
+from airmixml.scenario import keys_in_force
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
@@ -50,6 +51,7 @@ def sweep_dict(swept: Swept) -> dict[str, Any]:
     """Return the summary of every metric as plain values for JSON; a number that is not finite is null."""
     return {
         "name": swept.scenario.name,
+        "air": keys_in_force(swept.scenario.air),
         "command": swept.command,
         "mode": "simulation",
         "grid": {key: [plain_value(value) for value in values] for key, values in swept.grid.axes.items()},
@@ -58,7 +60,7 @@ def sweep_dict(swept: Swept) -> dict[str, Any]:
         "cells": [_cell_dict(swept, point, rows) for point, rows in swept.cells()],
         "failures": {why: len(rows) for why, rows in swept.failures.items()},
         "notes": list(swept.notes),
-        "scenario": swept.scenario.to_dict(),
+        "scenario": swept.scenario.to_json(),
     }
 
 
@@ -91,7 +93,7 @@ def summary_table(swept: Swept) -> TextTable:
     spread = "mean ± standard deviation over " if len(swept.seeds) > 1 else ""
     note = f"{spread}{plural(len(swept.seeds), 'seed')} of airmix {swept.command}. "
     return TextTable(
-        title=f"{swept.scenario.name}: {', '.join(swept.grid.keys)}",
+        title=f"{swept.scenario.title}: {', '.join(swept.grid.keys)}",
         note=note + " ".join(f"{line[0].upper()}{line[1:]}." for line in swept.notes),
         columns=(*swept.grid.keys, *swept.metrics, *(("failed",) if failed else ())),
         rows=tuple(rows),
@@ -109,7 +111,7 @@ def terminal_summary(swept: Swept) -> FittedTable:
     return terminal_table(
         list(map(escape, (*keys, *swept.metrics))),
         [list(map(escape, _texts(swept, point, cell))) for point, cell in swept.cells()],
-        title=f"{escape(swept.scenario.name)}, airmix {swept.command}, {seeds}, simulation (protects nobody)",
+        title=f"{escape(swept.scenario.title)}, airmix {swept.command}, {seeds}, simulation (protects nobody)",
         words=len(swept.grid.keys),
         elsewhere="a wider terminal or the files named below",
         box=SIMPLE,

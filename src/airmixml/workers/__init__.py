@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
+    from airmixml.scenario.air import SYMBOLS_PER_SECOND
     from airmixml.workers.declared import declared_bounds, input_range, within_declared
     from airmixml.workers.encoder import (
         Encoder,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers
     from airmixml.workers.raw_rows import RowEncoder
     from airmixml.workers.settling import settle
-    from airmixml.workers.signal import SYMBOLS_PER_SECOND, Signal, WorkerCost, worker_cost
+    from airmixml.workers.signal import Signal, WorkerCost, worker_cost
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
 __all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
@@ -44,6 +45,7 @@ __getattr__ = import_late(
         ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
         ".raw_rows": ("RowEncoder",),
         ".settling": ("settle",),
-        ".signal": ("SYMBOLS_PER_SECOND", "Signal", "WorkerCost", "worker_cost"),
+        "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
+        ".signal": ("Signal", "WorkerCost", "worker_cost"),
     },
 )

@@ -7,13 +7,11 @@ worker with several rows sends the sum of their products, shortened to what a si
 """
 
 from dataclasses import asdict, dataclass
-from typing import Final, Self
+from typing import Self
 
 from airmixml.scenario import Radio, Workers
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs
-
-# The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols.
-SYMBOLS_PER_SECOND: Final = 794_000.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from airmixml.compare.methods import Outcome
 from airmixml.compare.ours import state_both, with_slots
+from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.radio.channel import draw_fading
 from airmixml.radio.path_loss import path_gain
@@ -49,7 +50,7 @@ class Rounds:
     @property
     def noise_deviation(self) -> NDArray[np.float64]:
         """Deviation of the noise on each number of the *mean* of what is sent; shape rounds."""
-        half_noise_watts = dbm_to_watts(self.scenario.radio.noise_dbm) / 2.0
+        half_noise_watts = true_noise_watts(self.scenario) / 2.0
         return np.asarray(np.sqrt(half_noise_watts / self.received_watts) / self.scenario.radio.scheduled)
 
     def state(self, adjacency: str) -> PrivacyStatement:

@@ -19,9 +19,10 @@ from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
+from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.privacy_target import adversary_named, sensitivity_of, weakest_gain
+from airmixml.radio.privacy_target import adversary_named, assumed_noise_watts, sensitivity_of, weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
@@ -101,7 +102,7 @@ def plan_orthogonal(
     joules = limit_watts / mean_square * squared_sum / SYMBOLS_PER_SECOND
     return OrthogonalSlots(
         received_watts=received_watts,
-        noise_variance=dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / received_watts,
+        noise_variance=true_noise_watts(scenario) / 2.0 / received_watts,
         worker_energy_joules=np.full(len(gains), joules),
     )
 
@@ -118,7 +119,7 @@ def _state_orthogonal(
         received_watts=(loudest,),
         counts=(population.count,),
         sensitivity=sensitivity,
-        noise_watts=dbm_to_watts(scenario.radio.noise_dbm),
+        noise_watts=assumed_noise_watts(scenario),
         weakest_gain=weakest_gain(scenario, population.distance_metres),
         max_power_watts=limit_watts,
         power_tells_schedule=True,

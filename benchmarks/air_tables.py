@@ -1,0 +1,135 @@
+"""Write the tables and pictures of docs/air.md from benchmarks/results/air.json, between their marks.
+
+python benchmarks/air_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from airmixml.output.figures import COLOURS, finish_axis, new_figure, save_figure
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "air.json"
+DOCUMENT = ROOT / "docs" / "air.md"
+IMAGE = ROOT / "docs" / "images" / "air-frames.png"
+AIRS = ("ideal", "lab", "campus", "low-cost")
+NAMES = {
+    "private-mnist privacy.epsilon=10": "`private-mnist`, epsilon 10",
+    "private-mnist privacy.epsilon=1": "`private-mnist`, epsilon 1",
+    "private-mnist-release ": "`private-mnist-release`, epsilon 10",
+    "paper-mnist mixing.power=max": "`paper-mnist` at maximum power",
+    "paper-iris ": "`paper-iris`, epsilon 5",
+}
+Row = dict[str, Any]
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    every = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in every) + "\n"
+
+
+def percent(values: list[float]) -> str:
+    spread = f" ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{100 * statistics.mean(values):.2f}{spread}"
+
+
+def by_cell(rows: list[Row], *parts: str) -> dict[tuple[str, str], list[Row]]:
+    """Return the rows of each scenario and air, by what was changed in it."""
+    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["part"] in parts:
+            found[(f"{row['preset']} {' '.join(row['changes'])}", row["air"])].append(row)
+    return found
+
+
+def airs_table(rows: list[Row]) -> str:
+    """Return accuracies of the presets on every air, and the worst worker's epsilon where a target is set."""
+    cells, lines = by_cell(rows, "private-mnist", "private-mnist-release", "paper-mnist", "iris"), []
+    for key, name in NAMES.items():
+        line = [name]
+        for air in AIRS:
+            found = cells.get((key, air), [])
+            line.append(percent([row["accuracy"] for row in found]) if found else "")
+        seeds = max((len(cells.get((key, air), [])) for air in AIRS), default=0)
+        lines.append([*line, str(seeds)])
+    return table(["accuracy in %", *AIRS, "seeds"], lines)
+
+
+def privacy_table(rows: list[Row]) -> str:
+    """Return the largest epsilon of any worker and seed on every air, and what it costs in time and energy."""
+    cells, lines = by_cell(rows, "private-mnist", "private-mnist-release", "iris"), []
+    for key, name in NAMES.items():
+        for air in AIRS:
+            found = cells.get((key, air), [])
+            if not found:
+                continue
+            first = found[0]
+            lines.append(
+                [
+                    name,
+                    air,
+                    f"{max(row['epsilon'] for row in found):.4g}",
+                    f"{first['symbols_per_slot']:,}",
+                    f"{first['air_seconds']:.3g} s",
+                    f"{1e9 * statistics.mean(row['energy_joules'] for row in found):.3g} nJ",
+                    f"{statistics.mean(row['mean_power_dbm'] for row in found):.0f} dBm",
+                ]
+            )
+    head = ["scenario", "air", "largest epsilon", "symbols per slot", "air time", "energy", "mean power while sending"]
+    return table(head, lines)
+
+
+def frames_table(rows: list[Row]) -> str:
+    """Return accuracy against the number of features."""
+    lengths: dict[str, int] = {}
+    accuracies: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row["part"] not in ("frames", "drift"):
+            continue
+        changes = dict(change.split("=") for change in row["changes"])
+        features = changes["workers.features"]
+        air = "1 Hz, never resynchronised" if row["part"] == "drift" else row["air"]
+        accuracies[(features, f"{air}, epsilon {changes['privacy.epsilon']}")].append(row["accuracy"])
+        lengths[features] = min(row["symbols_per_slot"], lengths.get(features, row["symbols_per_slot"]))
+    columns = [f"{air}, epsilon {epsilon}" for epsilon in ("10", "1") for air in ("ideal", "campus")]
+    columns.append("1 Hz, never resynchronised, epsilon 10")
+    lines = [
+        [features, f"{lengths[features]:,}", *(percent(accuracies[(features, column)]) for column in columns)]
+        for features in sorted(lengths, key=int)
+        if all(accuracies[(features, column)] for column in columns)
+    ]
+    _draw_frames(lengths, accuracies, columns)
+    return table(["features", "symbols per slot", *columns], lines)
+
+
+def _draw_frames(lengths: dict[str, int], accuracies: dict[tuple[str, str], list[float]], columns: list[str]) -> None:
+    figure = new_figure(8, 4.6)
+    axis = figure.subplots()
+    for column, colour in zip(columns, COLOURS, strict=False):
+        points = [
+            (lengths[f], 100 * statistics.mean(accuracies[(f, column)])) for f in lengths if accuracies[(f, column)]
+        ]
+        axis.plot(*zip(*sorted(points), strict=True), "o-" if "ideal" in column else "s--", color=colour, label=column)
+    axis.set(xscale="log", xlabel="symbols per slot", ylabel="accuracy (%)")
+    finish_axis(axis, "MNIST against the server: accuracy and length of a slot", legend=8)
+    save_figure(figure, IMAGE)
+
+
+def main() -> None:
+    rows = list(json.loads(RESULTS.read_text(encoding="utf-8"))["rows"].values())
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for name, made in (("airs", airs_table(rows)), ("privacy", privacy_table(rows)), ("frames", frames_table(rows))):
+        pattern = re.compile(rf"(<!-- table: {name} -->\n)(?:\|[^\n]*\n)*")
+        assert pattern.search(text), name
+        text = pattern.sub(lambda mark, made=made: mark[1] + made, text)
+    DOCUMENT.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

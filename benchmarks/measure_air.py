@@ -1,0 +1,138 @@
+"""Measure what docs/air.md tells: the presets on every air, and how accuracy grows with the length of a slot.
+
+    python benchmarks/measure_air.py --jobs 4 --device cuda
+    python benchmarks/measure_air.py --parts iris --jobs 2
+
+Every finished run is kept in benchmarks/results/air.json, so that the same command goes on where it was stopped.
+``--again`` makes the runs of these parts again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from airmixml import Scenario, Speed, __version__
+from airmixml.data import DataSet
+from airmixml.edge import learn
+from airmixml.scenario import AIR_PRESETS, RunContext, Workers
+from airmixml.streams import Streams
+from airmixml.units import watts_to_dbm
+from airmixml.workers import load_dataset, settle
+
+RESULTS = Path(__file__).parent / "results" / "air.json"
+FEATURES = (128, 256, 512, 1024, 1536)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run."""
+
+    part: str
+    preset: str
+    air: str
+    changes: tuple[str, ...]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others."""
+        return json.dumps([self.part, self.preset, self.air, list(self.changes), self.seed])
+
+
+def entries(parts: set[str], seeds: int) -> list[Entry]:
+    """Return the runs of these parts, all with the first seed before any with the second."""
+    found: list[Entry] = []
+
+    def add(part: str, preset: str, air: str, *changes: str, runs: int = seeds) -> None:
+        if part in parts:
+            found.extend(Entry(part, preset, air, changes, seed) for seed in range(runs))
+
+    for air in AIR_PRESETS:
+        for epsilon in ("10", "1"):
+            add("private-mnist", "private-mnist", air, f"privacy.epsilon={epsilon}")
+        add("private-mnist-release", "private-mnist-release", air)
+        add("paper-mnist", "paper-mnist", air, "mixing.power=max")
+        add("iris", "paper-iris", air, runs=20)
+    for air in ("campus", "ideal"):
+        for features in FEATURES:
+            for epsilon in ("10", "1"):
+                changes = (f"privacy.epsilon={epsilon}", f"workers.features={features}")
+                add("frames", "private-mnist", air, *changes)
+    for features in FEATURES:  # one hertz, and no resynchronisation within a slot
+        drifting = ("air.frequency_offset_hz=1", f"workers.features={features}")
+        add("drift", "private-mnist", "ideal", "privacy.epsilon=10", *drifting)
+    return sorted(found, key=lambda entry: entry.seed)
+
+
+@cache
+def loaded(workers: Workers, seed: int, device: str) -> DataSet:
+    return load_dataset(workers, Streams(seed), device=device)
+
+
+def measure(entry: Entry, device: str, threads: int) -> dict[str, Any]:
+    """Return accuracy, privacy and cost of one run."""
+    scenario = settle(Scenario.preset(entry.preset).on_air(entry.air).with_overrides(*entry.changes))
+    scenario = scenario.with_seed(entry.seed)
+    data = loaded(scenario.workers, entry.seed, device)
+    started = time.perf_counter()
+    learned = learn(scenario, dataset=data, context=RunContext(speed=Speed(device=device, threads=threads)))
+    seconds, report = time.perf_counter() - started, learned.transmission.report
+    spent = report.to_dict()
+    slots_of_a_worker = max(1.0, report.slots * scenario.sampling_rate)
+    on_air = report.air_seconds / report.slots * slots_of_a_worker
+    return {
+        **asdict(entry),
+        "accuracy": learned.trained.history.final_accuracy,
+        "target_epsilon": scenario.privacy.epsilon if scenario.mixing.power == "dp" else None,
+        "epsilon": report.privacy.epsilon,
+        "epsilon_server": report.privacy_against_server.epsilon,
+        "worst_worker_epsilon": spent["ledger"]["worst_epsilon"],
+        "symbols_per_slot": spent["symbols_per_slot"],
+        "air_seconds": report.air_seconds,
+        "energy_joules": report.energy_joules,
+        "mean_power_dbm": float(watts_to_dbm(report.energy_joules / scenario.workers.count / on_air)),
+        "seconds": seconds,
+        "airmixml": __version__,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default="private-mnist,frames,drift,private-mnist-release,paper-mnist,iris")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    parts = set(asked.parts.split(","))
+    rows: dict[str, Any] = json.loads(asked.out.read_text())["rows"] if asked.out.exists() else {}
+    if asked.again:
+        rows = {name: row for name, row in rows.items() if row["part"] not in parts}
+    missing = [entry for entry in entries(parts, asked.seeds) if entry.name not in rows]
+    spawning = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(asked.jobs, mp_context=spawning) as pool:
+        running = {pool.submit(measure, entry, asked.device, asked.threads): entry for entry in missing}
+        for done, future in enumerate(as_completed(running), 1):
+            entry, problem = running[future], future.exception()
+            if problem is not None:
+                print(f"{done}/{len(missing)} {entry.name}: {problem}", flush=True)
+                continue
+            row = rows[entry.name] = future.result()
+            print(
+                f"{done}/{len(missing)} {entry.name}: {100 * row['accuracy']:.2f} %, {row['seconds']:.1f} s", flush=True
+            )
+            asked.out.write_text(json.dumps({"rows": dict(sorted(rows.items()))}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""``airmix tolerances``."""
+
+from typing import Annotated, Any
+
+from typer import Option
+
+from airmixml.cli import options
+from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
+from airmixml.errors import ScenarioError
+from airmixml.output.numbers import plural
+from airmixml.tolerances.sizes import chosen_sizes
+from airmixml.wording import simulated
+
+_SEEDS, _QUICK_SEEDS = 3, 1
+
+
+def tolerances_command(
+    file: options.File = None,
+    preset: options.Preset = None,
+    air: options.AirName = None,
+    assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
+    drop: Annotated[float, Option(help="Points by which accuracy may fall.")] = 1.0,
+    only: Annotated[
+        str | None, Option(metavar="KEY,...", help="Keys of the table [air], such as absent,adc_bits [default: all].")
+    ] = None,
+    quick: Annotated[
+        bool, Option("--quick", help="Try every second size, with one seed unless --seeds says more.")
+    ] = False,
+    seed: options.Seed = None,
+    seeds: Annotated[
+        int | None, Option(help="Number of runs of each size, with consecutive seeds [default: 3].")
+    ] = None,
+    engine: Annotated[str, Option(help="Run on processes of this machine, or on a Ray cluster (ray).")] = "processes",
+    jobs: Annotated[
+        int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")
+    ] = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    device: options.Device = "cpu",
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find how bad each impairment of the air may get, alone, before accuracy falls or a privacy target is missed.
+
+    One table beside what each class of hardware has, and one picture. --air NAME gives the air on which one impairment
+    at a time is changed. Finished runs are kept: repeat the same command to resume; more keys or seeds add to it.
+    """
+    chosen_sizes(only)
+    if jobs is not None and not 1 <= jobs <= 4096:
+        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
+    options.check_force(force, out)
+    scenario = options.choose_scenario(
+        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
+    )
+    from airmixml.tolerances.study import find_tolerances
+    from airmixml.tolerances.tables import notes, terminal_tolerances, write_tolerances
+
+    with progress_bars() as progress:
+        where: dict[str, Any] = {"out": out, "force": force, "device": device, "data_dir": data_dir}
+        found = find_tolerances(
+            scenario,
+            drop=drop,
+            seeds=seeds if seeds is not None else _QUICK_SEEDS if quick else _SEEDS,
+            only=only,
+            quick=quick,
+            engine=engine,
+            jobs=jobs or 0,
+            progress=progress,
+            **where,
+        )
+        files = write_tolerances(found)
+    if as_json:
+        about = {"out": str(found.out), "files": list(map(str, files)), "seconds": found.seconds}
+        print_json({**found.to_dict(), **about})
+        return
+    console.print(terminal_tolerances(found))
+    for note in notes(found):
+        print_line(note)
+    for each in found.found:
+        if each.why_not:
+            print_line(f"cannot be run: air.{each.sizes.key} ({each.why_not})")
+    print_line(simulated(scenario.seed))
+    kept = f" ({plural(found.kept, 'run')} of {found.runs:,} already finished)" if found.kept else ""
+    print_report_place(found.seconds, found.out, "tolerances", note=kept, picture=len(files) > 3)

@@ -1,0 +1,47 @@
+"""Several antennas at the server: a choice for the learner, and all of them for the adversary.
+
+Every worker has a channel of its own to every antenna. The slot is received with the antenna whose weakest scheduled
+worker is strongest, and workers invert the channel to that one. The server as adversary has the others too: each adds
+independent noise, so what it can tell of a worker grows with P sum_a |h_a|^2 instead of P |h|^2. Mixtures come from the
+chosen antenna alone, so whoever gets nothing but mixtures gains nothing.
+"""
+
+import math
+from typing import Final
+
+from scipy.special import gammainccinv
+
+from airmixml.scenario import Radio, Scenario
+from airmixml.units import db_to_ratio
+
+_SHARE_OF_FAILURE: Final = 0.5  # the rest is that of all other gains
+
+
+def antenna_gain_bound(scenario: Scenario, seats: int) -> float:
+    """Return what no worker's sum_a |h_a|^2 / |h|^2 exceeds in a run; infinite where fading puts no bound on it.
+
+    Without fading it is M. With fading the chosen channel may be arbitrarily weak, unless workers in a fade stay silent
+    (``air.truncation_db``): then it is at least that, and the sum exceeds its quantile in a slot and seat with
+    probability ``air.gain_failure`` / 2, all of them together.
+    """
+    air, radio = scenario.air, scenario.radio
+    if air.antennas == 1:
+        return 1.0
+    if radio.fading == "none":
+        return float(air.antennas)
+    floor = 0.0 if math.isinf(air.truncation_db) else db_to_ratio(air.truncation_db)
+    if floor == 0.0:
+        return math.inf
+    each = _SHARE_OF_FAILURE * air.gain_failure / (radio.slots * seats)
+    return largest_fading_sum(radio, air.antennas, each) / floor
+
+
+def largest_fading_sum(radio: Radio, antennas: int, failure: float) -> float:
+    """Return what sum_a |g_a|^2 over the antennas, E|g|^2 = 1, exceeds with at most that probability.
+
+    Of Rayleigh fading it has a gamma law. Rician fading adds a direct path of norm sqrt(M K / (K + 1)) to a vector of
+    such a sum over K + 1; norms add up at most.
+    """
+    scattered = 1.0 if radio.fading == "rayleigh" else 1.0 / (1.0 + radio.rician_k)
+    direct = math.sqrt(antennas * (1.0 - scattered))
+    return float(direct + math.sqrt(scattered * gammainccinv(antennas, failure))) ** 2

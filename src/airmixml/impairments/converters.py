@@ -1,0 +1,62 @@
+"""Converters between numbers and voltages: uniform levels, with saturation at the outermost.
+
+With b bits the levels are those of ``workers.bits``: two at the ends for one bit, else 2^b - 1 with zero among them, so
+that silence stays silent. A converter rounds to the nearest level; nothing about it is random.
+"""
+
+import math
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import ndtr
+
+_MOST_BITS_LEVEL_BY_LEVEL: Final = 12
+
+
+class LinearModel(NamedTuple):
+    """What a device that is not linear does to a Gaussian signal of variance 1: Q(x) = gain x + error.
+
+    Bussgang (1952): with gain = E[x Q(x)] the error is not correlated with the signal.
+    """
+
+    gain: float
+    error_variance: float
+
+
+def steps_to_end(bits: int) -> float:
+    """Return how many steps lie between zero and the outermost level."""
+    return 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
+
+
+def round_to_levels(values: torch.Tensor, largest: torch.Tensor | float, bits: int) -> torch.Tensor:
+    """Return the nearest levels between -largest and largest, which broadcasts against the values."""
+    end = steps_to_end(bits)
+    largest = torch.as_tensor(largest, dtype=values.dtype, device=values.device)
+    step = (largest / end).clamp(min=torch.finfo(values.dtype).tiny)
+    places = torch.floor(values / step).add_(0.5) if bits == 1 else torch.round(values / step)
+    return places.clamp_(-end, end).mul_(step)
+
+
+def rounding_variance(largest: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return step^2 / 12, the variance of an error that is uniform between half a step below and above."""
+    return (largest / steps_to_end(bits)).square() / 12.0
+
+
+@lru_cache(maxsize=64)
+def gaussian_rounding(bits: int, largest: float) -> LinearModel:
+    """Return what rounding to levels up to ``largest`` does to a standard normal value.
+
+    With thresholds t between neighbouring levels l, E[x Q(x)] = sum (l_next - l) phi(t) and
+    E[Q(x)^2] = sum l^2 (Phi(t_above) - Phi(t_below)). Many bits: no gain, step^2 / 12, and what saturates is left out.
+    """
+    end = steps_to_end(bits)
+    step = largest / end
+    if bits > _MOST_BITS_LEVEL_BY_LEVEL:
+        return LinearModel(1.0, step**2 / 12.0)
+    levels = step * np.arange(-end, end + 1.0)
+    thresholds = (levels[1:] + levels[:-1]) / 2.0
+    gain = float(np.sum(step * np.exp(-(thresholds**2) / 2.0))) / math.sqrt(2.0 * math.pi)
+    edges = np.concatenate([[0.0], ndtr(thresholds), [1.0]])
+    return LinearModel(gain, float(np.sum(levels**2 * np.diff(edges))) - gain**2)

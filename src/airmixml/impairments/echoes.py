@@ -1,0 +1,137 @@
+"""Echoes: a channel that differs from cluster to cluster of OFDM's subcarriers, which workers invert on each.
+
+The response at frequency f is H(f) = sum_l a_l exp(-2 pi j f t_l), E|H|^2 = 1. Amplitudes of scattered paths are
+complex normal, so the responses at the middles of all clusters are too, with covariance
+
+    E[H(f) H(g)*] = sum_l p_l exp(-2 pi j (f - g) t_l), or 1 / (1 + 2 pi j (f - g) s)
+
+for a profile of powers p_l at delays t_l, or for an exponential one of root mean square delay s. (R. H. Clarke, Bell
+System Technical Journal 47, 1968; W. C. Jakes, Microwave Mobile Communications, 1974, section 1.5.) A direct path, of K
+times the power of all others, adds a constant to H.
+
+A worker with share q sends sqrt(beta) q / abs(H_c) on cluster c and needs the mean of that over all clusters. So its
+channel counts as 1 / sqrt(mean_c 1 / abs(H_c)^2), the harmonic mean. On clusters in a fade below ``truncation_db`` it
+stays silent, which costs no power, and what arrives there is divided by the pilot of that cluster.
+
+Clusters are so narrow (``ofdm_consistency``) that a worker can tell H within them from its estimates at their middles.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from airmixml.arrays import Doubles
+from airmixml.errors import ScenarioError
+from airmixml.impairments.gains import SeatDraws
+from airmixml.scenario import Air, Scenario
+from airmixml.scenario.ofdm import Grid
+from airmixml.units import db_to_ratio
+
+
+@dataclass(frozen=True, eq=False)
+class Echoes:
+    """The law of H at the middles of the clusters: a constant, and complex normal values with a covariance."""
+
+    direct: float  # amplitude of the direct path
+    covariance: NDArray[np.complex128]  # of the scattered part; clusters x clusters
+
+    @property
+    def root(self) -> NDArray[np.complex128]:
+        """A, with A A^H the covariance; clusters x clusters. Neighbouring clusters may be as good as equal."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def echoes_of(scenario: Scenario) -> Echoes | None:
+    """Return the echoes of a scenario; None where the channel is the same on all subcarriers."""
+    air, radio = scenario.air, scenario.radio
+    if air.waveform != "ofdm" or not air.delay_spread_seconds:
+        return None
+    return _echoes(air, radio.rician_k if radio.fading == "rician" else 0.0)
+
+
+@lru_cache(maxsize=64)
+def _echoes(air: Air, rician_k: float) -> Echoes:
+    hertz = np.array(Grid.of(air).centres_hz)
+    apart = hertz[:, None] - hertz[None, :]
+    if air.profile == "exponential":
+        scattered, k_factor = 1.0 / (1.0 + 2j * math.pi * apart * air.delay_spread_seconds), rician_k
+    else:
+        delays, powers, k_factor = standard_profile(air.profile)
+        turns = apart[:, :, None] * delays * air.delay_spread_seconds
+        scattered = np.exp(-2j * math.pi * turns) @ powers
+    return Echoes(math.sqrt(k_factor / (1.0 + k_factor)), scattered / (1.0 + k_factor))
+
+
+def standard_profile(name: str) -> tuple[Doubles, Doubles, float]:
+    """Return delays in units of the delay spread, powers and the K of a profile of 3GPP TR 38.901, as Sionna has them.
+
+    Powers are those of the scattered paths and add up to 1. With one antenna at both ends a clustered delay line (cdl)
+    is a tapped one (tdl), so angles do not matter here.
+    """
+    try:
+        models = import_module("sionna.phy.channel.tr38901.models")  # an extra, and slow to import
+    except ImportError as problem:
+        raise ScenarioError(
+            f"air.profile = {name!r}: needs Sionna ({problem}); pip install 'airmixml[sionna]', or take "
+            "air.profile = 'exponential'"
+        ) from None
+    table = models.load_json(models.parameter_file(f"{name.upper()}.json"))
+    delays, powers = np.array(table["delays"]), np.array([db_to_ratio(power) for power in table["powers"]])
+    if not table["los"]:
+        return delays, powers / powers.sum(), 0.0
+    scattered = powers[1:]
+    return delays[1:], scattered / scattered.sum(), float(powers[0] / scattered.sum())
+
+
+def draw_responses(echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
+    """Draw H of every seat, new in every slot; slots x scheduled x clusters, complex128."""
+    root = torch.from_numpy(echoes.root).to(draws.workers.device)
+    return draws.complex_normals("echoes", len(root)) @ root.T + echoes.direct
+
+
+def inverted_amplitude(scenario: Scenario, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
+    """Return 1 / sqrt(mean_c 1 / abs(H_c)^2) over the subcarriers, silent ones with 0; slots x scheduled.
+
+    A worker that is silent on all of them gets less than any that sends: it is out of reach.
+    """
+    widths = torch.tensor(Grid.of(scenario.air).widths, dtype=torch.float64, device=draws.workers.device)
+    power = draw_responses(echoes, draws).abs().square()
+    needed = torch.where(_heard(scenario.air, power), 1.0 / power, 0.0)
+    mean = (needed * widths).sum(dim=2) / widths.sum()
+    return torch.where(mean > 0.0, mean.rsqrt(), 1e-3 * math.sqrt(db_to_ratio(scenario.air.truncation_db)))
+
+
+def _heard(air: Air, power: torch.Tensor) -> torch.Tensor:
+    return power >= (0.0 if math.isinf(air.truncation_db) else db_to_ratio(air.truncation_db))
+
+
+@dataclass(frozen=True, eq=False)
+class SilentClusters:
+    """g = 0 on clusters in a fade, on which a worker stays silent; else 1."""
+
+    about = "clusters of subcarriers in a fade, left silent"
+    follows_worker = False
+    scenario: Scenario
+    echoes: Echoes
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        """Return it where a channel has echoes and workers do not invert every fade."""
+        echoes = None if math.isinf(scenario.air.truncation_db) else echoes_of(scenario)
+        return None if echoes is None else cls(scenario, echoes)
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        """Draw 0 or 1; slots x scheduled x pieces."""
+        heard = _heard(self.scenario.air, draw_responses(self.echoes, draws).abs().square())
+        return heard.double()[:, :, torch.tensor(draws.frame.clusters, device=heard.device)]
+
+    def largest_power_gain(self, failure: float) -> float:
+        """Silence adds no power."""
+        return 1.0

@@ -1,0 +1,40 @@
+"""How weak a channel may get through fading, and what that makes of errors that are relative to it.
+
+Workers invert their channels, so an error of a given size weighs the more the weaker the channel: e / h grows without
+bound where fading has no floor. Truncated inversion gives it one: who is in a fade stays silent.
+"""
+
+import math
+
+from airmixml.scenario import Scenario
+from airmixml.units import db_to_ratio
+
+
+def fades(scenario: Scenario) -> bool:
+    """Return whether channels differ from their mean at all."""
+    radio = scenario.radio
+    return radio.fading == "rayleigh" or (radio.fading == "rician" and math.isfinite(radio.rician_k))
+
+
+def weakest_fading(scenario: Scenario) -> float:
+    """Return the least power of a sending worker's channel over its mean: 1 without fading, 0 where there is no floor.
+
+    ``air.truncation_db`` is that floor: below it a worker stays silent.
+    """
+    if not fades(scenario):
+        return 1.0
+    return db_to_ratio(scenario.air.truncation_db)
+
+
+def largest_ratio(scenario: Scenario, variance: float, failure: float) -> float:
+    """Return what abs(e / h) exceeds with at most that probability, e ~ CN(0, variance), h of mean power 1.
+
+    Where abs(h)^2 has a floor c that is sqrt(variance ln(1 / failure) / c), since abs(e)^2 is exponential. Without one
+    it is sqrt((K + 1) variance / failure): the density of h is at most (K + 1) / pi, so that
+    P(abs(h)^2 < y) <= (K + 1) y, and the probability is at most (K + 1) E abs(e)^2 / x^2. Rayleigh fading has K = 0.
+    """
+    floor = weakest_fading(scenario)
+    if floor > 0.0:
+        return math.sqrt(variance * math.log(1.0 / failure) / floor)
+    direct = scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
+    return math.sqrt((direct + 1.0) * variance / failure)

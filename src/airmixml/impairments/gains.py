@@ -1,0 +1,205 @@
+"""The gain of every scheduled worker in every piece of its slots: the product of what each impairment does to it.
+
+A worker that is to arrive with amplitude sqrt(beta) q arrives with sqrt(beta) q g, g complex and 1 on the ideal air.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, reduce
+from typing import Any, Final, Protocol, Self
+from zlib import crc32
+
+import torch
+
+from airmixml.doors import IMPAIRMENTS
+from airmixml.impairments.frame import Frame
+from airmixml.impairments.gaussian_errors import GaussianError, largest_product
+from airmixml.randomness.distributions import normal_pairs, uniforms
+from airmixml.randomness.slot_words import SlotWords
+from airmixml.scenario import Scenario
+
+_SEQUENCES: Final = 1 << 20
+_RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that never fails is the same
+# In a bound on all gains of a run, more pieces than any slot has.
+_MOST_PIECES: Final = 1 << 20
+_GAINS_AT_ONCE: Final = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeatDraws:
+    """What impairments draw from and may look at, for consecutive slots, or for some seats of a single slot.
+
+    A slot of very many workers is drawn some seats at a time (``some``). Every impairment draws from sequences of its
+    own, named in ``normals`` and ``uniforms``, so that none changes the draws of another.
+    """
+
+    slots: range
+    frame: Frame
+    workers: torch.Tensor  # who has which seat; slots x scheduled
+    magnitude: torch.Tensor  # abs(h); slots x scheduled
+    path_gain: torch.Tensor  # amplitude gain without fading; slots x scheduled
+    source: SlotWords
+    in_slot: int  # seats of a whole slot
+    first_seat: int = 0  # number of the first seat that is drawn; other than 0 for a single slot alone
+
+    @property
+    def scheduled(self) -> int:
+        """Seats of a slot that are drawn."""
+        return self.workers.shape[1]
+
+    def some(self, seats: slice) -> Self:
+        """Return some seats of a single slot: the same draws that all of them together would give these."""
+        parts = {name: getattr(self, name)[:, seats] for name in ("workers", "magnitude", "path_gain")}
+        return replace(self, **parts, first_seat=seats.start)
+
+    def uniforms(self, name: str, each: int = 1) -> torch.Tensor:
+        """Return independent numbers between 0 and 1; slots x scheduled x each."""
+        return uniforms(self._words(name, each))
+
+    def normals(self, name: str, each: int = 1) -> torch.Tensor:
+        """Return independent standard normal values, float64; slots x scheduled x each."""
+        return torch.cat(normal_pairs(self._words(name, -(-each // 2))), dim=2)[:, :, :each]
+
+    def complex_normals(self, name: str, each: int = 1) -> torch.Tensor:
+        """Return independent CN(0, 1) values; slots x scheduled x each."""
+        return torch.complex(*normal_pairs(self._words(name, each))).mul_(math.sqrt(0.5))
+
+    def by_block(self, values: torch.Tensor) -> torch.Tensor:
+        """Return values of each block as values of each of its pieces; slots x scheduled x pieces."""
+        return values[:, :, torch.tensor(self.frame.blocks, device=values.device)]
+
+    @property
+    def seconds(self) -> torch.Tensor:
+        """Middle of each piece, counted from the start of its block; shape pieces."""
+        return torch.tensor(self.frame.seconds, dtype=torch.float64, device=self.workers.device)
+
+    def _words(self, name: str, each: int) -> torch.Tensor:
+        """Return so many words of each seat, from a sequence that counts through slots and their seats."""
+        first = self.slots.start * self.in_slot + self.first_seat
+        seats = range(first, first + len(self.slots) * self.scheduled)
+        words = self.source.words(seats, each, crc32(name.encode()) % _SEQUENCES)
+        return words.reshape(len(self.slots), self.scheduled, each)
+
+
+class Impairment(Protocol):
+    """One cause for gains other than 1.
+
+    Attributes:
+        about: what it is, in one line.
+        follows_worker: whether its gains depend on who sits in a seat, which a hidden schedule must not show.
+    """
+
+    about: str
+    follows_worker: bool
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        """Return it as the scenario's air has it; None where the air does not."""
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        """Draw g; slots x scheduled x pieces (or x 1 where it is the same for all), real or complex."""
+
+    def largest_power_gain(self, failure: float) -> float:
+        """Return what one abs(g)^2 exceeds with at most that probability.
+
+        An impairment may also have ``gaussian_error``, which says by how much abs(g) is off; see ``GaussianError``.
+        """
+
+
+@lru_cache(maxsize=64)
+def impairments_of(scenario: Scenario) -> tuple[Any, ...]:
+    """Return what impairs the gains of a scenario, in the order of the registry."""
+    air = scenario.air
+    if air.is_ideal:
+        return ()
+    names = (*IMPAIRMENTS.own, *air.also)
+    found = (IMPAIRMENTS.load(name).of(scenario) for name in names)
+    return tuple(each for each in found if each is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeatGains:
+    """g of every seat of consecutive slots, kept where they are few, else made again whenever they are asked for."""
+
+    scenario: Scenario
+    draws: SeatDraws
+
+    @property
+    def parts(self) -> list[slice]:
+        """Seats that are drawn at once: all, or some of a slot that has too many."""
+        draws = self.draws
+        per_seat = len(draws.slots) * draws.frame.pieces
+        at_once = draws.scheduled if len(draws.slots) > 1 else max(1, _GAINS_AT_ONCE // per_seat)
+        return [slice(first, first + at_once) for first in range(0, draws.scheduled, at_once)]
+
+    def of(self, seats: slice) -> torch.Tensor:
+        """Return g of one of the ``parts``; slots x seats x pieces, or x 1 where all pieces are alike; complex128."""
+        return self._all if len(self.parts) == 1 else draw_gains(self.scenario, self.draws.some(seats))
+
+    def at(self, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
+        """Return g of single seats, given by slot and seat (shape seats); seats x pieces, or x 1; complex128."""
+        if len(self.parts) == 1:
+            return self._all[slot, seat]
+        width = self.draws.frame.pieces
+        found = torch.empty((len(slot), width), dtype=torch.complex128, device=slot.device)
+        for part in self.parts:
+            here = (seat >= part.start) & (seat < part.stop)
+            if bool(here.any()):
+                found[here] = self.of(part)[slot[here], seat[here] - part.start].expand(-1, width)
+        return found
+
+    def in_piece(self, piece: int) -> torch.Tensor:
+        """Return g of every seat in one piece; slots x scheduled, complex128."""
+        every = (self.of(seats) for seats in self.parts)
+        return torch.cat([some[:, :, piece if some.shape[2] > 1 else 0] for some in every], dim=1)
+
+    @cached_property
+    def peaks(self) -> torch.Tensor:
+        """The largest abs(g)^2 of each seat in any piece; slots x scheduled."""
+        return torch.cat([self.of(seats).abs().square().amax(dim=2) for seats in self.parts], dim=1)
+
+    @cached_property
+    def _all(self) -> torch.Tensor:
+        return draw_gains(self.scenario, self.draws)
+
+
+def draw_gains(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
+    """Draw g of every seat; slots x scheduled x pieces, or x 1 where all pieces are alike; complex128."""
+    ones = torch.ones((len(draws.slots), draws.scheduled, 1), dtype=torch.complex128, device=draws.workers.device)
+    return reduce(lambda gain, each: gain * each.gains(draws), impairments_of(scenario), ones)
+
+
+def follows_worker(scenario: Scenario) -> bool:
+    """Return whether some gain depends on who sits in a seat."""
+    return any(each.follows_worker for each in impairments_of(scenario))
+
+
+def largest_power_gain(scenario: Scenario, seats: int) -> float:
+    """Return what no abs(g)^2 of so many seats of all slots exceeds, except with probability ``air.gain_failure``.
+
+    A union bound over all seats, pieces and impairments. Where no factor exceeds its own bound, no product exceeds the
+    product of the bounds, however factors depend on each other. Independent Gaussian errors are bounded together.
+    """
+    impairments = impairments_of(scenario)
+    if not impairments:
+        return 1.0
+    failure = scenario.air.gain_failure / (1 if scenario.air.antennas == 1 else 2)  # the other half is the antennas'
+    each = failure / (seats * _MOST_PIECES * len(impairments))
+    errors = {place: error_of(impairment) for place, impairment in enumerate(impairments)}
+    together = [error for error in errors.values() if error is not None]
+    others = (impairment for place, impairment in enumerate(impairments) if errors[place] is None)
+    alone = math.prod(impairment.largest_power_gain(each) for impairment in others)
+    return float(alone * largest_product(together, len(together) * each))
+
+
+def error_of(impairment: Any) -> GaussianError | None:
+    """Return the independent Gaussian error that bounds an impairment's abs(g), if it has one."""
+    return impairment.gaussian_error() if hasattr(impairment, "gaussian_error") else None
+
+
+def never_exceeded(scenario: Scenario) -> bool:
+    """Return whether bounds on gains hold always: they are the same for any probability of failure."""
+    return all(
+        impairment.largest_power_gain(_RARE) == impairment.largest_power_gain(_FREQUENT)
+        for impairment in impairments_of(scenario)
+    )

@@ -1,0 +1,134 @@
+"""Workers that are early or late by a fraction of a symbol.
+
+On a single carrier, a worker that is off by tau symbols arrives as sum_m rc(m + tau) v_(k+m) in symbol k: a little of
+its neighbours in every symbol. The server hears the sum of all workers, each with a tau of its own. With OFDM, as long
+as all of it stays within the cyclic prefix, being late turns each subcarrier: exp(-2 pi j f tau).
+
+None of this costs privacy. A server may listen to the waveform in continuous time and know tau. What worker i adds to
+it is sum_n v_n p(t - n - tau), and shifted pulses are orthonormal whatever tau: its energy is ||v||^2, as on time. So
+the distance between the waveforms of two samples is that between their symbols, and mu stays what it was. The symbols
+of a server that samples at the planned times hold no more than that waveform.
+
+A pilot stands alone amid silence and arrives with rc(tau), so what off-time workers lose on average is divided out.
+
+The fast path expands rc(m + tau) in Chebyshev polynomials of tau / largest: sum_j c_jm T_j. Then all workers together
+are sum_j c_j * (sum_i q_i T_j(tau_i) v_i): a few weighted sums, each filtered along the symbols of a block. Terms are
+added until all of them together miss at most ``PULSE_ERROR`` of a unit symbol.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Self
+
+import numpy as np
+import torch
+from numpy.polynomial import chebyshev
+
+from airmixml.arrays import Doubles
+from airmixml.impairments.frame import Frame
+from airmixml.impairments.gains import SeatDraws
+from airmixml.scenario import Scenario
+from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
+from airmixml.scenario.pulse import PULSE_ERROR, raised_cosine, ringing_symbols
+
+_FINE: Final = 64  # points that decide the coefficients, which fall faster than any power
+_RUN: Final = 64
+_OFFSETS, _FREQUENCIES, _BETWEEN = 129, 4096, 1e-4  # a grid for the largest response, and what may lie between
+
+
+def smears(air: Air) -> bool:
+    """Return whether symbols reach into their neighbours: on a single carrier where workers are off time."""
+    return air.timing_offset_symbols > 0.0 and air.waveform == "single-carrier"
+
+
+def draw_offsets(draws: SeatDraws) -> torch.Tensor:
+    """Draw tau in units of the largest, uniform between -1 and 1, new in every slot; slots x scheduled."""
+    return 2.0 * draws.uniforms("timing-offset")[:, :, 0] - 1.0
+
+
+@lru_cache(maxsize=64)
+def timing_filters(roll_off: float, largest: float) -> Doubles:
+    """Return c_jm of rc(m + largest x) = sum_j c_jm T_j(x) for x between -1 and 1; terms x (2 W + 1) symbols."""
+    reach = ringing_symbols(roll_off, largest)
+    places = np.cos(np.pi * (np.arange(_FINE) + 0.5) / _FINE)
+    pulse = np.array([[raised_cosine(m + largest * x, roll_off) for m in range(-reach, reach + 1)] for x in places])
+    every = np.asarray(chebyshev.chebfit(places, pulse, _FINE // 2))
+    # No T_j exceeds 1, so what is left out misses at most the sum of its coefficients.
+    missing = np.cumsum(np.linalg.norm(every, axis=1)[::-1])[::-1]
+    terms = int(np.argmax(missing < PULSE_ERROR))
+    return np.asarray(every[:terms])
+
+
+@lru_cache(maxsize=64)
+def expansion_softness(roll_off: float, largest: float) -> float:
+    """Return what keeps the expansion from amplifying any vector, 1 or a few thousandths less.
+
+    A sampled pulse amplifies none; terms and symbols that are left out may, by as much as they miss. Sums are
+    multiplied with this, pilots too, so that statements hold for what is computed, to the last digit.
+    """
+    filters = timing_filters(roll_off, largest)
+    offsets = chebyshev.chebvander(np.linspace(-1.0, 1.0, _OFFSETS), len(filters) - 1)
+    response = float(np.abs(np.fft.rfft(offsets @ filters, _FREQUENCIES, axis=1)).max())
+    return 1.0 / max(1.0, response * (1.0 + _BETWEEN))
+
+
+def polynomials(offsets: torch.Tensor, terms: int) -> list[torch.Tensor]:
+    """Return T_0 to T_(terms - 1) of offsets between -1 and 1; each of their shape."""
+    values = [torch.ones_like(offsets), offsets]
+    while len(values) < terms:
+        values.append(2.0 * offsets * values[-1] - values[-2])
+    return values[:terms]
+
+
+def pilot_gain(air: Air, offsets: torch.Tensor) -> torch.Tensor:
+    """Return rc(tau), with which a pilot that stands alone amid silence arrives; shape of the offsets."""
+    filters = timing_filters(air.roll_off, air.timing_offset_symbols)
+    centre = filters[:, filters.shape[1] // 2].tolist()
+    total = torch.zeros_like(offsets)
+    for coefficient, value in zip(centre, polynomials(offsets, len(centre)), strict=True):
+        total += coefficient * value
+    return total
+
+
+def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> torch.Tensor:
+    """Return sum_m taps_m v_(k+m) in each block by itself, with silence around it; slots x symbols.
+
+    As matrix products: runs of symbols with what is heard in them, times a matrix with the taps along its diagonals.
+    """
+    count, length, reach = symbols.shape[1], frame.longest_block, len(taps) // 2
+    run = min(_RUN, length)
+    padded = torch.nn.functional.pad(symbols, (0, frame.block_count * length - count)).reshape(-1, length)
+    after = -length % run
+    around = torch.nn.functional.pad(padded, (reach, reach + after)).unfold(1, run + 2 * reach, run)
+    matrix = taps.new_zeros((run + 2 * reach, run), dtype=symbols.dtype)
+    for symbol in range(run):
+        matrix[symbol : symbol + len(taps), symbol] = taps
+    filtered = (around @ matrix).reshape(len(padded), -1)[:, :length]
+    return filtered.reshape(len(symbols), -1)[:, :count]
+
+
+@dataclass(frozen=True)
+class TimingSlope:
+    """exp(-2 pi j f tau) with OFDM, tau uniform within the largest offset: phases that fall along the subcarriers."""
+
+    about = "timing offset within the cyclic prefix of OFDM"
+    follows_worker = False
+    largest_seconds: float
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        """Return it where an air has subcarriers and workers that are off time."""
+        air = scenario.air
+        largest = air.timing_offset_symbols if air.waveform == "ofdm" else 0.0
+        return cls(largest / SYMBOLS_PER_SECOND) if largest else None
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        """Draw one tau per seat; slots x scheduled x pieces."""
+        hertz = torch.tensor(draws.frame.hertz, dtype=torch.float64, device=draws.workers.device)
+        angle = -2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None] * hertz
+        return torch.polar(torch.ones_like(angle), angle)
+
+    def largest_power_gain(self, failure: float) -> float:
+        """Turning adds no power."""
+        return 1.0

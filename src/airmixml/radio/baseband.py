@@ -1,0 +1,117 @@
+"""What arrives on an air that is not ideal, symbol by symbol in complex baseband: the reference for the fast path.
+
+Nothing is held over a piece, expanded or added up in another order here. For every slot, block and symbol the workers'
+contributions are written out, each with its own gain at that symbol and, off time, with the pulse itself. Pilots are
+symbols as well, each with noise of its own. It shares with the fast path only the draws of the impairments, which it
+asks for in pieces of one symbol. It is slow and meant for tests.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from airmixml.arrays import Doubles
+from airmixml.impairments.frame import Frame, frame_of
+from airmixml.impairments.gains import draw_gains
+from airmixml.impairments.noise_floor import true_noise_watts
+from airmixml.impairments.timing import draw_offsets, smears
+from airmixml.radio.draws import AirSetting, SlotTensors
+from airmixml.scenario import Air
+from airmixml.scenario.pulse import raised_cosine
+
+Complex = NDArray[np.complex128]
+
+_DOUBT = 4.0
+_NOBODY = 1e30 + 0.0j
+
+
+def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotTensors, rng: Generator) -> Complex:
+    """Return y / (sqrt(beta) mean gain); slots x symbols. Its real part is the mixture, its imaginary part distortion.
+
+    ``vectors`` is what the scheduled workers hold, slots x scheduled x symbols; ``drawn`` who sends with which share.
+    The server divides each block, or each cluster of it, by the mean gain that it takes from pilots.
+    """
+    scenario = setting.scenario
+    air, gains = scenario.air, drawn.gains
+    assert gains is not None
+    frame = frame_of(air, setting.signal.symbols, piece_symbols=1)
+    seats = replace(gains.draws, frame=frame)
+    gain = draw_gains(scenario, seats).expand(-1, -1, frame.pieces).numpy()
+    offsets = np.zeros(gain.shape[:2])
+    if smears(air):
+        offsets = air.timing_offset_symbols * draw_offsets(seats).numpy()
+    shares, amplitudes = drawn.ratios.numpy(), np.sqrt(drawn.power_scale_watts.numpy())
+    noise_watts = true_noise_watts(scenario)
+    by_poisson = scenario.radio.schedule == "poisson"  # which has no pilots
+    pilots = [np.flatnonzero(np.array(frame.pilots) == pilot) for pilot in range(frame.pilot_count)]
+    seconds = np.array(frame.seconds)
+    received = np.empty((len(shares), frame.pieces), dtype=np.complex128)
+    for slot, amplitude in enumerate(amplitudes):
+        arriving = shares[slot][:, None] * gain[slot] * vectors[slot]  # scheduled x symbols, over sqrt(beta)
+        if smears(air):
+            arriving = _off_time(arriving, offsets[slot], air.roll_off, frame)
+        received[slot] = amplitude * arriving.sum(axis=0) + _noise(rng, noise_watts, frame.pieces)
+        if by_poisson:
+            received[slot] /= amplitude
+            continue
+        pulse = np.array([raised_cosine(offset, air.roll_off) for offset in offsets[slot]])
+        for here in pilots:  # the data symbols that a pilot is for
+            beside = here[seconds[here] == seconds[here[0]]]
+            through = (shares[slot] * pulse) @ gain[slot][:, beside]  # one, or those on neighbouring subcarriers
+            energy = setting.pilot_energy / len(pilots)
+            received[slot, here] /= amplitude * _mean_gain(through, amplitude, energy, noise_watts, rng)
+    return _without_mean_pulse(received, air, frame) if smears(air) else received
+
+
+def _mean_gain(through: Complex, amplitude: float, energy: float, noise_watts: float, rng: Generator) -> complex:
+    """Return what the server takes for the mean gain from known symbols that share an energy, each with its own noise.
+
+    It trusts what it sees as far as it differs from 1 by more than its noise may do. A block in which nobody seems to
+    send is thrown away: divided by a very large number.
+    """
+    known = np.sqrt(energy / len(through))
+    heard = amplitude * known * through + _noise(rng, noise_watts, len(through))
+    seen = complex((heard * known).sum() / (amplitude * energy))
+    off, squared_error = seen - 1.0, noise_watts / (amplitude**2 * energy)
+    if abs(off) ** 2 <= _DOUBT * squared_error:
+        taken = 1.0 + 0.0j
+    else:
+        taken = 1.0 + off * (1.0 - _DOUBT * squared_error / abs(off) ** 2)
+    return _NOBODY if abs(taken) ** 2 < min(_DOUBT * squared_error, 0.25) else taken
+
+
+def _off_time(arriving: Complex, offsets: Doubles, roll_off: float, frame: Frame) -> Complex:
+    """Return sum_m rc(m + tau) v_(k+m) of each worker, every block with silence around it; scheduled x symbols."""
+    smeared, blocks, longest = np.zeros_like(arriving), np.array(frame.blocks), frame.longest_block
+    for worker, offset in enumerate(offsets):
+        pulse = np.array([raised_cosine(m + offset, roll_off) for m in range(-longest, longest + 1)])
+        for block in range(frame.block_count):
+            here = np.flatnonzero(blocks == block)
+            apart = here[None, :] - here[:, None]  # from the symbol that listens to the one that is heard
+            smeared[worker, here] = pulse[apart + longest] @ arriving[worker, here]
+    return smeared
+
+
+def _without_mean_pulse(received: Complex, air: Air, frame: Frame) -> Complex:
+    """Solve each block for the symbols that the mean pulse of workers off time would turn into it; slots x symbols."""
+    places = (np.arange(400) + 0.5) / 200.0 - 1.0
+    pulse = np.array(
+        [
+            np.mean([raised_cosine(symbols + air.timing_offset_symbols * place, air.roll_off) for place in places])
+            for symbols in range(frame.longest_block)
+        ]
+    )
+    solved, blocks = np.empty_like(received), np.array(frame.blocks)
+    for block in range(frame.block_count):
+        here = np.flatnonzero(blocks == block)
+        solved[:, here] = np.linalg.solve(
+            pulse[np.abs(here[None, :] - here[:, None])] / pulse[0], received[:, here].T
+        ).T
+    return solved
+
+
+def _noise(rng: Generator, watts: float, count: int) -> Complex:
+    """Draw CN(0, watts); shape count."""
+    return np.asarray(np.sqrt(watts / 2.0) * (rng.standard_normal(count) + 1j * rng.standard_normal(count)))

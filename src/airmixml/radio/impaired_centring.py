@@ -1,0 +1,75 @@
+"""The slot that estimates a mean, on an air that is not ideal: who is absent, with which gains others are received.
+
+Every worker has a seat. The server receives sum_i g_ip x_i(p) / N in each piece p, with noise, and divides it by the
+mean gain that the pilot of the block tells, as in every other slot.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+from airmixml.arrays import Doubles, Singles
+from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gains import SeatDraws
+from airmixml.radio.impaired import impair
+from airmixml.radio.impaired_reception import pilot_normals, trusted_gain
+from airmixml.radio.path_loss import path_gain
+from airmixml.radio.private_sums import add_up_rows, softness
+from airmixml.randomness.slot_words import CPU, slot_words
+from airmixml.scenario import Scenario
+from airmixml.streams import Streams
+from airmixml.workers import Population
+
+
+def impaired_mean(
+    scenario: Scenario,
+    inputs: Singles,
+    population: Population,
+    power_watts: Doubles,
+    noise: Doubles,
+    pilot_deviation: float,
+    radiated_share: float,
+    streams: Streams,
+) -> Doubles:
+    """Return the mean of the workers' inputs as the server estimates it; shape inputs.
+
+    Inputs are those of the pool, samples x features; ``power_watts`` is what each worker was to send with (workers),
+    ``noise`` that on the mean of N workers (features), ``pilot_deviation`` that on a pilot in the same unit, if the
+    slot had but one, and ``radiated_share`` what is radiated on average over P. The slot comes before all others; in
+    the sequences that gains are drawn from its number is the one after the last.
+    """
+    radio, count, features = scenario.radio, population.count, inputs.shape[1]
+    source, frame = slot_words(streams, "air", CPU), frame_of(scenario.air, features)
+    here = range(radio.slots, radio.slots + 1)
+    gain = path_gain(population.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+    magnitude = torch.from_numpy(gain)[None]
+    seats = SeatDraws(
+        slots=here,
+        frame=frame,
+        workers=torch.arange(count)[None],
+        magnitude=magnitude,
+        path_gain=magnitude,
+        source=source,
+        in_slot=count,
+    )
+    shares = torch.full((1, count), softness(count) / count, dtype=torch.float64)
+    air = impair(scenario, seats, shares, torch.from_numpy(power_watts)[None], radiated_share)
+    # sum_i g_ip / N of the workers that hold each sample; samples x pieces.
+    held = np.zeros((len(inputs), frame.pieces), dtype=np.complex128)
+    mean_gain = np.zeros(frame.pieces, dtype=np.complex128)
+    for some in air.gains.parts:
+        weights = (air.ratios[0, some, None] * air.gains.of(some)[0]).expand(-1, frame.pieces).numpy()
+        np.add.at(held, population.sample_index[some], weights)
+        mean_gain += weights.sum(axis=0)
+    error = pilot_deviation * math.sqrt(frame.pilot_count)
+    pilots = torch.from_numpy(mean_gain[frame.pilot_pieces])[None]
+    seen = pilots + error * pilot_normals(source, here, frame.pilot_count)
+    divisor = trusted_gain(seen, torch.full((1, 1), 2.0 * error**2, dtype=torch.float64))[0].numpy()
+    mean, first = np.empty(features), 0
+    for piece, length in enumerate(frame.lengths):
+        numbers, by = slice(first, first + length), divisor[frame.pilots[piece]]
+        summed = add_up_rows((held[:, piece] / by).real.copy(), inputs[:, numbers])
+        mean[numbers] = summed + noise[numbers] / abs(by)
+        first += length
+    return mean

@@ -1,0 +1,64 @@
+"""The sum of workers that are off time by fractions of a symbol; ``impairments.timing`` has the mathematics."""
+
+from functools import partial
+from typing import Final
+
+import torch
+
+from airmixml.impairments.frame import Frame
+from airmixml.impairments.timing import expansion_softness, filter_blocks, polynomials, timing_filters
+from airmixml.scenario import Air
+
+_RUN: Final = 8
+
+
+def mix_off_time(
+    mix: partial[torch.Tensor],
+    *,
+    shares: torch.Tensor,
+    offsets: torch.Tensor,
+    air: Air,
+    frame: Frame,
+    symbols: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return sum_i q_ip sum_m rc(m + tau_i) v_i(k + m) of workers that are off time; slots x symbols.
+
+    ``mix`` adds up workers that are on time (``mix_in_pieces``). Offsets, in units of the largest, are slots x
+    scheduled, shares slots x scheduled x pieces. ``symbols`` asks for some of them alone: then only those and what is
+    heard in them is added up.
+    """
+    filters = torch.from_numpy(timing_filters(air.roll_off, air.timing_offset_symbols)).to(shares.device)
+    heard = None if symbols is None else _heard_in(symbols, filters.shape[1] // 2, frame)
+    mixed = torch.zeros((), device=shares.device)
+    shares = expansion_softness(air.roll_off, air.timing_offset_symbols) * shares
+    for taps, weight in zip(filters, polynomials(offsets, len(filters)), strict=True):
+        weighted = shares * weight[:, :, None]
+        if heard is None:
+            mixed = mixed + filter_blocks(mix(shares=weighted), taps, frame)
+        else:
+            needed, places = heard
+            with_silence = torch.nn.functional.pad(mix(shares=weighted, symbols=needed), (0, 1))
+            mixed = mixed + with_silence[:, places] @ taps.to(with_silence.dtype)
+    return torch.as_tensor(mixed)
+
+
+def in_runs(symbols: torch.Tensor) -> torch.Tensor:
+    """Return about as many symbols out of as many as these have before their last, in runs of eight.
+
+    What is heard in a run is little more than the run itself, while all symbols together are heard in every eighth.
+    """
+    every = torch.arange(int(symbols[-1]) + 1, device=symbols.device)
+    return every[(every // _RUN) % max(1, round(len(every) / len(symbols))) == 0]
+
+
+def _heard_in(symbols: torch.Tensor, reach: int, frame: Frame) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the symbols that are heard in some, in order, and where among them each tap of each finds its own.
+
+    Places are symbols x taps; the place after the last stands for the silence beyond a block.
+    """
+    around = symbols[:, None] + torch.arange(-reach, reach + 1, device=symbols.device)
+    count, length = sum(frame.lengths), frame.longest_block
+    inside = (around >= 0) & (around < count) & (around // length == symbols[:, None] // length)
+    needed = torch.unique(around[inside])
+    places = torch.searchsorted(needed, around.clamp(0, count - 1))
+    return needed, torch.where(inside, places, len(needed))

@@ -1,0 +1,173 @@
+"""The table ``[air]``: what is not ideal between a worker's memory and the server's. All of it is off by default."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Final
+
+from airmixml.scenario.air_presets import AIR_PRESETS
+from airmixml.scenario.pulse import ringing_symbols
+from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
+
+SYMBOLS_PER_SECOND: Final = 794_000.0
+"""The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols."""
+
+SPEED_OF_LIGHT: Final = 299_792_458.0
+# Coherence time times Doppler shift, sqrt(9 / (16 pi)): Rappaport 2002, Wireless Communications, Eq. 5.40.c.
+_COHERENCE: Final = 0.423
+# Keys that say how something is done, and do nothing by themselves.
+_MANNERS: Final = (
+    *("preset", "roll_off", "pilot_symbols", "pilot_share", "guard_symbols", "carrier_hz", "coherence_share"),
+    *("subcarriers", "cyclic_prefix", "cluster_subcarriers", "profile", "adc_range", "gain_failure"),
+    "estimation_power_dbm",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Air:
+    """What is not ideal between workers and server; with all defaults the air is the paper's."""
+
+    preset: str = key("ideal", Choice(AIR_PRESETS), "the air whose numbers are the defaults of this table")
+    phase_error_radians: float = key(
+        0.0, Real(low=0, high=1e3), "standard deviation of a worker's phase after each resynchronisation"
+    )
+    frequency_offset_hz: float = key(
+        0.0, Real(low=0, high=1e9), "standard deviation of a worker's carrier frequency, as far as it is not corrected"
+    )
+    resync_seconds: float = key(
+        0.0, Real(low=0, high=1e6), "time between resynchronisations of the phase (0: once, at the start of a slot)"
+    )
+    phase_noise_hz: float = key(
+        0.0, Real(low=0, high=1e9), "linewidth of an oscillator, whose phase is a Wiener process from each resync on"
+    )
+    timing_offset_symbols: float = key(
+        0.0, Real(low=0, high=0.5), "largest time by which a worker is early or late, in symbols; uniform"
+    )
+    roll_off: float = key(0.25, Real(low=0.05, high=1), "of the root-raised-cosine pulse, at both ends")
+    pilot_symbols: int = key(
+        1, Whole(low=1, high=10**6), "known symbols at the start of a block, from which its mean gain follows"
+    )
+    pilot_share: float = key(
+        0.05,
+        Real(low=0, open_low=True, high=1),
+        "energy of all pilots of a slot over the largest of what is sent in it",
+    )
+    guard_symbols: int = key(0, Whole(low=0, high=10**6), "symbols of silence after each block")
+    estimation_nmse_db: float = key(
+        -math.inf, Real(high=0, infinite=True), "mean square error of a worker's channel estimate, of the channel's own"
+    )
+    estimation_pilots: int = key(
+        0,
+        Whole(low=0, high=10**6),
+        "symbols of each block from which a worker estimates its channel; they decide the error (0: as above)",
+    )
+    estimation_power_dbm: float = key(23.0, Real(low=-300, high=100), "power that the server sends these symbols with")
+    amplitude_error_db: float = key(
+        0.0, Real(low=0, high=40), "largest error of a transmitter's amplitude, above or below; uniform in dB"
+    )
+    reciprocity_nmse_db: float = key(
+        -math.inf, Real(high=0, infinite=True), "mean square difference of uplink and downlink, of the channel's own"
+    )
+    truncation_db: float = key(
+        -math.inf,
+        Real(high=20, infinite=True),
+        "a worker whose fading is below this stays silent (relative to its mean)",
+    )
+    speed_metres_per_second: float = key(0.0, Real(low=0, high=1e4), "of the workers; Doppler after Jakes follows")
+    carrier_hz: float = key(2.4e9, Real(low=1e3, high=1e12), "carrier frequency")
+    coherence_share: float = key(
+        0.05, Real(low=0, open_low=True, high=1), "length of a block over the coherence time, where workers move"
+    )
+    waveform: str = key("single-carrier", Choice(("single-carrier", "ofdm")), "how symbols share time and frequency")
+    subcarriers: int = key(64, Whole(low=2, high=10**5), "ofdm: symbols that are sent side by side")
+    cyclic_prefix: float = key(0.07, Real(low=0, high=1), "ofdm: length of the prefix over that of a symbol")
+    cluster_subcarriers: int = key(12, Whole(low=1, high=10**5), "ofdm: neighbours that share one channel estimate")
+    delay_spread_seconds: float = key(
+        0.0, Real(low=0, high=1e-2), "ofdm: root mean square delay of the echoes; 0 leaves the channel flat"
+    )
+    profile: str = key(
+        "exponential",
+        Choice(
+            ("exponential", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e")
+        ),
+        "ofdm: echoes of a channel; those of 3GPP need the extra `sionna`",
+    )
+    min_power_dbm: float = key(
+        -math.inf,
+        Real(high=100, infinite=True),
+        "lowest power that a transmitter can send with; who needs less stays silent",
+    )
+    power_step_db: float = key(0.0, Real(low=0, high=40), "step of the power control; powers are rounded down")
+    peak_power_dbm: float = key(
+        math.inf, Real(low=-300, infinite=True), "power above which a transmitter clips what it sends"
+    )
+    dac_bits: int = key(0, Whole(low=0, high=24), "bits of a transmitter's converter (0: exact)")
+    adc_bits: int = key(0, Whole(low=0, high=24), "bits of the server's converter (0: exact)")
+    adc_range: float = key(
+        0.0,
+        Real(low=0, high=1e4),
+        "largest level of the server's converter, in root mean squares of what it receives (0: its largest symbol)",
+    )
+    noise_uncertainty_db: float = key(
+        0.0, Real(low=0, high=60), "the noise floor is known only within so many dB; statements assume the lowest"
+    )
+    absent: float = key(0.0, Real(low=0, high=1, open_high=True), "probability that a scheduled worker does not send")
+    late: float = key(
+        0.0, Real(low=0, high=1, open_high=True), "probability that a worker joins late, at a random time of the slot"
+    )
+    antennas: int = key(1, Whole(low=1, high=10**4), "antennas of the server, which listens with the best of them")
+    detection: str = key(
+        "coherent",
+        Choice(("coherent", "energy")),
+        "workers align their phases, or do not and send energy on two resources, one for each sign",
+    )
+    also: tuple[str, ...] = key((), Items(rule=Text()), "names of impairments that other packages bring")
+    gain_failure: float = key(
+        1e-9,
+        Real(low=0, open_low=True, high=0.1),
+        "probability with which a gain may exceed its bound in a privacy statement",
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self, "air.")
+
+    @property
+    def is_ideal(self) -> bool:
+        """Whether nothing is impaired, whatever the keys that only say how."""
+        return all(getattr(self, entry.name) == entry.default for entry in fields(self) if entry.name not in _MANNERS)
+
+    @property
+    def is_coherent(self) -> bool:
+        """Whether workers align their phases."""
+        return self.detection == "coherent"
+
+    @property
+    def uses_per_symbol(self) -> int:
+        """Times that the channel is used for one symbol: detection by energy takes two, one for each sign."""
+        return 1 if self.is_coherent else 2
+
+    @property
+    def doppler_hz(self) -> float:
+        """Largest Doppler shift, v f / c."""
+        return self.speed_metres_per_second * self.carrier_hz / SPEED_OF_LIGHT
+
+    @property
+    def block_overhead_symbols(self) -> int:
+        """Symbols of a block that carry no data: from which workers and server estimate, guard, silence around data.
+
+        A server that detects energies has no use for a pilot: with random phases that is as much off as any symbol.
+        """
+        pilots = self.estimation_pilots + (self.pilot_symbols if self.is_coherent else 0)
+        return pilots + self.guard_symbols + 2 * self.ringing_symbols
+
+    @property
+    def block_seconds(self) -> float:
+        """Longest block with one pilot: up to the next resynchronisation, or a share of the coherence time."""
+        limits = [self.resync_seconds or math.inf]
+        if self.doppler_hz:
+            limits.append(self.coherence_share * _COHERENCE / self.doppler_hz)
+        return min(limits)
+
+    @property
+    def ringing_symbols(self) -> int:
+        """Silence on both sides of a block's data, where symbols of workers that are off time ring into others."""
+        return ringing_symbols(self.roll_off, self.timing_offset_symbols) if self.waveform == "single-carrier" else 0

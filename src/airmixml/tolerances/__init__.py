@@ -1,0 +1,1 @@
+"""How bad each impairment of the air may get, alone, before accuracy falls or a privacy target is missed."""

@@ -1,0 +1,128 @@
+"""What a system would really spend of its privacy whose power was set as if the air were ideal.
+
+Every other command calibrates with the margin that an air needs, so that the target holds. Here the margin is left out:
+the power is that of gains of 1, a noise floor as stated and one antenna; the epsilon is that of the gains that happen.
+Pilots are in both.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from airmixml.errors import AirMixError
+from airmixml.scenario import Air, Scenario
+from airmixml.storage.results import ResultStore
+from airmixml.units import watts_to_dbm
+from airmixml.version import __version__
+from airmixml.wording import one_line
+
+SLACK: Final = 1.01
+"""A target counts as missed from 1 % above it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeededPower:
+    """Transmit power that workers need on the ideal air, in dBm: the lowest, the median and the largest."""
+
+    lowest: float
+    median: float
+    largest: float
+
+
+class Epsilons:
+    """Computes epsilons of one scenario on several airs, and keeps them in a folder.
+
+    Args:
+        scenario: settled; its power follows from a privacy target.
+        dimensions: d_X as it leaves the encoder, and d_Y.
+        folder: where results are kept.
+    """
+
+    def __init__(self, scenario: Scenario, dimensions: tuple[int, int], folder: Path) -> None:
+        self._scenario = scenario
+        self._dimensions = dimensions
+        self._store = ResultStore(folder)
+
+    def realised(self, air: Air) -> float | None:
+        """Return the epsilon on that air without any margin; None where it cannot be stated."""
+        try:
+            scenario = replace(self._scenario, air=air)
+        except AirMixError:  # an air that cannot be
+            return None
+        name = self._name("epsilon", scenario)
+        kept = self._store.load(name, lambda values, _: _number(values))
+        if kept is None:
+            try:
+                kept = _without_margin(scenario, *self._dimensions)
+            except AirMixError as problem:
+                self._store.save(name, {"error": one_line(str(problem))})
+                return None
+            self._store.save(name, {"value": kept if math.isfinite(kept) else "inf"})
+        return None if math.isnan(kept) else kept
+
+    def needed_power(self) -> NeededPower:
+        """Return what the workers of the first seed need on the ideal air."""
+        ideal = replace(self._scenario, air=Air())
+        name = self._name("power", ideal)
+        kept = self._store.load(name, lambda values, _: NeededPower(**values))
+        if kept is None:
+            kept = _needed_power(ideal, *self._dimensions)
+            self._store.save(name, vars(kept))
+        return kept
+
+    def _name(self, what: str, scenario: Scenario) -> str:
+        content: list[Any] = [scenario.to_json(), self._dimensions, __version__]
+        return f"{what}-{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]}.json"
+
+
+def _number(values: Any) -> float:
+    """Return a kept epsilon; NaN for one that could not be stated."""
+    return math.nan if "error" in values else float(values["value"])
+
+
+def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float:
+    """Draw all slots on the scenario's air with the power of the ideal air, and state what the gains give."""
+    from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
+    from airmixml.radio.privacy_target import sensitivity_of
+    from airmixml.radio.rehearsal import placed_distances
+    from airmixml.radio.tally import Tally
+
+    distance_metres = placed_distances(scenario)
+    ideal = replace(scenario, air=Air())
+    sensitivity = sensitivity_of(scenario, input_dim, label_dim)  # with the pilots of this air
+    watts = _calibrated(ideal, sensitivity, tuple(distance_metres.tolist()))
+    setting = replace(AirSetting.of(scenario, input_dim, label_dim, distance_metres), private_received_watts=watts)
+    tally = Tally(scenario, input_dim, label_dim, distance_metres, received_watts=watts)
+    for draws in draw_blocks(setting, suitable_block(setting)):
+        tally.add_draws(draws)
+    return tally.privacy.epsilon
+
+
+@lru_cache(maxsize=8)
+def _calibrated(scenario: Scenario, sensitivity: Any, distance_metres: tuple[float, ...]) -> float:
+    import numpy as np
+
+    from airmixml.radio.privacy_target import asked_received_watts
+
+    return asked_received_watts(scenario, sensitivity, np.array(distance_metres))
+
+
+def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededPower:
+    """Draw the slots of the ideal air and look at the powers of those who send."""
+    from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
+    from airmixml.radio.histograms import DecibelHistogram
+    from airmixml.radio.rehearsal import placed_distances
+
+    setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
+    histogram, lowest, largest = DecibelHistogram(), math.inf, 0.0
+    for draws in draw_blocks(setting, suitable_block(setting)):
+        sending = draws.power_watts[draws.power_watts > 0.0]
+        if len(sending):
+            histogram.add(sending * 1e3)
+            lowest, largest = min(lowest, float(sending.min())), max(largest, float(sending.max()))
+    low, high = float(watts_to_dbm(lowest)), float(watts_to_dbm(largest))
+    return NeededPower(lowest=low, median=min(max(histogram.quantile_db(0.5), low), high), largest=high)

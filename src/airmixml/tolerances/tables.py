@@ -1,0 +1,165 @@
+"""Tolerances as tables: for the terminal, and in files for people and for other programs."""
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airmixml.output.numbers import NONE, duration, epsilon_text, plural
+from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
+from airmixml.storage.files import writing_to
+from airmixml.tolerances.epsilons import SLACK
+from airmixml.tolerances.findings import Delivered, Tolerance, Tolerances
+from airmixml.tolerances.pictures import draw_tolerances, points
+
+_MILLI: Final = 1e-3
+_EVERYTHING: Final = "all"
+
+
+def write_tolerances(found: Tolerances) -> list[Path]:
+    """Write the table as Markdown, the tried sizes as CSV, everything as JSON, and the picture; return the files."""
+    stem = found.out / "tolerances"
+    table = tolerances_table(found)
+    picture = "\n![accuracy against the size of each impairment](tolerances.png)\n"
+    hardware = "\n".join(f"- {each.sizes.name}: {each.sizes.hardware}." for each in found.found)
+    texts = {
+        ".md": f"{table.to_markdown()}{picture}\nWhat hardware has:\n\n{hardware}\n",
+        ".csv": rows_csv(_tried_rows(found)),
+        ".json": json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n",
+    }
+    with writing_to(found.out):
+        return [*write_all(stem, texts), *draw_tolerances(found, stem)]
+
+
+def _tried_rows(found: Tolerances) -> list[dict[str, Any]]:
+    """Return one row for each size and seed."""
+    rows: list[dict[str, Any]] = [
+        {"key": "", "size": "", "seed": seed, "score": score, "fall": 0.0, "error": ""}
+        for seed, score in zip(found.seeds, found.ideal, strict=True)
+    ]
+    for each in found.found:
+        for tried in each.tried:
+            key = f"air.{each.sizes.key}"
+            if tried.error:
+                rows.append({"key": key, "size": tried.size, "seed": "", "score": "", "fall": "", "error": tried.error})
+            rows += [
+                {"key": key, "size": tried.size, "seed": seed, "score": score, "fall": fall, "error": ""}
+                for seed, score, fall in zip(found.seeds, tried.scores, tried.falls, strict=False)
+            ]
+    return rows
+
+
+def notes(found: Tolerances) -> list[str]:
+    """Return what a reader must know, in sentences."""
+    ideal, seeds = statistics.fmean(found.ideal), plural(len(found.seeds), "seed")
+    said = [
+        f"{found.compared} on the ideal air {ideal:.2f} %; tolerated: it falls by at most {points(found.drop)}, mean "
+        f"over {seeds}, compared seed by seed, or by no more than that and the standard error"
+    ]
+    if not found.scenario.air.is_ideal:
+        said.append(f"on the base air it is {statistics.fmean(found.base):.2f} %")
+    if any("resync_seconds" in has.along for each in found.found for has in each.delivered):
+        said.append("in brackets: time between the resynchronisations of that hardware, which were in the run")
+    if found.target is not None:
+        said.append(
+            f"privacy: sizes up to which a system whose power is set without any margin still keeps epsilon "
+            f"{found.target:g} (within {100 * (SLACK - 1):.0f} %); airmix run takes the margin, so that it holds"
+        )
+    if found.needed is not None:
+        needed = found.needed
+        said.append(
+            f"transmit power needed on the ideal air: {needed.lowest:.1f} dBm lowest, {needed.median:.1f} median, "
+            f"{needed.largest:.1f} largest"
+        )
+    return said
+
+
+def tolerances_table(found: Tolerances) -> TextTable:
+    """Return one line for each impairment, with all there is to say."""
+    note = " ".join(f"{line[0].upper()}{line[1:]}." for line in notes(found))
+    return TextTable(
+        title=f"How bad each impairment may get, alone: {found.scenario.title}",
+        note=f"{note} Simulation: it protects nobody's data.",
+        columns=("impairment", "key", *_columns(found), *(f"{name} has" for name in _classes(found))),
+        rows=tuple(
+            (each.sizes.label, f"`air.{each.sizes.key}`", *_limits(found, each), *map(_delivered, each.delivered))
+            for each in found.found
+        ),
+    )
+
+
+def terminal_tolerances(found: Tolerances) -> FittedTable:
+    """Return the table for a terminal: what a class of hardware has is green or red."""
+    from rich.box import SIMPLE
+    from rich.markup import escape
+
+    seeds = plural(len(found.seeds), "seed")
+    return terminal_table(
+        ("impairment", *_columns(found), *_classes(found)),
+        [
+            [
+                escape(each.sizes.label),
+                *_limits(found, each),
+                *(_coloured(class_has, escape(_delivered(class_has))) for class_has in each.delivered),
+            ]
+            for each in found.found
+        ],
+        words=20,
+        title=f"{escape(found.scenario.title)}: how bad each may get, alone; {seeds}, simulation (protects nobody)",
+        elsewhere="a wider terminal or the files named below",
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def _columns(found: Tolerances) -> tuple[str, ...]:
+    return ("tolerated", "too much", *(("privacy",) if found.target is not None else ()))
+
+
+def _classes(found: Tolerances) -> Sequence[str]:
+    return [each.air for each in found.found[0].delivered]
+
+
+def _limits(found: Tolerances, each: Tolerance) -> tuple[str, ...]:
+    """Return what accuracy tolerates, what is too much for it, and what privacy tolerates."""
+    tolerated = NONE if each.tolerated is None else size_text(each.tolerated)
+    refused = _EVERYTHING if each.refused is None else size_text(each.refused)
+    if each.why_not:
+        tolerated, refused = "cannot be run", ""
+    elif each.refused is None:
+        tolerated, refused = _EVERYTHING, ""
+    if found.target is None:
+        return tolerated, refused
+    if not each.asks_privacy:
+        return tolerated, refused, "any"
+    kept = "none" if each.private is None else size_text(each.private)
+    return tolerated, refused, _EVERYTHING if each.revealing is None else kept
+
+
+def _delivered(has: Delivered) -> str:
+    """Return "0.2 ok", "10 (5 ms) too much", "2 epsilon 12"."""
+    if has.size is None:
+        return NONE
+    resync = has.along.get("resync_seconds")
+    along = f" ({duration(resync)})" if resync else ""
+    problems = [] if has.tolerated else ["too much"]
+    if has.target_kept is False:
+        problems.append("no epsilon" if has.epsilon is None else f"epsilon {epsilon_text(has.epsilon, 3)}")
+    return f"{size_text(has.size)}{along} {', '.join(problems) or 'ok'}"
+
+
+def _coloured(has: Delivered, text: str) -> str:
+    if has.size is None:
+        return text
+    return f"[{'green' if has.is_ok else 'red'}]{text}[/]"
+
+
+def size_text(size: Any) -> str:
+    """Return a size with few digits: 0.05, 240, 1e-07."""
+    if not isinstance(size, int | float):
+        return str(size)
+    if size and math.isfinite(size) and abs(size) < _MILLI:
+        return f"{size:.2g}"
+    return f"{size:g}"

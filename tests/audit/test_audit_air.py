@@ -1,0 +1,144 @@
+"""Audits on imperfect airs: sound statements stand, gains above their bound are caught, scores have the right law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from airmixml import Scenario
+from airmixml.audit import Audit, AuditSettings
+from airmixml.audit.hidden_schedule import moves_of, quantised_gains, seat_strengths
+from airmixml.audit.known_schedule import known_schedule_trials
+from airmixml.audit.noise_check import check_noise
+from airmixml.audit.settings import FAULTS, SOUND
+from airmixml.audit.trials import Bench, Keeper
+from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.scenario import RunContext
+from airmixml.streams import Streams
+from airmixml.workers import load_dataset
+
+Audited = Callable[..., Audit]
+SMALL = (
+    *("privacy.sensitivity=encoder", "radio.slots=40", "mixing.policy=equalmix", "radio.scheduled=100"),
+    *("mixing.power=fixed", "mixing.power_scale_watts=6e-12"),
+)
+ROUGH = (
+    *("air.phase_error_radians=0.5", "air.amplitude_error_db=1", "air.absent=0.1", "air.frequency_offset_hz=3000"),
+    *("air.estimation_nmse_db=-15", "air.power_step_db=0.5"),
+)
+TURNED = ("air.phase_error_radians=0.5", "air.absent=0.05")
+POISSON = ("radio.schedule=poisson", "privacy.accountant=pld")
+
+
+def refuted(audit: Audit) -> bool:
+    return any(audit.refutes(bound) for bound in audit.bounds if bound.method != "measured noise")
+
+
+@pytest.mark.parametrize(("schedule", "adjacency"), [((), "replace-one"), (POISSON, "remove-one")])
+@pytest.mark.parametrize("fault", ["", "gain-above-bound", "half-noise"])
+def test_an_imperfect_air_refutes_nothing_and_hides_no_fault(
+    fault: str, schedule: tuple[str, ...], adjacency: str, audited: Audited
+) -> None:
+    audit = audited("paper-iris", *SMALL, *schedule, *ROUGH, adversary="server", adjacency=adjacency, fault=fault)
+    assert audit.caught is bool(fault)
+    assert refuted(audit) is bool(fault)
+
+
+@pytest.mark.parametrize(("schedule", "adjacency"), [((), "replace-one"), (POISSON, "remove-one")])
+@pytest.mark.parametrize(("air", "fault"), [(ROUGH, ""), (TURNED, ""), (TURNED, "half-noise")])
+def test_a_release_from_an_imperfect_air(
+    air: tuple[str, ...], fault: str, schedule: tuple[str, ...], adjacency: str, audited: Audited
+) -> None:
+    """Phases cost no privacy, so their bound is sharp enough for half of the noise to be missed."""
+    options = {"adversary": "release", "adjacency": adjacency, "fault": fault, "trials": 6000}
+    audit = audited("paper-iris", *SMALL, *schedule, *air, **options)
+    assert audit.caught is bool(fault)
+    assert refuted(audit) is bool(fault)
+
+
+def test_one_run_with_canaries_on_an_imperfect_air(audited: Audited) -> None:
+    """The whole run, with its mean gain divided out: the noise is as stated, and the canaries refute nothing."""
+    audit = audited("paper-iris", *SMALL, *ROUGH, adversary="server", canaries=100, trials=1000)
+    assert audit.one_run is not None
+    assert audit.noise_check.passed
+    heads = audit.one_run.scores[audit.one_run.coins]
+    tails = audit.one_run.scores[~audit.one_run.coins]
+    assert heads.mean() > tails.mean() + 3 * math.hypot(heads.std() / 7, tails.std() / 7)
+    assert not audit.caught
+
+
+def bench_on(scenario: Scenario, adjacency: str) -> Bench:
+    """The trials of a scenario whose samples have 4 inputs and 3 classes."""
+    return Bench(
+        air=AirSetting.of(scenario, 4, 3, placed_distances(scenario)),
+        classes=3,
+        adjacency=adjacency,
+        settings=AuditSettings(trials=4000, fault=SOUND),
+        keeper=Keeper(),
+        context=RunContext(),
+    )
+
+
+@pytest.mark.parametrize(("adjacency", "move"), [("remove-one", (4 + 1) * 1.2), ("replace-one", 4 + 2)])
+def test_the_score_uses_both_quadratures_and_the_pilots(adjacency: str, move: float) -> None:
+    """mu^2 = sum beta q^2 |g|^2 ||dv||^2 / (sigma^2 / 2), however phases turn: the scores lie mu^2 apart."""
+    turned = ("air.phase_error_radians=20", "air.amplitude_error_db=3", "air.pilot_share=0.2")
+    scenario = Scenario.preset("paper-iris").with_overrides(*SMALL, *turned)
+    ledger = rehearse(scenario, 4, 3).ledger
+    worst = int(ledger.received_watts.argmax())
+    trials = known_schedule_trials(bench_on(scenario, adjacency), worst)
+    squared_mu = float(ledger.received_watts[worst]) * move / (10 ** (-11.4 - 3) / 2)
+    assert trials.shift == pytest.approx(math.sqrt(squared_mu), rel=1e-5)
+    apart = trials.scores_in.mean() - trials.scores_out.mean()
+    assert apart == pytest.approx(squared_mu, abs=5 * math.sqrt(2 * squared_mu / 2000))
+    assert trials.scores_in.std() == pytest.approx(math.sqrt(squared_mu), rel=0.08)
+
+
+def test_a_law_of_gains_keeps_phases_and_energy() -> None:
+    rng = np.random.default_rng(3)
+    strengths = np.exp(1j * 0.5 * rng.standard_normal(6000)) * rng.choice([0.0, 1.0, 2.0], 6000)
+    values, chances = quantised_gains(strengths)
+    assert chances.sum() == pytest.approx(1.0)
+    assert (chances * np.abs(values) ** 2).sum() == pytest.approx(np.mean(np.abs(strengths) ** 2), rel=1e-6)
+    assert (chances * values).sum() == pytest.approx(strengths.mean(), rel=0.02)
+    assert quantised_gains(np.zeros(5, dtype=np.complex128))[0].tolist() == [0.0]
+
+
+def test_a_canary_s_plane_lies_in_the_pieces_in_which_it_is_sent() -> None:
+    """Products of the axes in all pieces add up to the identity; of seats, gains are means over the canary's energy."""
+    drift = ("air.frequency_offset_hz=30000", "air.resync_seconds=3e-6")
+    scenario = Scenario.preset("paper-iris").with_overrides(*SMALL, *POISSON, *drift)
+    setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
+    moves = moves_of(setting, 3, "replace-one")
+    assert moves.in_pieces is not None
+    np.testing.assert_allclose(moves.in_pieces.sum(axis=2), np.eye(2), atol=1e-12)
+    drawn = draw_slots(setting, range(5))
+    found = seat_strengths(setting, drawn, moves.in_pieces[0, 0])
+    assert drawn.gains is not None
+    gains = drawn.gains.of(slice(0, drawn.ratios.shape[1])).numpy()
+    by_hand = np.einsum("tsp,p->ts", gains, moves.in_pieces[0, 0]) / 100
+    amplitude = math.sqrt(6e-12 / (10 ** (-11.4 - 3) / 2))
+    np.testing.assert_allclose(found, (amplitude * by_hand).ravel(), rtol=1e-9)
+
+
+def test_too_little_noise_is_found_on_an_imperfect_air() -> None:
+    scenario = Scenario.preset("paper-iris").with_overrides(*SMALL, *ROUGH, "radio.slots=1000")
+    dataset = load_dataset(scenario.workers, Streams(0))
+    sound = check_noise(scenario, dataset, 7, SOUND, RunContext(), 1e-4)
+    assert sound.passed
+    assert sound.deviation == pytest.approx(1.0, abs=5 / math.sqrt(2 * 7000))
+    assert check_noise(scenario, dataset, 7, FAULTS["half-noise"], RunContext(), 1e-4).passed is False
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("air", ["lab", "campus", "low-cost"])
+@pytest.mark.parametrize("adversary", ["server", "release"])
+def test_presets_on_every_air(air: str, adversary: str, audited: Audited) -> None:
+    for preset in ("paper-iris", "private-iris"):
+        on_air = f"air.preset={air}"
+        assert not audited(preset, on_air, adversary=adversary).caught
+    assert refuted(audited("private-iris", on_air, adversary="server", fault="gain-above-bound"))

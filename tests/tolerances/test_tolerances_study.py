@@ -1,0 +1,124 @@
+"""A study of a small scenario: its numbers are those of single runs, it is resumed, and privacy follows theory."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airmixml import Scenario, run
+from airmixml.privacy import gaussian_epsilon
+from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.scenario import Air, Speed
+from airmixml.tolerances.epsilons import Epsilons
+from airmixml.tolerances.findings import Tolerances, Tried
+from airmixml.tolerances.study import find_tolerances
+from airmixml.tolerances.tables import terminal_tolerances, tolerances_table, write_tolerances
+
+ONLY = "absent,amplitude_error_db,min_power_dbm"
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return Scenario.preset("private-iris").with_overrides("workers.count=500", "radio.scheduled=500")
+
+
+@pytest.fixture(scope="module")
+def found(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Tolerances:
+    out = tmp_path_factory.mktemp("study") / "out"
+    return find_tolerances(scenario, seeds=2, only=ONLY, quick=True, jobs=1, drop=5.0, out=out)
+
+
+def test_each_answer_is_what_single_runs_give(found: Tolerances, scenario: Scenario, tmp_path: Path) -> None:
+    absent = next(each for each in found.found if each.sizes.key == "absent")
+    tried = absent.tried[-1]
+    for place, seed in enumerate(found.seeds):
+        alone = scenario.with_seed(seed)
+        on_air = replace(alone, air=Air(absent=tried.size))
+        ideal, impaired = (
+            run(each, out=tmp_path / f"{seed}{number}", pictures=False, speed=Speed(threads=1))
+            for number, each in enumerate((alone, on_air))
+        )
+        assert ideal.accuracy is not None
+        assert impaired.accuracy is not None
+        assert found.ideal[place] == 100.0 * ideal.accuracy.final
+        assert tried.scores[place] == 100.0 * impaired.accuracy.final
+        assert tried.falls[place] == found.ideal[place] - tried.scores[place]
+
+
+def test_the_answers_fit_what_was_tried(found: Tolerances) -> None:
+    for each in found.found:
+        sizes = each.sizes
+        by_size = {tried.size: tried for tried in each.tried}
+        assert list(by_size) == [size for size in sizes.ladder if size in by_size]
+        if each.tolerated is not None:
+            assert by_size[each.tolerated].is_tolerated(5.0)
+        if each.refused is not None:
+            assert not by_size[each.refused].is_tolerated(5.0)
+            assert each.tolerated is None or sizes.is_milder(each.tolerated, each.refused)
+    power = next(each for each in found.found if each.sizes.key == "min_power_dbm")
+    assert found.needed is not None
+    assert found.needed.lowest < found.needed.median < found.needed.largest
+    assert [has.size for has in power.delivered] == [-100.0, -40.0, -20.0]
+
+
+def test_a_fall_counts_where_it_is_more_than_its_error() -> None:
+    assert Tried(size=1.0, scores=(90.0, 92.0), falls=(2.0, 0.0)).is_tolerated(1.0)
+    assert Tried(size=1.0, scores=(90.0, 92.0), falls=(2.1, 1.9)).fall == 2.0
+    assert not Tried(size=1.0, scores=(90.0, 92.0), falls=(2.1, 1.9)).is_tolerated(1.0)
+    assert Tried(size=1.0, scores=(90.0,), falls=(2.0,), test_error=1.5).is_tolerated(1.0)
+    assert not Tried(size=1.0, scores=(), falls=(), error="no").is_tolerated(100.0)
+
+
+def test_epsilon_without_margin_follows_from_the_largest_gain(scenario: Scenario, tmp_path: Path) -> None:
+    """One slot in which everybody sends once: mu grows with the largest amplitude, and as the noise falls."""
+    epsilons = Epsilons(scenario, (5, 3), tmp_path)
+    target, delta = scenario.privacy.epsilon, scenario.privacy.delta
+    assert epsilons.realised(Air(phase_error_radians=0.5)) == pytest.approx(target, rel=1e-6)
+    mu = gaussian_mu(target, delta)
+    louder = epsilons.realised(Air(noise_uncertainty_db=2.0))
+    assert louder == pytest.approx(gaussian_epsilon(mu * 10.0 ** (2.0 / 20.0), delta), rel=1e-6)
+    largest = epsilons.realised(Air(amplitude_error_db=1.0))
+    assert largest is not None
+    # Of 500 amplitudes, uniform in dB, the largest is within 0.05 dB of the bound but for a chance of 3e-6.
+    assert gaussian_epsilon(mu * 10.0 ** (0.95 / 20.0), delta) < largest
+    assert largest <= gaussian_epsilon(mu * 10.0 ** (1.0 / 20.0), delta) * (1.0 + 1e-9)
+
+
+def test_it_is_resumed_and_files_are_valid(found: Tolerances, scenario: Scenario) -> None:
+    again = find_tolerances(scenario, seeds=2, only=ONLY, quick=True, jobs=1, drop=5.0, out=found.out)
+    assert again.kept == again.runs == found.runs
+    assert again.to_dict()["tolerances"] == found.to_dict()["tolerances"]
+    files = write_tolerances(again)
+    assert {path.suffix for path in files} == {".md", ".csv", ".json", ".png", ".svg"}
+    stored = json.loads((found.out / "tolerances.json").read_text(), parse_constant=pytest.fail)
+    assert stored["scenario"]["air"]["min_power_dbm"] is None
+    rows = sum(max(1, len(tried.scores)) for each in found.found for tried in each.tried)  # an error has one row
+    assert len((found.out / "tolerances.csv").read_text().splitlines()) == 1 + len(found.ideal) + rows
+    table = tolerances_table(found)
+    assert [row[1] for row in table.rows] == ["`air.amplitude_error_db`", "`air.min_power_dbm`", "`air.absent`"]
+    assert terminal_tolerances(found).columns == ("impairment", "tolerated", "too much", "privacy", "lab", "campus",
+                                                  "low-cost")  # fmt: skip
+
+
+def test_another_scenario_does_not_take_its_folder(found: Tolerances, scenario: Scenario) -> None:
+    from airmixml import RunFolderError
+
+    with pytest.raises(RunFolderError, match="holds a study of tolerances with other settings"):
+        find_tolerances(scenario.with_overrides("privacy.epsilon=2"), only="absent", jobs=1, out=found.out)
+
+
+def test_an_air_that_cannot_be_is_too_much(scenario: Scenario, tmp_path: Path) -> None:
+    """Blocks of 10 symbols, of which pilots take 9: every speed leaves less."""
+    base = scenario.with_overrides(
+        "air.pilot_symbols=9", "air.resync_seconds=1.4e-5", "air.coherence_share=1e-6", "air.phase_error_radians=0.1"
+    )
+    found = find_tolerances(base, seeds=1, only="speed_metres_per_second", quick=True, jobs=1, out=tmp_path / "out")
+    (speed,) = found.found
+    assert speed.tolerated is None
+    assert "no symbol is left for data" in speed.why_not
+    assert all(math.isinf(each.fall) for each in speed.tried)
+    assert [path.suffix for path in write_tolerances(found)] == [".md", ".csv", ".json"]
