@@ -31,6 +31,7 @@ ROOMS = (
     "engines",
     "randomness",
     "privacy",
+    "masks",
     "scenario",
     "storage",
     "output",

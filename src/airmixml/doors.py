@@ -207,6 +207,7 @@ ADVERSARIES: Final = Registry(
         "release": "airmixml.privacy.adversaries:Release",
         "server": "airmixml.privacy.adversaries:Server",
         "eavesdropper": "airmixml.privacy.adversaries:Eavesdropper",
+        "everyone": "airmixml.privacy.everyone:Everyone",
     },
 )
 

@@ -33,6 +33,7 @@ StreamName = Literal[
     "eavesdropper-noise",
     "eavesdropper-fading",
     "air",
+    "masks",
 ]
 
 # The order is part of every published result: never change it, only append.

@@ -62,8 +62,8 @@ class Adversary(ABC):
         return (self.mechanism(design, adjacency),)
 
     def noise_watts(self, design: Design) -> float:
-        """The noise that hides a worker from it: that of the server's receiver, unless it has its own."""
-        return design.noise_watts
+        """The noise that hides a worker from it: in the server's reception, unless it has a receiver of its own."""
+        return design.in_workers_noise().noise_watts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,8 @@ class Server(Adversary):
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism; it has all antennas, not only the chosen one."""
-        known = _known_schedule(design.at_server(), adjacency, design.sensitivity.squared_move(adjacency, "none"))
+        heard = design.at_server().in_workers_noise()
+        known = known_schedule(heard, adjacency, design.sensitivity.squared_move(adjacency, "none"))
         return replace(known, gain_failure=max(known.gain_failure, design.antenna_failure))
 
 
@@ -180,7 +181,7 @@ class _KnowsNoSchedule(Adversary):
         why = f"{_slots_in_words(design)}, as if the schedule were known"
         if told := self._why_told(design):
             why = f"{told}, so {why}"
-        return replace(_known_schedule(design, adjacency, squared_move), why=why)
+        return replace(known_schedule(design, adjacency, squared_move), why=why)
 
     def _why_told(self, design: Design) -> str:
         """Return what gives the schedule away, in words; empty where it stays hidden."""
@@ -204,7 +205,7 @@ class _KnowsNoSchedule(Adversary):
 
     def _heard(self, design: Design) -> Design:
         """Return the design with the power and the noise that this adversary receives."""
-        return design
+        return design.in_workers_noise()
 
     @abstractmethod
     def _hidden_move(self, design: Design, adjacency: str) -> float:
@@ -283,17 +284,28 @@ class Eavesdropper(_KnowsNoSchedule):
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
+        if design.hidden_noise_watts:
+            return hidden_in_words(design)
         if self.gain is None:
             return "fading puts no bound on how well it hears a worker"
         louder = self.gain * max(design.sent_watts) / max(design.received_watts)
         return f"it may hear a worker with {louder:,.4g} times the power that the server does; {super().why(design)}"
 
-    def noise_watts(self, _design: Design) -> float:
-        """The noise at each of its antennas."""
-        return self.own_noise_watts
+    def noise_watts(self, design: Design) -> float:
+        """The noise at each of its antennas, or what workers bring."""
+        return design.hidden_noise_watts or self.own_noise_watts
+
+    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
+        """As for anybody without a schedule; where workers bring noise, what somebody who hears all would learn."""
+        return (self.mechanism(design, adjacency),) if design.hidden_noise_watts else super().views(design, adjacency)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """As for anybody without a schedule; it hears what was sent, which gains at the server do not always tell."""
+        """As for anybody without a schedule; it hears what was sent, which gains at the server do not always tell.
+
+        Where workers bring noise of their own it learns no more than somebody who hears every worker separately.
+        """
+        if design.hidden_noise_watts:
+            return heard_separately(design, adjacency)
         slots = super().mechanism(design, adjacency)
         return replace(slots, gain_failure=max(slots.gain_failure, design.sent_failure))
 
@@ -317,7 +329,7 @@ class Eavesdropper(_KnowsNoSchedule):
         )
 
 
-def _known_schedule(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
+def known_schedule(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
     every = GaussianSlots(
         squared_shifts=_squared_shifts(design, design.received_watts, squared_move),
@@ -342,6 +354,23 @@ def _known_schedule(design: Design, adjacency: str, squared_move: float) -> Gaus
         schedule_failure=schedule_failure,
         gain_failure=gain_failure,
     )
+
+
+def heard_separately(design: Design, adjacency: str) -> GaussianSlots:
+    """Return the slots of the worst worker for somebody who hears every worker alone, in the noise that workers bring.
+
+    That somebody sends is heard too: a removed worker goes on with its noise, its masks and its pilots, and sends
+    nothing of its data.
+    """
+    move = design.sensitivity.squared_move(adjacency, "none")
+    known = known_schedule(replace(design, noise_watts=design.hidden_noise_watts), adjacency, move)
+    return replace(known, why=hidden_in_words(design))
+
+
+def hidden_in_words(design: Design) -> str:
+    """Return what hides a worker from somebody who hears it alone, in words."""
+    unless = f" (except with probability {design.hidden_failure:g})" if design.hidden_failure else ""
+    return f"{_slots_in_words(design)}, each heard separately and without noise, hidden by {design.hidden_by}{unless}"
 
 
 def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: float) -> tuple[float, ...]:

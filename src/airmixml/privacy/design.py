@@ -86,6 +86,13 @@ class Design:
         antenna_gain: how many times the power of a worker in the mixtures the server has of it, at most, with all of
             its antennas; infinite where nothing bounds that. Not contained in ``received_watts``.
         antenna_failure: after a run, probability with which ``worst_server_watts`` is exceeded all the same.
+        workers_noise_watts: power per complex symbol of what honest workers' own noise adds to the receiver's; 0 where
+            gains decide how much of it arrives.
+        hidden_noise_watts: noise power that hides a worker from somebody who hears all separately and without noise, as
+            if it were received; 0 where workers bring none. With it all powers are as planned: a gain that is too
+            large raises the noise with the signal.
+        hidden_by: what that noise is, in words.
+        hidden_failure: probability with which it is less.
         worst_received_watts: after a run, the largest sum over a worker's slots of beta q^2.
         worst_server_watts: the same with all antennas of the server; None: ``antenna_gain`` times as much.
         worst_sent_watts: after a run, the largest sum over a worker's slots of its transmit power.
@@ -115,6 +122,10 @@ class Design:
     sent_failure: float = 0.0
     antenna_gain: float = 1.0
     antenna_failure: float = 0.0
+    workers_noise_watts: float = 0.0
+    hidden_noise_watts: float = 0.0
+    hidden_by: str = ""
+    hidden_failure: float = 0.0
     worst_received_watts: float | None = None
     worst_server_watts: float | None = None
     worst_sent_watts: float | None = None
@@ -217,6 +228,17 @@ class Design:
         all_antennas = self if math.isinf(self.antenna_gain) else self.scaled(self.antenna_gain)
         worst = all_antennas.worst_received_watts if self.worst_server_watts is None else self.worst_server_watts
         return replace(all_antennas, antenna_gain=1.0, worst_received_watts=worst, worst_server_watts=None)
+
+    def in_workers_noise(self) -> Self:
+        """Return the design with the noise that hides a worker in the sum: the receiver's, and that of the workers.
+
+        Who hears only sums learns no more than who hears everybody. On an air that is not ideal that is all there is to
+        say, since a worker may be received more strongly than others' noise.
+        """
+        if not self.hidden_noise_watts:
+            return self
+        in_sum = 0.0 if self.impaired else self.noise_watts + self.workers_noise_watts
+        return replace(self, noise_watts=max(in_sum, self.hidden_noise_watts))
 
     def before_the_draw(self) -> Self:
         """Return the design without what is known only after a run: it holds for any schedule."""

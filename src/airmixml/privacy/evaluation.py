@@ -207,7 +207,7 @@ def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots 
     Gains are drawn without regard to data. A bound that fails with probability f makes (epsilon, delta) one of
     (epsilon, delta + f); f is stated apart, as that of a schedule is.
     """
-    if not design.impaired:
+    if not design.impaired or design.hidden_noise_watts:  # a worker's own noise grows with its gain
         return ""
     failure = design.gain_failure if mechanism is None else mechanism.gain_failure
     unless = f", except with probability {failure:g}" if failure else ""

@@ -17,7 +17,8 @@ from airmixml.impairments.presence import truncates, within_reach
 from airmixml.radio.antenna_choice import choose_antenna
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.impaired import control_power_within_reach, impair
-from airmixml.radio.lowest_power import check_lowest_power
+from airmixml.radio.lowest_power import check_added_power, check_lowest_power
+from airmixml.radio.masking import masking_of
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import (
@@ -33,7 +34,7 @@ from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 from airmixml.threads import in_order
-from airmixml.workers import Signal
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal
 
 _CPU_BLOCK_SLOTS: Final = 2048
 _GPU_BLOCK_SLOTS: Final = 1 << 17
@@ -54,6 +55,7 @@ class AirSetting:
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
     joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
     pilot_energy: float = 0.0  # of all pilots of a slot, where a symbol of amplitude 1 has energy 1
+    added_watts: float = 0.0  # what a worker's own noise and masks add to beta q^2, as energy over all symbols
     radiated_share: float = 1.0  # what a worker radiates on average over a slot per watt of transmit power
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
 
@@ -66,7 +68,12 @@ class AirSetting:
         received_watts = asked_received_watts(scenario, sensitivity, distance_metres)
         per_watt = joules_per_watt(scenario, signal, sensitivity)
         radiated_share = per_watt / slot_seconds(scenario, signal)
-        check_lowest_power(scenario, received_watts, radiated_share, distance_metres)
+        masking = masking_of(scenario)
+        added_watts = 0.0
+        if masking is not None:
+            added_watts = masking.added_watts * signal.symbols / SYMBOLS_PER_SECOND / per_watt
+            check_added_power(scenario, masking, distance_metres)
+        check_lowest_power(scenario, received_watts + added_watts, radiated_share, distance_metres)
         return cls(
             scenario=scenario,
             worker_path_gain=path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
@@ -74,6 +81,7 @@ class AirSetting:
             private_received_watts=received_watts,
             joules_per_watt=per_watt,
             pilot_energy=pilot_energy(scenario, input_dim, label_dim),
+            added_watts=added_watts,
             radiated_share=radiated_share,
         )
 
@@ -101,6 +109,7 @@ class SlotTensors(PowerControl):
     magnitude: torch.Tensor
     ratios: torch.Tensor
     gains: SeatGains | None = None  # of an air that is not ideal
+    planned_ratios: torch.Tensor | None = None  # q as planned, where workers bring noise; slots x scheduled
     antenna_gain: torch.Tensor | None = None  # sum_a |h_a|^2 / |h|^2 over the server's antennas; slots x scheduled
 
     def __len__(self) -> int:
@@ -115,7 +124,9 @@ class SlotTensors(PowerControl):
         return type(self)(**{name: value[:slots].cpu().clone() for name, value in self._tensors().items()})
 
     def _tensors(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("gains", "antenna_gain")}
+        return {
+            name: value for name, value in vars(self).items() if name not in ("gains", "planned_ratios", "antenna_gain")
+        }
 
     def powered_as(self, setting: AirSetting) -> Self:
         """Return the same draws with the powers that another setting would give them.
@@ -125,7 +136,7 @@ class SlotTensors(PowerControl):
         if self.gains is not None:
             return self
         power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)
-        return replace(self, **vars(power))
+        return replace(self, **vars(_with_added(setting, power, self.magnitude)))
 
 
 DrawsKey = tuple[int, Workers, Radio, Air, Mixing, Privacy | None]
@@ -188,10 +199,12 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         ratios = ratios * reached
     else:
         power = control_power(scenario, setting.private_received_watts, ratios, magnitude)
+    power = _with_added(setting, power, magnitude)
     planned = SlotTensors(
         scheduled_workers=scheduled_workers,
         magnitude=magnitude,
         ratios=ratios,
+        planned_ratios=ratios if scenario.privacy.noise != "receiver" else None,
         antenna_gain=antenna_gain,
         **vars(power),
     )
@@ -199,6 +212,13 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         return planned
     seats = replace(seats, magnitude=magnitude)
     return replace(planned, **impair(scenario, seats, ratios, power.power_watts, setting.radiated_share)._asdict())
+
+
+def _with_added(setting: AirSetting, power: PowerControl, magnitude: torch.Tensor) -> PowerControl:
+    """Return the powers with what workers' own noise and masks take, whatever a worker's share."""
+    if not setting.added_watts:
+        return power
+    return replace(power, power_watts=power.power_watts + setting.added_watts / magnitude.square())
 
 
 def _seats(setting: AirSetting, slots: range, scheduled_workers: torch.Tensor, gain: torch.Tensor) -> SeatDraws:

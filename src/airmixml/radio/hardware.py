@@ -33,7 +33,8 @@ class TransmitterErrors:
         Gains are slots x seats x pieces, shares included; samples, powers and amplitudes are slots x seats.
         """
         sender, scenario = self._sender, self._setting.scenario
-        if sender is None or not (scenario.air.dac_bits or math.isfinite(scenario.air.peak_power_dbm)):
+        distorts = scenario.air.dac_bits or math.isfinite(scenario.air.peak_power_dbm)
+        if sender is None or not distorts or scenario.privacy.noise != "receiver":
             return gains, None
         distortion = distort(
             scenario,

@@ -18,6 +18,8 @@ from airmixml.impairments.timing import draw_offsets, expansion_softness, pilot_
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.equaliser import equalise, noise_gain
 from airmixml.radio.hardware import TransmitterErrors, convert_received, kept_of_pilots
+from airmixml.radio.leftover import Leftover
+from airmixml.radio.masking import masking_of
 from airmixml.radio.off_time import in_runs, mix_off_time
 from airmixml.radio.senders import Sender, mix_in_pieces, probed_symbols
 from airmixml.randomness.distributions import normal_pairs
@@ -27,7 +29,8 @@ from airmixml.streams import Streams
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
 _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
 _NOTHING: Final = complex(1e30)
-_PILOT, _QUADRATURE = 1, 2  # sequences of the stream "air" that no impairment draws from
+_SILENT_EVERY: Final = 997
+_PILOT, _QUADRATURE, _MASKS = 1, 2, 3  # sequences of the stream "air" that no impairment draws from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,7 @@ def receive_impaired(
     slots: range,
 ) -> ImpairedReception:
     """Return what arrives of workers with these samples (slots x scheduled), with standard noise (slots x symbols)."""
-    gains = drawn.gains
+    gains, planned_ratios = drawn.gains, drawn.planned_ratios
     assert gains is not None
     scenario, device = setting.scenario, noise.device
     frame = frame_of(scenario.air, setting.signal.symbols)
@@ -74,9 +77,14 @@ def receive_impaired(
     if smears(scenario.air) and not setting.signal.moments:
         probed = in_runs(probed)
     clean = across = torch.zeros(())
-    errors = TransmitterErrors(setting, sender)
+    errors, masking = TransmitterErrors(setting, sender), masking_of(scenario)
+    leftover = None if masking is None else Leftover(scenario, masking)
     for seats in gains.parts:
         turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
+        if leftover is not None and planned_ratios is not None:
+            kept = drawn.ratios[:, seats] / planned_ratios[:, seats]
+            offsets = draw_offsets(gains.draws.some(seats)) if smears(scenario.air) else None
+            leftover.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], kept > 0.0, offsets)
         samples, in_slot = sample_index[:, seats], sample_index.shape[1]
         turned, limits = errors.add(turned, samples, drawn.power_watts[:, seats])
         mixed = partial(mix_in_pieces, sender, samples, lengths=frame.lengths, in_slot=in_slot, limits=limits)
@@ -93,13 +101,25 @@ def receive_impaired(
     place = noise if noise.dtype == clean.dtype else None
     received = torch.addcmul(clean, noise.to(clean.dtype), noise_scales[0].to(clean.dtype), out=place)
     probed_scale = noise_scales[1] if frame.pieces == 1 else noise_scales[1][:, probed]
+    if leftover is not None:
+        received = received + _leftover(leftover, drawn, frame, slots, source).to(received.dtype)
     across = across + probed_scale * _normals(source, slots, len(probed), _QUADRATURE)
     received, across, least = convert_received(scenario.air, received, across)
     noise_variance = across.square().mean(dim=1).clamp(min=least)
     if smears(scenario.air):
         clean, received = (equalise(each, scenario.air, frame) for each in (clean, received))
         noise_variance = noise_gain(scenario.air) * noise_variance
+    if leftover is not None:
+        # In a few symbols workers send nothing but noise and masks, which are far above what gains do to data.
+        noise_variance = (received - clean)[:, ::_SILENT_EVERY].double().square().mean(dim=1)
     return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, divisor=divisor)
+
+
+def _leftover(leftover: Leftover, drawn: SlotTensors, frame: Frame, slots: range, source: SlotWords) -> torch.Tensor:
+    """Return what is left of workers' noise and masks on every symbol; slots x symbols."""
+    symbols = sum(frame.lengths)
+    normals = _normals(source, slots, leftover.terms * symbols, _MASKS).reshape(len(slots), leftover.terms, symbols)
+    return leftover.receive(normals, drawn.power_scale_watts, frame)
 
 
 def estimate_mean_gain(

@@ -1,9 +1,10 @@
-"""Whether anybody can send at all with transmitters that have a lowest power."""
+"""Whether transmitters can send what is asked of them: no less than their lowest power, no more than their limit."""
 
 import math
 
 from airmixml.arrays import Doubles
 from airmixml.errors import ScenarioError
+from airmixml.radio.masking import Masking
 from airmixml.radio.privacy_target import largest_received_watts, weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
@@ -31,4 +32,20 @@ def check_lowest_power(
             f"worker needs on average over a slot, {most_dbm:.1f} dBm, so nobody can send; must be at most that: use "
             "transmitters that can send more softly, a receiver with more noise, a looser privacy target, or put "
             "attenuators before the antennas (radio.unit_path_loss_db)"
+        )
+
+
+def check_added_power(scenario: Scenario, masking: Masking, distance_metres: Doubles) -> None:
+    """Refuse noise and masks that take more than the power limit of the worker with the weakest channel.
+
+    They are the same in every symbol, so what is radiated on average over a slot is compared with P_max.
+    """
+    weakest, limit_dbm = weakest_gain(scenario, distance_metres), scenario.radio.max_power_dbm
+    needed_dbm = float(watts_to_dbm(masking.added_watts / weakest)) if weakest else math.inf
+    if needed_dbm > limit_dbm:
+        above_db = scenario.privacy.above_thermal_db - (needed_dbm - limit_dbm)
+        raise ScenarioError(
+            f"privacy.above_thermal_db = {scenario.privacy.above_thermal_db:g}: noise and masks would take "
+            f"{needed_dbm:.1f} dBm of the farthest worker, whose limit is radio.max_power_dbm = {limit_dbm:g}; must be "
+            f"at most {above_db:.1f}, or use a larger privacy.mask_share"
         )

@@ -18,6 +18,7 @@ from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.energy_sensitivity import energy_sensitivity
+from airmixml.radio.masking import masking_of
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.scenario import Air, Scenario
@@ -110,7 +111,7 @@ def gain_bound(scenario: Scenario) -> float:
 
 def gain_bound_of(scenario: Scenario, seats: int) -> float:
     """Return the same for so many seats of all slots together."""
-    if scenario.air.is_ideal:
+    if scenario.air.is_ideal or scenario.privacy.noise != "receiver":  # their own noise grows with the gain
         return 1.0
     from airmixml.impairments.gains import largest_power_gain  # here: it needs torch
 
@@ -130,7 +131,7 @@ def _seats(scenario: Scenario) -> int:
 
 def gain_failure(scenario: Scenario) -> float:
     """Return the probability with which ``gain_bound`` fails: ``air.gain_failure``, or 0 where it cannot."""
-    if scenario.air.is_ideal:
+    if scenario.air.is_ideal or scenario.privacy.noise != "receiver":
         return 0.0
     from airmixml.impairments.gains import never_exceeded  # here: it needs torch
 
@@ -228,7 +229,7 @@ def planned_design(
 
     ``floor`` is the power gain of the weakest channel, if other than that of the square's corner.
     """
-    radio = scenario.radio
+    radio, masking = scenario.radio, masking_of(scenario)
     floor = weakest_gain(scenario) if floor is None else floor
     return Design(
         workers=scenario.workers.count,
@@ -250,6 +251,10 @@ def planned_design(
         gains_tell_schedule=gains_tell_schedule(scenario),
         shares_follow_workers=shares_follow_workers(scenario),
         ratios_tell_ranks=scenario.mixing.assignment == "max-min",
+        workers_noise_watts=0.0 if masking is None else 2.0 * masking.honest.count * masking.own_watts,
+        hidden_noise_watts=0.0 if masking is None else 2.0 * masking.hidden_watts,
+        hidden_by="" if masking is None else masking.in_words,
+        hidden_failure=0.0 if masking is None else masking.honest.failure,
     )
 
 

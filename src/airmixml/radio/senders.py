@@ -152,7 +152,10 @@ def make_sender(
         rows=rows,
         protects=secret is not None,
         in_slot=in_slot,
-        dac_bits=scenario.air.dac_bits if scenario.air.waveform == "single-carrier" else 0,
+        # A worker's own noise goes through its converter with the signal; see ``leftover``.
+        dac_bits=scenario.air.dac_bits
+        if scenario.air.waveform == "single-carrier" and scenario.privacy.noise == "receiver"
+        else 0,
         all_numbers=scenario.radio.slots * scenario.radio.scheduled * signal.symbols,
     )
 

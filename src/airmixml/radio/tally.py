@@ -25,7 +25,6 @@ from airmixml.radio.power import amplitude_shares, largest_shares
 from airmixml.radio.privacy_target import (
     adversary_named,
     asked_received_watts,
-    assumed_noise_watts,
     joules_per_watt,
     largest_received_watts,
     planned_design,
@@ -104,6 +103,9 @@ class Tally:
         self.sensitivity = sensitivity_of(scenario, input_dim, label_dim)
         self.signal = Signal.of(scenario.workers, input_dim, label_dim)
         self.joules_per_watt = joules_per_watt(scenario, self.signal, self.sensitivity)
+        # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
+        by_plan = scenario.privacy.noise != "receiver"
+        self._told_share = self.joules_per_watt / slot_seconds(scenario, self.signal) if by_plan else 1.0
         if averaged is None:
             averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
         self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)
@@ -136,20 +138,23 @@ class Tally:
             self._at_server = self._at_server.to(device)
         self.slots += len(draws)
         self._limited += draws.limited.sum()
-        squares = amplitude_shares(self.scenario, draws.ratios).square()
+        # A worker that brings its own noise is hidden by it however softly or loudly both arrive: the plan counts.
+        by_plan = draws.planned_ratios is not None
+        ratios = draws.ratios if draws.planned_ratios is None else draws.planned_ratios
+        squares = amplitude_shares(self.scenario, ratios).square()
         received_watts = squares * draws.power_scale_watts[:, None]
-        strengths = draws.power_scale_watts * largest_shares(self.scenario, draws.ratios) ** 2
+        strengths = draws.power_scale_watts * largest_shares(self.scenario, ratios) ** 2
         if draws.gains is not None:
             # A gain may differ from piece to piece: no part of a worker's vector arrives more strongly than this.
-            peaks = draws.gains.peaks
+            peaks = torch.ones_like(ratios) if by_plan else draws.gains.peaks
             planned = strengths
             received_watts = received_watts * peaks
             by_share = (
                 squares
                 if self.scenario.radio.schedule == "fixed"
-                else largest_shares(self.scenario, draws.ratios)[:, None] ** 2
+                else largest_shares(self.scenario, ratios)[:, None] ** 2
             )
-            if self._planned.shares_follow_workers and self._asked_watts is not None:
+            if self._planned.shares_follow_workers and self._asked_watts is not None and not by_plan:
                 # Somebody else in a seat might have sent with all of its share.
                 planned = torch.full_like(planned, self._asked_watts)
                 by_share = self._asked_watts / draws.power_scale_watts[:, None]
@@ -173,8 +178,9 @@ class Tally:
             server_watts = (of_gains * at_antennas).flatten()
             self._antenna_gain = torch.maximum(self._antenna_gain, draws.antenna_gain.max())
         self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts))
-        self._largest_power = torch.maximum(self._largest_power, draws.power_watts.max())
-        self._count_power(draws.power_watts)
+        power_watts = draws.power_watts if self._told_share == 1.0 else self._told_share * draws.power_watts
+        self._largest_power = torch.maximum(self._largest_power, power_watts.max())
+        self._count_power(power_watts)
         self._strengths.add(strengths)
 
     def _add_planned(self, strengths: torch.Tensor, excess: torch.Tensor, peaks: torch.Tensor) -> None:
@@ -360,7 +366,7 @@ class Tally:
         adjacency = self.scenario.privacy.adjacency
         spent = partial(
             self.ledger.epsilons,
-            noise_watts=assumed_noise_watts(self.scenario),
+            noise_watts=self._planned.in_workers_noise().noise_watts,
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),
         )
         if self.centring is not None and self.centring.exact:

@@ -15,7 +15,6 @@ from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.privacy.evaluation import air_in_words
@@ -32,6 +31,7 @@ from airmixml.radio.draws import (
 from airmixml.radio.energy_reception import receive_energy
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.impaired_reception import receive_impaired
+from airmixml.radio.masking import noise_in_sum_watts
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.root_senders import RootSenders
@@ -163,7 +163,7 @@ class AirReport(Tally):
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
         self.add_draws(block.drawn)
-        noise_watts = true_noise_watts(self.scenario)
+        noise_watts = noise_in_sum_watts(self.scenario)
         noise = noise_watts / 2.0 / block.drawn.power_scale_watts
         if block.measured_noise is not None:
             noise = block.measured_noise
@@ -326,7 +326,7 @@ def _receive(
     place: torch.Tensor | None,
 ) -> MixtureBlock:
     """Return what arrives with the setting's power, in the memory of ``place`` if there is one."""
-    noise_watts = true_noise_watts(setting.scenario)
+    noise_watts = noise_in_sum_watts(setting.scenario)
     received = receive_mixtures(clean, noise, draws.power_scale_watts, noise_watts, place)
     return _as_block(setting, clean, received, draws, first_slot)
 
@@ -335,7 +335,7 @@ def _as_block(
     setting: AirSetting, clean: torch.Tensor, received: torch.Tensor, draws: SlotTensors, first_slot: int
 ) -> MixtureBlock:
     """Return what was received, inputs and labels apart."""
-    inputs, noise_watts = setting.signal.input_symbols, true_noise_watts(setting.scenario)
+    inputs, noise_watts = setting.signal.input_symbols, noise_in_sum_watts(setting.scenario)
     # Only with the noise on it may a sum be rounded to float32: see private_sums.py.
     received, clean = received.float(), clean.float()
     parts = (clean[:, :inputs], clean[:, inputs:])

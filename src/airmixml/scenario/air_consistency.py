@@ -30,6 +30,27 @@ def check_air(air: Air, workers: Workers, radio: Radio, mixing: Mixing, privacy:
     _check_channel(air, radio, mixing)
     if not air.is_coherent:
         _check_energy(air, workers)
+    if privacy.noise != "receiver":
+        _check_workers_noise(air, radio, privacy)
+
+
+def _check_workers_noise(air: Air, radio: Radio, privacy: Privacy) -> None:
+    """What noise and masks that the workers bring allow."""
+    noise = f'privacy.noise = "{privacy.noise}"'
+    for name, off in (("detection", "coherent"), ("waveform", "single-carrier"), ("peak_power_dbm", math.inf)):
+        value = getattr(air, name)
+        if value != off:
+            raise ScenarioError(f"air.{name} = {shown(value)}: must be {shown(off)} for {noise}")
+    if air.antennas > 1:
+        raise ScenarioError(
+            f"air.antennas = {air.antennas}: must be 1 for {noise}: all antennas hear the same noise of the workers, "
+            'and privacy.adversary = "everyone" has any number of them'
+        )
+    if radio.fading != "none" and math.isinf(air.truncation_db):
+        raise ScenarioError(
+            f'radio.fading = "{radio.fading}": needs air.truncation_db for {noise}, which would take any power in a '
+            "fade; -10, say"
+        )
 
 
 def _check_channel(air: Air, radio: Radio, mixing: Mixing) -> None:

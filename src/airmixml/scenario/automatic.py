@@ -35,7 +35,8 @@ def choose(
     classes = workers.task == "classification"
     if workers.centre == AUTO:
         encoder = ENCODERS.load(workers.encoder)
-        heard = mixing.power == "dp" and radio.fading == "none" and not ADVERSARIES.load(privacy.adversary).own_receiver
+        heard = mixing.power == "dp" and radio.fading == "none" and privacy.noise == "receiver"
+        heard = heard and not ADVERSARIES.load(privacy.adversary).own_receiver
         public = "public" if encoder.bounds_norm and getattr(encoder, "scales_inputs", True) else "none"
         refined = public == "public" and heard and not workers.several_rows
         workers = replace(workers, centre="refined" if refined else public)

@@ -31,6 +31,13 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
         _check_several_rows(workers, learner)
     if workers.centre_on_air:
         _check_private_centre(workers, radio, mixing, privacy)
+    if privacy.noise != "receiver":
+        _check_workers_noise(workers, radio, mixing, privacy)
+    elif privacy.adversary == "everyone":
+        raise ScenarioError(
+            'privacy.adversary = "everyone": needs privacy.noise = "masked" or "workers"; the noise of a receiver '
+            "hides nobody from somebody who hears each worker alone"
+        )
     if radio.schedule == "poisson":
         _check_poisson(radio, mixing, privacy)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
@@ -189,6 +196,23 @@ def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
             f"radio.max_participations = {radio.max_participations}: must be 0 for radio.schedule = "
             '"poisson", which keeps no limit'
         )
+
+
+def _check_workers_noise(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
+    """What noise that the workers bring allows."""
+    noise = f'privacy.noise = "{privacy.noise}"'
+    if radio.schedule != "fixed":
+        raise ScenarioError(
+            f'radio.schedule = "{radio.schedule}": must be "fixed" for {noise}: all must know who sends'
+        )
+    if workers.centre_on_air:
+        raise ScenarioError(f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for {noise}')
+    if mixing.power == "max":
+        raise ScenarioError(f'mixing.power = "max": must be "dp" or "fixed" for {noise}, which needs power too')
+    if privacy.mask_degree % 2:
+        raise ScenarioError(f"privacy.mask_degree = {privacy.mask_degree}: must be an even number")
+    if privacy.most_absent and privacy.noise != "masked":
+        raise ScenarioError(f"privacy.most_absent = {privacy.most_absent:g}: must be 0 for {noise}, which has no masks")
 
 
 def _check_private_centre(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:

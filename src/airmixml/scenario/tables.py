@@ -220,7 +220,8 @@ class Privacy(Table):
     adversary: str = key(
         "release",
         Choice(ADVERSARIES),
-        "an adversary with the mixtures but no schedule, the server itself, or a receiver near the workers",
+        "an adversary with the mixtures but no schedule, the server itself, a receiver near the workers, or somebody "
+        "who hears every worker separately and without noise",
     )
     accountant: str = key(
         "paper-loose",
@@ -238,6 +239,30 @@ class Privacy(Table):
         "squared sensitivity of one worker: d_X + d_Y, or what its encoder declares",
     )
     colluders: int = key(0, Whole(low=0, high=10**9), "workers that tell the adversary their samples and slots")
+    noise: str = key(
+        "receiver",
+        Choice(("receiver", "workers", "masked")),
+        "what hides a worker: the receiver's noise, the workers' own, or that and masks that cancel in the sum",
+    )
+    above_thermal_db: float = key(
+        45.0,
+        Real(low=-100, high=200),
+        "workers' own noise: its power in the sum of a slot over that of the receiver's noise",
+    )
+    mask_degree: int = key(
+        0, Whole(low=0, high=10**6), "masked: masks of each worker, an even number (0: what colluders and absent need)"
+    )
+    mask_share: float = key(
+        0.0,
+        Real(low=0, high=1, open_high=True),
+        "masked: share of the privacy loss that is due to masks; more of it takes less power, and leaves less noise "
+        "where gains err (0: by the air's gain errors)",
+    )
+    most_absent: float = key(
+        0.0,
+        Real(low=0, high=1, open_high=True),
+        "masked: share of a slot's workers that may be absent, whose masks are then recovered (0: nothing is)",
+    )
     eavesdropper_noise_dbm: float = key(
         -114.0, Real(low=-300, high=100), "noise power at each of the eavesdropper's antennas"
     )

@@ -1,0 +1,112 @@
+"""Who shares masks with whom: a random graph on the seats of a slot in which everybody has the same degree.
+
+It is public, and drawn without regard to data, to who colludes and to who will be absent.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.streams import Streams
+
+_CHAPTER: Final = 0
+_KRYLOV_VECTORS: Final = 40
+_RITZ_MARGIN: Final = 1.05  # so few find a little less than the eigenvalue
+_LEAST_SEATS_OF_LANCZOS: Final = 64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MaskGraph:
+    """Everybody with everybody, or some random cycles through all seats, each of which gives a seat two neighbours.
+
+    Two seats that are neighbours in several cycles share as many independent masks.
+
+    Attributes:
+        seats: n, workers that send in a slot.
+        successors: the next seat in each cycle; cycles x seats. Empty: everybody with everybody.
+    """
+
+    seats: int
+    successors: NDArray[np.int64]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every two seats share one mask."""
+        return len(self.successors) == 0
+
+    @property
+    def degree(self) -> int:
+        """k, masks of a seat."""
+        return self.seats - 1 if self.complete else 2 * len(self.successors)
+
+    @property
+    def edges(self) -> NDArray[np.int64]:
+        """The two ends of every mask; masks x 2."""
+        if self.complete:
+            return np.column_stack(np.triu_indices(self.seats, 1))
+        first = np.tile(np.arange(self.seats), len(self.successors))
+        return np.column_stack([first, self.successors.ravel()])
+
+    @property
+    def adjacency(self) -> Any:
+        """How many masks two seats share, as a sparse matrix; seats x seats."""
+        from scipy.sparse import csr_array  # here: it takes a while to import
+
+        ends = self.edges.T
+        ones = np.ones(2 * len(self.edges))
+        both = (np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]))
+        return csr_array((ones, both), shape=(self.seats, self.seats))
+
+    @cached_property
+    def second_eigenvalue(self) -> float:
+        """The second largest eigenvalue of the adjacency matrix; the largest is k, of the constant vector."""
+        if self.complete:
+            return -1.0
+        if self.seats < _LEAST_SEATS_OF_LANCZOS:
+            return float(np.linalg.eigvalsh(self.adjacency.toarray())[-2])
+        from scipy.sparse.linalg import LinearOperator, eigsh  # here: it takes a while to import
+
+        adjacency = self.adjacency
+
+        def without_mean(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+            summed = adjacency @ (vector.ravel() - vector.mean())
+            return np.asarray(summed - summed.mean())
+
+        operator = LinearOperator((self.seats, self.seats), matvec=without_mean, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(self.seats)
+        found = eigsh(operator, k=1, which="LA", v0=start, ncv=_KRYLOV_VECTORS, tol=0.03, return_eigenvectors=False)
+        return float(found[0]) * _RITZ_MARGIN
+
+    @cached_property
+    def most_repeated(self) -> int:
+        """The largest excess of sum_j A_ij^2 over k: 0 where no two seats share two masks."""
+        if self.complete:
+            return 0
+        adjacency = self.adjacency
+        return int(adjacency.power(2).sum(axis=1).max()) - self.degree
+
+    def disagreement(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sum over masks (x_i - x_j)^2, what gains leave of masks in a sum; ... x seats to ...."""
+        if self.complete:
+            squares: NDArray[np.float64] = self.seats * np.square(values).sum(axis=-1) - values.sum(axis=-1) ** 2
+            return np.maximum(squares, 0.0)
+        total = np.zeros(values.shape[:-1])
+        for after in self.successors:
+            total += np.square(values - values[..., after]).sum(axis=-1)
+        return total
+
+
+@lru_cache(maxsize=8)
+def draw_graph(seats: int, degree: int, seed: int) -> MaskGraph:
+    """Return the graph of that degree, which is even, or the complete one where there are not more seats than that."""
+    if degree >= seats - 1:
+        return MaskGraph(seats=seats, successors=np.zeros((0, seats), dtype=np.int64))
+    generator = Streams(seed).generator("masks", _CHAPTER)
+    successors = np.empty((degree // 2, seats), dtype=np.int64)
+    for cycle in successors:
+        order = generator.permutation(seats)
+        cycle[order] = np.roll(order, -1)
+    return MaskGraph(seats=seats, successors=successors)

@@ -1,0 +1,110 @@
+r"""How much noise hides a worker from somebody who hears every worker separately, perfectly and without noise.
+
+Worker i sends q_i v_i + n_i + b_i + sum_j m_ij, with its own noise n_i of variance s^2 per symbol, masks m_ij = -m_ji
+of variance e^2, and a self mask b_i. Of everybody's signals the honest ones have the covariance, symbol by symbol,
+
+    S = s^2 I + e^2 L,
+
+L the Laplacian of the graph of those who are honest and whose masks nobody revealed: all other masks are known, and
+subtracted. (Self masks of those who took part are revealed, and count for nothing.) A change of v_i by D then has
+mu^2 = q^2 D^2 (S^-1)_ii (the Gaussian mechanism with covariance S).
+
+**What is left out**: a worker that colludes, or is absent and whose masks are revealed, leaves the graph with all its
+edges. For any set of honest workers H, each with at least d neighbours in H, with A the adjacency matrix and a_2 the
+second largest eigenvalue of the *whole* graph's:
+
+1. S = B - e^2 A_H with B diagonal, b_i = s^2 + e^2 d_i, so S^-1 = B^-1 + e^2 B^-1 A_H B^-1 + (e^2 B^-1 A_H) S^-1
+   (e^2 A_H B^-1). A_H has a zero diagonal, so (S^-1)_ii = 1 / b_i + z' S^-1 z, with z = e^2 A_H e_i / b_i.
+2. S 1 = s^2 1. So z' S^-1 z <= (z' 1)^2 / (|H| s^2) + |z|^2 / (e^2 l_2), l_2 the second smallest eigenvalue of L_H, and
+   z' 1 < 1, |z|^2 <= sum_j A_ij^2 / d_i^2.
+3. L_H >= d I - A_H, and eigenvalues of a principal submatrix interlace: l_2 >= d - a_2.
+
+    (S^-1)_ii <= 1 / (|H| s^2) + (1 + r / (d - a_2)) / (d e^2),     r = sum_j A_ij^2 / d_i, 1 if no mask is repeated
+
+For a regular graph without colluders that is 1 / (N s^2) + (1 + 1 / (k - a_2)) / (k e^2), with a_2 about 2 sqrt(k - 1).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from airmixml.masks.graph import MaskGraph
+from airmixml.privacy.design import binomial_quantile
+
+# Nobody is left with fewer honest neighbours than assumed, except with this probability.
+NEIGHBOURS_FAILURE: Final = 1e-9
+_DEGREE_STEP: Final = 8
+_GAP_SHARE: Final = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Honest:
+    """Who is left of a slot's workers when colluders, and absent ones whose masks are revealed, are taken out.
+
+    Attributes:
+        count: how many.
+        neighbours: how many of each one's masks are shared with others of them, at least.
+        gap: l_2, a lower bound on the second smallest eigenvalue of their graph's Laplacian; at most 0: it may be cut.
+        repeats: r, a bound on sum_j A_ij^2 / d_i.
+        failure: probability with which somebody has fewer neighbours than that.
+    """
+
+    count: int
+    neighbours: int
+    gap: float
+    repeats: float
+    failure: float
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing keeps those who are left from falling apart into groups that share no masks."""
+        return self.neighbours < 1 or self.gap <= 0.0
+
+    @property
+    def inverse_per_pair(self) -> float:
+        """What to divide by e^2 for the masks' part of (S^-1)_ii; infinite where the graph may be cut."""
+        if self.is_cut:
+            return math.inf
+        return (1.0 + self.repeats / self.gap) / self.neighbours
+
+    def inverse(self, own_variance: float, pair_variance: float) -> float:
+        """Return a bound on (S^-1)_ii; without masks, or where the graph may be cut, 1 / s^2, a worker's own noise."""
+        alone = 1.0 / own_variance
+        if not pair_variance or self.is_cut:
+            return alone
+        return min(alone, alone / self.count + self.inverse_per_pair / pair_variance)
+
+
+def who_is_left(graph: MaskGraph, taken_out: int) -> Honest:
+    """Return who is left when so many seats are taken out, chosen without regard to the graph.
+
+    In a complete graph it does not matter which. Otherwise a seat's two neighbours in each cycle are a random sample
+    without replacement. How many of its k are taken out is then a sum of independent coins (Vatutin and Mikhailov
+    1982), whose upper tail is at most that of k equal coins (Hoeffding 1956, Thm. 4); a union bound takes all seats.
+    """
+    count = graph.seats - taken_out
+    if graph.complete:
+        return Honest(count=count, neighbours=max(count - 1, 0), gap=float(count), repeats=1.0, failure=0.0)
+    share = taken_out / (graph.seats - 1)
+    lost = binomial_quantile(NEIGHBOURS_FAILURE / graph.seats, graph.degree, share) if taken_out else 0
+    neighbours = graph.degree - lost
+    return Honest(
+        count=count,
+        neighbours=neighbours,
+        gap=neighbours - graph.second_eigenvalue,
+        repeats=1.0 + graph.most_repeated / max(neighbours, 1),
+        failure=NEIGHBOURS_FAILURE if 0 < lost < graph.degree else 0.0,
+    )
+
+
+def suitable_degree(seats: int, taken_out: int) -> int:
+    """Return a degree at which everybody keeps a good part of its masks, and the graph cannot be cut.
+
+    Random graphs have a_2 of about 2 sqrt(k - 1) (Friedman 2008).
+    """
+    share = min(taken_out / max(seats - 1, 1), 1.0)
+    for degree in range(_DEGREE_STEP, seats - 1, _DEGREE_STEP):
+        lost = binomial_quantile(NEIGHBOURS_FAILURE / seats, degree, share) if taken_out else 0
+        if degree - lost - 2.0 * math.sqrt(degree - 1.0) >= _GAP_SHARE * degree:
+            return degree
+    return seats - 1

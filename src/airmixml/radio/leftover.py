@@ -1,0 +1,141 @@
+"""What is left in the sum of the noise and the masks that workers add, drawn from its exact law given their gains.
+
+Worker i arrives with x_i of what it should: on the ideal air 1, so that masks cancel and its noise stays. In general
+
+    variance = s^2 sum_i x_i^2 + e^2 sum_(i, j) (x_i - x_j)^2 + b^2 sum_i (x_i - 1)^2,
+
+over workers, masks, and self masks, which the server subtracts. No mask is ever formed. An absent worker has x_i = 0;
+where its masks are recovered the server subtracts them as well, and x_i = 1. Workers that are off time smear what they
+send: then x_i is a vector with a number for every term of the expansion in ``impairments.timing``, the variance a
+matrix, and every term is filtered like the signal.
+
+Sums over the masks of very large slots are replaced by their mean over graphs, k / (N - 1) times the sum over all
+pairs; a drawn graph differs from that by about one part in sqrt(N k / 2).
+"""
+
+import math
+from typing import Final
+
+import torch
+
+from airmixml.impairments.converters import rounding_variance
+from airmixml.impairments.frame import Frame
+from airmixml.impairments.timing import expansion_softness, filter_blocks, polynomials, smears, timing_filters
+from airmixml.radio.masking import Masking
+from airmixml.scenario import Scenario
+
+_MOST_DIFFERENCES: Final = 1 << 28
+_RANGE: Final = 4.0  # deviations of what it adds to which a worker's converter reaches
+
+
+class Leftover:
+    """Adds up, seats by seats, what decides the law of what is left."""
+
+    def __init__(self, scenario: Scenario, masking: Masking) -> None:
+        self.masking, self.air, self._seats = masking, scenario.air, scenario.radio.scheduled
+        self._recovers = masking.self_watts > 0.0
+        self._filters = (
+            timing_filters(self.air.roll_off, self.air.timing_offset_symbols)
+            if smears(self.air)
+            else torch.ones((1, 1), dtype=torch.float64).numpy()
+        )
+        self._kept: torch.Tensor | None = None  # x of every seat, where a sum over the drawn masks is taken
+        self._sums: dict[str, torch.Tensor] = {}
+
+    @property
+    def terms(self) -> int:
+        """Numbers that say how a worker arrives: 1 unless workers are off time."""
+        return len(self._filters)
+
+    def add(self, arriving: torch.Tensor, sending: torch.Tensor, offsets: torch.Tensor | None) -> None:
+        """Take seats into account: gains over the mean gain (slots x seats x pieces), and who sends (slots x seats).
+
+        Offsets in time, in units of the largest, are slots x seats.
+        """
+        gains = arriving.real * sending[:, :, None]
+        terms = torch.ones((*gains.shape[:2], 1), dtype=gains.dtype, device=gains.device)
+        if offsets is not None:
+            soft = expansion_softness(self.air.roll_off, self.air.timing_offset_symbols)
+            terms = soft * torch.stack(polynomials(offsets, self.terms), dim=2)
+        products = (terms[..., :, None] * terms[..., None, :]).flatten(2)
+        by_piece = gains.transpose(1, 2)
+        self._add("squares", (by_piece.square() @ products).reshape(*by_piece.shape[:2], self.terms, self.terms))
+        self._add("sum", by_piece @ terms)
+        self._add("sending", sending.sum(dim=1))
+        if self._exact(gains):
+            recovered = (~sending)[:, None, :, None] & self._recovers
+            arrives = by_piece[..., None] * terms[:, None]
+            self._kept = torch.where(recovered, self._mean_terms().to(gains.device), arrives)
+
+    def covariance(self) -> torch.Tensor:
+        """Return the covariance of the terms on a symbol, in watts; slots x pieces x terms x terms."""
+        masking, squares, mean = self.masking, self._sums["squares"], self._mean_terms().to(self._sums["squares"])
+        total = masking.own_watts * squares
+        if masking.graph is not None:
+            sending = self._sums["sending"][:, None, None, None]
+            expected, arrived = mean[:, None] * mean, self._sums["sum"]
+            crossed = arrived[..., :, None] * mean
+            differences = self._over_masks(sending, squares, arrived, expected, mean)
+            from_expected = squares - crossed - crossed.transpose(2, 3) + sending * expected
+            total = total + masking.pair_watts * differences + masking.self_watts * from_expected
+        if self.air.dac_bits:
+            largest = torch.tensor(_RANGE * math.sqrt(masking.added_watts), dtype=torch.float64)
+            total = total + float(rounding_variance(largest, self.air.dac_bits)) * squares
+        return total
+
+    def receive(self, normals: torch.Tensor, power_scale_watts: torch.Tensor, frame: Frame) -> torch.Tensor:
+        """Return what is left on every symbol, over sqrt(beta); slots x symbols.
+
+        Standard normal values are slots x terms x symbols, beta has shape slots.
+        """
+        covariance = self.covariance() / power_scale_watts[:, None, None, None]
+        lengths = torch.tensor(frame.lengths, device=normals.device)
+        if self.terms == 1:
+            deviation = covariance[:, :, 0, 0].clamp(min=0.0).sqrt().expand(-1, frame.pieces)
+            return normals[:, 0] * deviation.repeat_interleave(lengths, dim=1)
+        values, vectors = torch.linalg.eigh(covariance)
+        roots = (vectors * values.clamp(min=0.0).sqrt()[..., None, :]).expand(-1, frame.pieces, -1, -1)
+        total = torch.zeros_like(normals[:, 0])
+        for term, taps in enumerate(torch.from_numpy(self._filters).to(normals.device)):
+            correlated = torch.zeros_like(total)
+            for part in range(self.terms):
+                correlated += roots[:, :, term, part].repeat_interleave(lengths, dim=1) * normals[:, part]
+            total += filter_blocks(correlated, taps, frame)
+        return total
+
+    def _mean_terms(self) -> torch.Tensor:
+        """Return what a server takes a worker to arrive with: gain 1, and the mean pulse relative to its middle."""
+        means = torch.tensor([0.0 if term % 2 else 1.0 / (1.0 - term**2) for term in range(self.terms)]).double()
+        middle = torch.from_numpy(self._filters[:, self._filters.shape[1] // 2])
+        return means / (means @ middle)
+
+    def _exact(self, gains: torch.Tensor) -> bool:
+        """Whether the sum over the masks of the drawn graph is small enough to be taken."""
+        if self.masking.graph is None or gains.shape[1] < self._seats:
+            return False
+        work = gains.shape[0] * gains.shape[2] * self.terms**2 * len(self.masking.graph.edges)
+        return work <= _MOST_DIFFERENCES
+
+    def _over_masks(
+        self,
+        sending: torch.Tensor,
+        squares: torch.Tensor,
+        arrived: torch.Tensor,
+        expected: torch.Tensor,
+        mean: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return sum over masks (x_i - x_j)(x_i - x_j)'; slots x pieces x terms x terms."""
+        graph, seats = self.masking.graph, self._seats
+        assert graph is not None
+        if self._kept is None or graph.complete:
+            recovered = (seats - sending) * self._recovers
+            every, total = squares + recovered * expected, arrived + recovered[..., 0] * mean
+            return graph.degree / (seats - 1) * (seats * every - total[..., :, None] * total[..., None, :])
+        summed = torch.zeros_like(squares)
+        for after in torch.from_numpy(graph.successors).to(squares.device):
+            apart = self._kept - self._kept[:, :, after]
+            summed += apart.transpose(2, 3) @ apart
+        return summed
+
+    def _add(self, name: str, values: torch.Tensor) -> None:
+        self._sums[name] = self._sums[name] + values if name in self._sums else values

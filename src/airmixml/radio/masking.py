@@ -1,0 +1,128 @@
+"""The noise and the masks that a scenario's workers add to what they send: how much of each, and what that hides.
+
+All are variances of a real symbol, in watts as received from a worker whose gain is as planned.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from airmixml.errors import PrivacyError
+from airmixml.impairments.noise_floor import true_noise_watts
+from airmixml.masks.graph import MaskGraph, draw_graph
+from airmixml.masks.hidden_noise import Honest, suitable_degree, who_is_left
+from airmixml.scenario import Privacy, Scenario
+from airmixml.units import dbm_to_watts
+
+_LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Masking:
+    """What each worker of a slot adds to its own vector.
+
+    Attributes:
+        own_watts: s^2, of its own noise, new in every symbol and never revealed.
+        pair_watts: e^2, of each mask that it shares with a neighbour.
+        self_watts: of its self mask, which is revealed unless it is called absent; 0 where nothing is recovered.
+        graph: who shares masks with whom; None without masks.
+        honest: who is left of a slot without colluders and absent workers.
+    """
+
+    own_watts: float
+    pair_watts: float
+    self_watts: float
+    graph: MaskGraph | None
+    honest: Honest
+
+    @property
+    def added_watts(self) -> float:
+        """Of all that a worker adds."""
+        masks = 0.0 if self.graph is None else self.graph.degree * self.pair_watts
+        return self.own_watts + masks + self.self_watts
+
+    @property
+    def hidden_watts(self) -> float:
+        """1 / (S^-1)_ii: of the noise that hides a worker from somebody who hears all workers separately."""
+        return (1.0 - _ROUNDING) / self.honest.inverse(self.own_watts, self.pair_watts)
+
+    @property
+    def in_words(self) -> str:
+        """What hides a worker."""
+        if self.graph is None:
+            return "its own noise"
+        among = f"{self.honest.count:,} honest workers"
+        return f"the noise of {among} and masks shared with at least {self.honest.neighbours:,} of them"
+
+
+def masking_of(scenario: Scenario) -> Masking | None:
+    """Return what workers add to hide themselves; None where they rest on the receiver's noise."""
+    privacy, seats = scenario.privacy, scenario.radio.scheduled
+    if privacy.noise == "receiver":
+        return None
+    thermal_watts = dbm_to_watts(scenario.radio.noise_dbm)
+    return _masking(privacy, seats, thermal_watts, scenario.seed, _mask_share(scenario))
+
+
+@lru_cache(maxsize=16)
+def _masking(privacy: Privacy, seats: int, thermal_watts: float, seed: int, share: float) -> Masking:
+    own_watts = 10.0 ** (privacy.above_thermal_db / 10.0) * thermal_watts / 2.0 / seats
+    colluders = min(privacy.colluders, seats - 1)
+    if privacy.noise == "workers":
+        alone = Honest(count=seats - colluders, neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
+        return Masking(own_watts=own_watts, pair_watts=0.0, self_watts=0.0, graph=None, honest=alone)
+    absent = math.ceil(privacy.most_absent * seats)
+    taken_out = colluders + absent
+    if taken_out > seats - 2:
+        raise PrivacyError(
+            f"privacy.colluders = {privacy.colluders}: with {absent:,} absent they leave fewer than two of the "
+            f"{seats:,} workers of a slot, who would hide each other; schedule more, or assume fewer"
+        )
+    degree = privacy.mask_degree or suitable_degree(seats, taken_out)
+    graph = draw_graph(seats, degree, seed)
+    honest = who_is_left(graph, taken_out)
+    if honest.is_cut:
+        raise PrivacyError(
+            f"privacy.mask_degree = {degree}: {taken_out:,} colluding or absent workers may cut the graph of masks, "
+            f"and a worker's own noise alone would hide it; must be at least {suitable_degree(seats, taken_out)}"
+        )
+    # Of (S^-1)_ii the share that masks are to have: 1 / (|H| s^2) and c / e^2 in the proportion 1 - share to share.
+    pair_watts = honest.inverse_per_pair * honest.count * own_watts * (1.0 - share) / share
+    masking = Masking(own_watts=own_watts, pair_watts=pair_watts, self_watts=0.0, graph=graph, honest=honest)
+    if not absent:
+        return masking
+    # A worker that is called absent but did send has its masks revealed: its self mask must hide it as well.
+    return Masking(
+        own_watts=own_watts,
+        pair_watts=pair_watts,
+        self_watts=max(masking.hidden_watts - own_watts, 0.0),
+        graph=graph,
+        honest=honest,
+    )
+
+
+def _mask_share(scenario: Scenario) -> float:
+    """Return the share that is asked for, or the one that leaves least noise in the sum.
+
+    With gains that differ by g, noise and what is left of masks together are in proportion to 1 / (1 - share) +
+    N g^2 / share, which is least at r / (1 + r), r = g sqrt(N).
+    """
+    if scenario.privacy.noise != "masked" or scenario.privacy.mask_share:
+        return scenario.privacy.mask_share
+    if scenario.air.is_ideal:
+        return _LEAST_MASK_SHARE
+    from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
+
+    times = math.sqrt(scenario.radio.scheduled * gain_spread(scenario))
+    return min(max(times / (1.0 + times), _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
+
+
+def noise_in_sum_watts(scenario: Scenario) -> float:
+    """Return the noise power per complex symbol in the sum of a slot whose workers all send as planned.
+
+    The receiver's own, and that of the workers, which falls on the real part alone; masks cancel.
+    """
+    masking, thermal_watts = masking_of(scenario), true_noise_watts(scenario)
+    return thermal_watts if masking is None else thermal_watts + 2.0 * scenario.radio.scheduled * masking.own_watts
