@@ -16,8 +16,8 @@ from airmixml import Scenario, ScenarioError, simulate
 from airmixml.impairments.power_levels import possible_power
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import weakest_gain
 from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.units import dbm_to_watts
 
 FADES = ("radio.fading=rayleigh", "air.truncation_db=-6")

@@ -33,7 +33,7 @@ from airmixml.privacy.design import binomial_quantile
 
 # Nobody is left with fewer honest neighbours than assumed, except with this probability.
 NEIGHBOURS_FAILURE: Final = 1e-9
-_DEGREE_STEP: Final = 8
+_LEAST_DEGREE, _DEGREE_STEP = 32, 8
 _GAP_SHARE: Final = 0.25
 
 
@@ -103,7 +103,7 @@ def suitable_degree(seats: int, taken_out: int) -> int:
     Random graphs have a_2 of about 2 sqrt(k - 1) (Friedman 2008).
     """
     share = min(taken_out / max(seats - 1, 1), 1.0)
-    for degree in range(_DEGREE_STEP, seats - 1, _DEGREE_STEP):
+    for degree in range(_LEAST_DEGREE, seats - 1, _DEGREE_STEP):
         lost = binomial_quantile(NEIGHBOURS_FAILURE / seats, degree, share) if taken_out else 0
         if degree - lost - 2.0 * math.sqrt(degree - 1.0) >= _GAP_SHARE * degree:
             return degree

@@ -4,7 +4,7 @@ All are variances of a real symbol, in watts as received from a worker whose gai
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -12,11 +12,13 @@ from airmixml.errors import PrivacyError
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.masks.graph import MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, suitable_degree, who_is_left
+from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Privacy, Scenario
-from airmixml.units import dbm_to_watts
+from airmixml.units import db_to_ratio, dbm_to_watts
 
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
 _ROUNDING: Final = 1e-9
+_HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,13 +64,21 @@ def masking_of(scenario: Scenario) -> Masking | None:
     privacy, seats = scenario.privacy, scenario.radio.scheduled
     if privacy.noise == "receiver":
         return None
-    thermal_watts = dbm_to_watts(scenario.radio.noise_dbm)
-    return _masking(privacy, seats, thermal_watts, scenario.seed, _mask_share(scenario))
+    unit = _unit_masking(privacy, seats, scenario.seed, _mask_share(scenario))
+    above_thermal = db_to_ratio(privacy.above_thermal_db) * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats
+    if privacy.above_thermal_db == 0.0:
+        most_watts = dbm_to_watts(scenario.radio.max_power_dbm - _HEADROOM_DB)
+        above_thermal = most_watts * weakest_gain(scenario) / unit.added_watts
+    own_watts, pair_watts, self_watts = (
+        above_thermal * each for each in (unit.own_watts, unit.pair_watts, unit.self_watts)
+    )
+    return replace(unit, own_watts=own_watts, pair_watts=pair_watts, self_watts=self_watts)
 
 
 @lru_cache(maxsize=16)
-def _masking(privacy: Privacy, seats: int, thermal_watts: float, seed: int, share: float) -> Masking:
-    own_watts = 10.0 ** (privacy.above_thermal_db / 10.0) * thermal_watts / 2.0 / seats
+def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Masking:
+    """Return what workers add per watt of their own noise."""
+    own_watts = 1.0
     colluders = min(privacy.colluders, seats - 1)
     if privacy.noise == "workers":
         alone = Honest(count=seats - colluders, neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
@@ -94,13 +104,7 @@ def _masking(privacy: Privacy, seats: int, thermal_watts: float, seed: int, shar
     if not absent:
         return masking
     # A worker that is called absent but did send has its masks revealed: its self mask must hide it as well.
-    return Masking(
-        own_watts=own_watts,
-        pair_watts=pair_watts,
-        self_watts=max(masking.hidden_watts - own_watts, 0.0),
-        graph=graph,
-        honest=honest,
-    )
+    return replace(masking, self_watts=max(masking.hidden_watts - own_watts, 0.0))
 
 
 def _mask_share(scenario: Scenario) -> float:

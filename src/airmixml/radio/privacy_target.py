@@ -5,13 +5,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.antennas import antenna_gain_bound
-from airmixml.impairments.fading_floor import weakest_fading
 from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.design import slots_per_round
@@ -19,8 +16,8 @@ from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.energy_sensitivity import energy_sensitivity
 from airmixml.radio.masking import masking_of
-from airmixml.radio.path_loss import path_gain
 from airmixml.radio.rounded_sensitivity import with_rounding
+from airmixml.radio.weakest_channel import power_gain, weakest_gain
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.ofdm import Grid
 from airmixml.units import dbm_to_watts
@@ -32,8 +29,10 @@ _ROUNDING_MARGIN: Final = 1.0 - 1e-12
 def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
     """Return what one worker can move, by the paper's bound or by what its encoder declares."""
     sensitivity = _data_sensitivity(scenario, input_dim, label_dim)
-    # A worker that falls silent takes its share of the pilots along; they are the same for any sample.
-    removal = sensitivity.removal + pilot_energy(scenario, input_dim, label_dim)
+    # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings its
+    # own noise is heard to take part whatever it sends.
+    of_pilots = pilot_energy(scenario, input_dim, label_dim) if scenario.privacy.noise == "receiver" else 0.0
+    removal = sensitivity.removal + of_pilots
     repeated = prefix_bound(scenario.air)
     return Sensitivity(removal=repeated * removal, replacement=repeated * sensitivity.replacement)
 
@@ -113,6 +112,7 @@ def gain_bound_of(scenario: Scenario, seats: int) -> float:
     """Return the same for so many seats of all slots together."""
     if scenario.air.is_ideal or scenario.privacy.noise != "receiver":  # their own noise grows with the gain
         return 1.0
+
     from airmixml.impairments.gains import largest_power_gain  # here: it needs torch
 
     bound = largest_power_gain(scenario, seats)
@@ -168,27 +168,8 @@ def shares_follow_workers(scenario: Scenario) -> bool:
 
 def adversary_named(name: str, scenario: Scenario) -> Adversary:
     """Return the adversary of that name, as the scenario describes it."""
-    adversary: Adversary = ADVERSARIES.load(name).of(scenario, partial(_power_gain, scenario))
+    adversary: Adversary = ADVERSARIES.load(name).of(scenario, partial(power_gain, scenario))
     return adversary
-
-
-def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> float:
-    """Return the power gain of the weakest channel a sending worker may have; 0 if fading leaves no floor.
-
-    Without fading that is the farthest corner of the square, or the farthest of the given workers. Where workers in a
-    fade stay silent it is that times the least fading of those who send.
-    """
-    workers = scenario.workers
-    if scenario.radio.fading != "none" and scenario.air.truncation_db == -math.inf:
-        return 0.0
-    corner = max(workers.side_metres / math.sqrt(2.0), workers.min_distance_metres)
-    farthest = corner if distance_metres is None else max(corner, float(distance_metres.max()))
-    return weakest_fading(scenario) * _power_gain(scenario, farthest)
-
-
-def _power_gain(scenario: Scenario, distance_metres: float) -> float:
-    radio = scenario.radio
-    return float(path_gain(np.array([distance_metres]), radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
 
 
 def power_may_tell_schedule(scenario: Scenario, received_watts: float, floor: float) -> bool:
@@ -339,7 +320,7 @@ def private_received_watts(
         return hidden_watts
     limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     # A target that the power limit alone keeps allows any power; no more is received than from the nearest place.
-    most_watts = limit_watts * _power_gain(scenario, scenario.workers.min_distance_metres)
+    most_watts = limit_watts * power_gain(scenario, scenario.workers.min_distance_metres)
     return min(max(_ROUNDING_MARGIN * limit_watts * floor, calibrated_watts(told=True)), most_watts)
 
 

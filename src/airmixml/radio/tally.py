@@ -31,8 +31,8 @@ from airmixml.radio.privacy_target import (
     sensitivity_of,
     slot_seconds,
     slots_target,
-    weakest_gain,
 )
+from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.sums import Sums, as_tensor
 from airmixml.units import watts_to_dbm

@@ -245,9 +245,10 @@ class Privacy(Table):
         "what hides a worker: the receiver's noise, the workers' own, or that and masks that cancel in the sum",
     )
     above_thermal_db: float = key(
-        45.0,
+        0.0,
         Real(low=-100, high=200),
-        "workers' own noise: its power in the sum of a slot over that of the receiver's noise",
+        "workers' own noise: its power in the sum of a slot over that of the receiver's noise (0: so much that the "
+        "farthest worker sends 10 dB below its limit)",
     )
     mask_degree: int = key(
         0, Whole(low=0, high=10**6), "masked: masks of each worker, an even number (0: what colluders and absent need)"

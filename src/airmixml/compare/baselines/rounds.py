@@ -15,8 +15,9 @@ from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.radio.channel import draw_fading
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, weakest_gain
+from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts
 from airmixml.radio.scheduling import draw_schedule_of
+from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Radio, Scenario
 from airmixml.streams import Streams

@@ -22,7 +22,8 @@ from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.privacy_target import adversary_named, assumed_noise_watts, sensitivity_of, weakest_gain
+from airmixml.radio.privacy_target import adversary_named, assumed_noise_watts, sensitivity_of
+from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
