@@ -203,7 +203,8 @@ class Design:
 
     def noise_multiplier(self, adjacency: str) -> float:
         """Return the noise deviation over one worker's move in the strongest slot, as other libraries state noise."""
-        square = self.sensitivity.squared_move(adjacency, "none") * max(self.received_watts) / (self.noise_watts / 2.0)
+        noise_watts = self.in_workers_noise().noise_watts
+        square = self.sensitivity.squared_move(adjacency, "none") * max(self.received_watts) / (noise_watts / 2.0)
         return math.inf if square == 0.0 else 1.0 / math.sqrt(square)
 
     def scaled(self, factor: float) -> Self:

@@ -18,6 +18,7 @@ from airmixml.impairments.gains import draw_gains
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
+from airmixml.radio.masking import Masking, masking_of
 from airmixml.scenario import Air
 from airmixml.scenario.pulse import raised_cosine
 
@@ -48,10 +49,19 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     pilots = [np.flatnonzero(np.array(frame.pilots) == pilot) for pilot in range(frame.pilot_count)]
     seconds = np.array(frame.seconds)
     received = np.empty((len(shares), frame.pieces), dtype=np.complex128)
+    masking, known = masking_of(scenario), np.zeros((len(shares), frame.pieces))
+    if drawn.planned_ratios is not None:
+        kept = shares / drawn.planned_ratios.numpy()
+        sending = kept > 0.0
     for slot, amplitude in enumerate(amplitudes):
         arriving = shares[slot][:, None] * gain[slot] * vectors[slot]  # scheduled x symbols, over sqrt(beta)
         if smears(air):
             arriving = _off_time(arriving, offsets[slot], air.roll_off, frame)
+        if masking is not None:
+            added, revealed = _formed(masking, sending[slot], frame.pieces, rng)
+            adding = kept[slot][:, None] * gain[slot] * added / amplitude
+            arriving = arriving + (_off_time(adding, offsets[slot], air.roll_off, frame) if smears(air) else adding)
+            known[slot] = revealed / amplitude
         received[slot] = amplitude * arriving.sum(axis=0) + _noise(rng, noise_watts, frame.pieces)
         if by_poisson:
             received[slot] /= amplitude
@@ -62,7 +72,24 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
             through = (shares[slot] * pulse) @ gain[slot][:, beside]  # one, or those on neighbouring subcarriers
             energy = setting.pilot_energy / len(pilots)
             received[slot, here] /= amplitude * _mean_gain(through, amplitude, energy, noise_watts, rng)
-    return _without_mean_pulse(received, air, frame) if smears(air) else received
+    return (_without_mean_pulse(received, air, frame) if smears(air) else received) - known
+
+
+def _formed(masking: Masking, sending: NDArray[np.bool_], symbols: int, rng: Generator) -> tuple[Doubles, Doubles]:
+    """Draw every worker's noise, masks and self mask; return what each adds, scheduled x symbols, and what is revealed.
+
+    Where masks are recovered that is the sum of those that senders share with the absent, and of senders' self masks.
+    """
+    shape = (len(sending), symbols)
+    added = np.sqrt(masking.own_watts) * rng.standard_normal(shape)
+    alone = np.sqrt(masking.self_watts) * rng.standard_normal(shape)
+    revealed = sending @ alone
+    for one, other in [] if masking.graph is None else masking.graph.edges:
+        mask = np.sqrt(masking.pair_watts) * rng.standard_normal(symbols)
+        added[one] += mask
+        added[other] -= mask
+        revealed += (float(sending[one]) - float(sending[other])) * mask
+    return added + alone, revealed if masking.self_watts else np.zeros(symbols)
 
 
 def _mean_gain(through: Complex, amplitude: float, energy: float, noise_watts: float, rng: Generator) -> complex:

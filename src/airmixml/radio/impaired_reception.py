@@ -29,7 +29,7 @@ from airmixml.streams import Streams
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
 _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
 _NOTHING: Final = complex(1e30)
-_SILENT_EVERY: Final = 997
+_SILENT: Final = 512
 _PILOT, _QUADRATURE, _MASKS = 1, 2, 3  # sequences of the stream "air" that no impairment draws from
 
 
@@ -111,7 +111,7 @@ def receive_impaired(
         noise_variance = noise_gain(scenario.air) * noise_variance
     if leftover is not None:
         # In a few symbols workers send nothing but noise and masks, which are far above what gains do to data.
-        noise_variance = (received - clean)[:, ::_SILENT_EVERY].double().square().mean(dim=1)
+        noise_variance = (received - clean)[:, :: max(1, received.shape[1] // _SILENT)].double().square().mean(dim=1)
     return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, divisor=divisor)
 
 

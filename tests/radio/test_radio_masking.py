@@ -1,0 +1,121 @@
+"""Workers' own noise and masks: what is left of them in the sum, against every mask written out."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from test_radio_baseband import data, planned, scenario, vectors_of
+
+from airmixml import Scenario, Speed, simulate
+from airmixml.errors import AirMixError
+from airmixml.radio import simulate_blocks
+from airmixml.radio.baseband import receive_symbol_by_symbol
+from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.masking import masking_of
+from airmixml.units import dbm_to_watts
+
+MASKED = ("privacy.noise=masked", "privacy.above_thermal_db=20")
+CYCLES = (*MASKED, "radio.scheduled=12", "privacy.mask_degree=4")
+AIRS = {
+    "noise alone": ("privacy.noise=workers", "privacy.above_thermal_db=20", "air.amplitude_error_db=3"),
+    "amplitudes, everybody with everybody": (*MASKED, "air.amplitude_error_db=3"),
+    "amplitudes, cycles": (*CYCLES, "air.amplitude_error_db=3"),
+    "phases": (*CYCLES, "air.phase_error_radians=0.5"),
+    "absent, not recovered": (*CYCLES, "air.absent=0.2"),
+    "absent, recovered": (
+        *(*MASKED, "radio.scheduled=12", "privacy.most_absent=0.8", "air.absent=0.2"),
+        *("air.amplitude_error_db=2", "privacy.mask_degree=12"),
+    ),
+    "power steps": (*CYCLES, "air.power_step_db=3"),
+    "off time": (*CYCLES, "air.timing_offset_symbols=0.4"),
+    "drifting blocks": (*CYCLES, "air.frequency_offset_hz=8000", "air.resync_seconds=1e-5"),
+}
+
+
+@pytest.mark.parametrize("air", AIRS)
+def test_what_is_left_has_the_law_of_masks_that_are_written_out(air: str) -> None:
+    dataset, population = data()
+    asked = scenario(*AIRS[air], moments=False, seed=1)
+    blocks = list(simulate_blocks(asked, dataset, population, speed=Speed(threads=1)))
+    fast = torch.cat([torch.cat([block.inputs, block.labels], dim=1) for block in blocks]).numpy().astype(float)
+    fast -= np.concatenate([planned(block.ratios, block.draws.scheduled_workers, moments=False) for block in blocks])
+    other = scenario(*AIRS[air], moments=False, seed=2)
+    setting = AirSetting.of(other, dataset.input_dim, dataset.label_dim, population.distance_metres)
+    drawn = draw_slots(setting, range(other.radio.slots))
+    who = drawn.scheduled_workers.numpy()
+    received = receive_symbol_by_symbol(
+        setting, vectors_of(dataset, who, moments=False), drawn, np.random.default_rng(3)
+    )
+    slow = received.real - planned(drawn.ratios.numpy(), who, moments=False)
+    # Gains make deviations differ from slot to slot: compare the whole distribution, and its logarithmic scale.
+    for symbol in range(0, fast.shape[1], 4):
+        assert stats.ks_2samp(fast[:, symbol], slow[:, symbol]).pvalue > 1e-5
+        squares = [np.log(each[:, symbol] ** 2) for each in (fast, slow)]
+        assert stats.ttest_ind(*squares).pvalue > 1e-5
+    between = [(each[:, 1:] * each[:, :-1]).mean() / (each**2).mean() for each in (fast, slow)]
+    assert between[0] == pytest.approx(between[1], abs=0.1)
+
+
+@pytest.mark.parametrize("wrong", [2 / 3, 3 / 2])
+def test_another_size_of_masks_is_told_apart(wrong: float) -> None:
+    dataset, population = data()
+    changes = (*CYCLES, "air.amplitude_error_db=3")
+    blocks = list(simulate_blocks(scenario(*changes, moments=False, seed=1), dataset, population))
+    fast = torch.cat([block.inputs for block in blocks]).numpy().astype(float)
+    means = torch.cat([block.clean_inputs for block in blocks]).numpy()
+    other = (fast - means) * wrong
+    assert stats.ks_2samp((fast - means).ravel(), other.ravel()).pvalue < 1e-5
+
+
+def test_on_the_ideal_air_masks_cancel_and_everybody_s_noise_stays() -> None:
+    asked = scenario(*CYCLES, "radio.slots=2000", moments=False, seed=1)
+    masking = masking_of(asked)
+    assert masking is not None
+    dataset, population = data()
+    (block, *more) = simulate_blocks(asked, dataset, population)
+    errors = torch.cat([each.inputs - each.clean_inputs for each in (block, *more)]).double()
+    thermal = dbm_to_watts(asked.radio.noise_dbm) / 2.0
+    expected = (12 * masking.own_watts + thermal) / asked.mixing.power_scale_watts
+    assert float(errors.square().mean()) == pytest.approx(expected, rel=5 * np.sqrt(2.0 / errors.numel()))
+    assert 12 * masking.own_watts == pytest.approx(100 * thermal, rel=1e-9)
+
+
+def test_energy_is_that_of_signal_noise_and_masks() -> None:
+    small = Scenario.preset("trustless-iris").with_overrides("workers.count=200", "radio.scheduled=200")
+    report = simulate(small).report
+    masking = masking_of(small)
+    assert masking is not None
+    assert masking.graph is not None
+    added = masking.own_watts + masking.graph.degree * masking.pair_watts
+    symbols = report.signal.symbols
+    gain = report.design.weakest_gain
+    # The farthest worker: energy of what it adds in all symbols, and of its own vector, 794,000 symbols a second.
+    most = (added * symbols / gain) / 794e3
+    assert report.worker_energy_joules.max() == pytest.approx(most, rel=0.6)
+    assert report.worker_energy_joules.max() < 1.001 * most * 1.1
+    # Ten dB below the limit of 23 dBm in the corner of the square.
+    assert 10 * np.log10(added / gain * 1e3) < 13.01
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (("privacy.noise=receiver",), "privacy.adversary"),
+        (("privacy.mask_degree=7",), "privacy.mask_degree"),
+        (("privacy.colluders=1999",), "privacy.colluders"),
+        (("privacy.colluders=1000", "privacy.mask_degree=8"), "privacy.mask_degree"),
+        (("privacy.above_thermal_db=80",), "privacy.above_thermal_db"),
+        (("radio.schedule=poisson",), "radio.schedule"),
+        (("mixing.power=max",), "mixing.power"),
+        (("workers.centre=private",), "workers.centre"),
+        (("air.antennas=2",), "air.antennas"),
+        (("radio.fading=rayleigh",), "radio.fading"),
+        (("air.waveform=ofdm",), "air.waveform"),
+        (("privacy.noise=workers", "privacy.most_absent=0.1"), "privacy.most_absent"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(changes: tuple[str, ...], named: str) -> None:
+    with pytest.raises(AirMixError) as refused:
+        simulate(Scenario.preset("trustless-iris").with_overrides(*changes))
+    assert str(refused.value).startswith(named)
+    assert "\n" not in str(refused.value)
