@@ -105,7 +105,7 @@ def test_nothing_unknown_falls_through() -> None:
 @pytest.mark.parametrize("name", ADVERSARIES.own)
 def test_an_adversary_is_named_as_it_is_registered(name: str) -> None:
     assert adversary_named(name, SCENARIO).name == name
-    assert ADVERSARIES.load(name).knows_schedule is (name == "server")
+    assert ADVERSARIES.load(name).knows_schedule is (name in ("server", "everyone"))
     assert ADVERSARIES.load(name).own_receiver is (name == "eavesdropper")
 
 

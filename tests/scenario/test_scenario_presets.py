@@ -77,6 +77,9 @@ PRIVATE = [
     ("private-mnist", 10, 1e-5, "server", 60000, "fixed", 1),
     ("private-mnist-release", 10, 1e-5, "release", 60000, "poisson", 100000),
     ("private-iris", 5, 0.01, "server", 2000, "fixed", 1),
+    ("trustless-mnist", 10, 1e-5, "everyone", 60000, "fixed", 1),
+    ("trustless-iris", 5, 0.01, "everyone", 2000, "fixed", 1),
+    ("trustless-digits", 10, 1e-5, "everyone", 1200, "fixed", 1),
 ]
 
 

@@ -29,6 +29,7 @@ NUMBERS = {
     "eavesdropper-noise": 13,
     "eavesdropper-fading": 14,
     "air": 15,
+    "masks": 16,
 }
 NAMES = st.sampled_from(sorted(NUMBERS))
 SEEDS = st.integers(0, 2**63 - 1)
