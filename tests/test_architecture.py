@@ -34,6 +34,7 @@ ROOMS = (
     "scenario",
     "storage",
     "output",
+    "budgets",
     "data",
     "workers",
     "impairments",

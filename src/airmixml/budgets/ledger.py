@@ -60,14 +60,16 @@ class Request:
         losses: adversary to what each of its workers loses to it; of the shape of ``who``, or 1.
         who: numbers, or names, of the workers that take part; None for all of a ledger by number.
         delta: at which an epsilon that would still fit is named.
+        workers_each: on how many workers of the mechanism each of ``who`` is; None for one.
         key: of work that repeats itself exactly when it is done again; empty where it does not.
         details: plain values for the history.
     """
 
     about: str
-    losses: Mapping[str, Loss]
+    losses: Mapping[str, Loss | None]
     who: Integers | tuple[str, ...] | None = None
     delta: float = 0.0
+    workers_each: Integers | None = None
     key: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -202,7 +204,7 @@ class LedgerFile:
             numbers.append(number)
         return numbers
 
-    def settle(self, number: int, losses: Mapping[str, Loss] | None = None, *, reason: str = "") -> None:
+    def settle(self, number: int, losses: Mapping[str, Loss | None] | None = None, *, reason: str = "") -> None:
         """Replace a reservation by what was really spent; without ``losses`` that is all that was reserved."""
         with transaction(self.path, write=True) as file:
             self._require_reserved(file, number)
@@ -258,33 +260,39 @@ class LedgerFile:
         if not len(passed):
             return
         fullest = int(passed[budget.fullest(after.of_workers(passed))])
-        before, total = (budget.epsilons(each.of_workers([fullest]))[0] for each in (spent, after))
         own = Loss.nothing(workers)
         for request, who in placed:
             own = _added(own, loss_to(adversary, request.losses), who)
-        adds = budget.epsilons(own.of_workers([fullest]))[0]
-        request, times = placed[0][0], len(placed)
-        gaussian = not loss_to(adversary, request.losses).epsilon.any()
-        failing = float(own.delta[fullest])
-        rest = spent.of_workers([fullest])
-        if gaussian:
-            rest = rest + Loss.of(delta=failing)
-        delta = request.delta or budget.delta
-        left = budget.epsilon_left(rest, delta=delta, gaussian=gaussian, times=times)
-        name = _name(file, fullest)
+        before, adds, total = (budget.epsilons(each.of_workers([fullest]))[0] for each in (spent, own, after))
         others = f" (and {len(passed) - 1:,} more would)" if len(passed) > 1 else ""
-        each = " each" if times > 1 else ""
-        advice = (
-            f"at most epsilon = {_down(left)} at delta = {delta:g}{each} would fit" if left else "nothing more fits"
-        )
-        if not gaussian and not left:
-            unspent = budget.delta - float(spent.delta[fullest])
-            advice = f"{advice} at delta = {delta:g}: {max(unspent, 0.0):.3g} of delta is left"
+        left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
-            f"{self.path}: worker {shown_name(name)} would pass its budget against the {adversary}{others}: spent "
-            f"epsilon = {before:.4g}, this adds {adds:.4g}, together {total:.6g} of {budget.epsilon:g} at delta = "
-            f"{budget.delta:g}; nothing was sent; {advice}"
+            f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget against the {adversary}"
+            f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {total:.6g} of {budget.epsilon:g} "
+            f"at delta = {budget.delta:g}; nothing was sent; {left}"
         )
+
+
+def _advice(
+    budget: Budget,
+    adversary: str,
+    spent: Loss,
+    own: Loss,
+    placed: Sequence[tuple[Request, Integers | None]],
+    worker: int,
+) -> str:
+    """Return what of the first request, made as often as asked, would still fit the worker that is fullest."""
+    (request, who), times = placed[0], len(placed)
+    delta, gaussian = request.delta or budget.delta, not loss_to(adversary, request.losses).epsilon.any()
+    if request.workers_each is not None and who is not None:
+        times *= int(request.workers_each[who == worker].max(initial=1)) ** 2
+    kept = spent + Loss.of(delta=own.delta) if gaussian else spent  # what may fail stays as it is
+    left = budget.epsilon_left(kept, delta=delta, gaussian=gaussian, times=times)
+    each = " each" if len(placed) > 1 else ""
+    if left:
+        return f"at most epsilon = {_down(left)} at delta = {delta:g}{each} would fit"
+    unspent = max(budget.delta - float(spent.delta[0]), 0.0)
+    return "nothing more fits" if gaussian else f"nothing fits at delta = {delta:g}: {unspent:.3g} of delta is left"
 
 
 def _down(value: float) -> str:

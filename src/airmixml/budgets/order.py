@@ -18,14 +18,18 @@ _COVERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def loss_to(adversary: str, losses: Mapping[str, Loss]) -> Loss:
-    """Return the loss to an adversary: its own, else the one to an adversary that learns at least as much."""
-    if adversary in losses:
-        return losses[adversary]
+def loss_to(adversary: str, losses: Mapping[str, Loss | None]) -> Loss:
+    """Return the loss to an adversary: its own, else the one to an adversary that learns at least as much.
+
+    None says that nothing bounds its own, and that the neighbours of a stronger one's are not the same.
+    """
+    own = losses.get(adversary)
+    if own is not None:
+        return own
     for stronger, loss in losses.items():
-        if adversary in _COVERS.get(stronger, ()):
+        if adversary not in losses and loss is not None and adversary in _COVERS.get(stronger, ()):
             return loss
-    stated = ", ".join(losses) or "nobody"
+    stated = ", ".join(name for name, loss in losses.items() if loss is not None) or "nobody"
     raise PrivacyError(
         f"adversary {adversary}: the ledger keeps a budget against it, and nothing bounds what this mechanism reveals "
         f"to it (there is a bound for {stated}); state one, or keep a ledger without that adversary"
