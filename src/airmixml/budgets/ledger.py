@@ -265,10 +265,12 @@ class LedgerFile:
             own = _added(own, loss_to(adversary, request.losses), who)
         before, adds, total = (budget.epsilons(each.of_workers([fullest]))[0] for each in (spent, own, after))
         others = f" (and {len(passed) - 1:,} more would)" if len(passed) > 1 else ""
+        # A sum is rounded up: ten tenths are just above 1.
+        near = "just above " if f"{total:.6g}" == f"{budget.epsilon:.6g}" else ""
         left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
             f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget against the {adversary}"
-            f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {total:.6g} of {budget.epsilon:g} "
+            f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {near}{total:.6g} of {budget.epsilon:g} "
             f"at delta = {budget.delta:g}; nothing was sent; {left}"
         )
 
@@ -283,7 +285,9 @@ def _advice(
 ) -> str:
     """Return what of the first request, made as often as asked, would still fit the worker that is fullest."""
     (request, who), times = placed[0], len(placed)
-    delta, gaussian = request.delta or budget.delta, not loss_to(adversary, request.losses).epsilon.any()
+    loss = loss_to(adversary, request.losses)
+    gaussian = not loss.epsilon.any()
+    delta = (request.delta or budget.delta) if gaussian else float(loss.delta.max())
     if request.workers_each is not None and who is not None:
         times *= int(request.workers_each[who == worker].max(initial=1)) ** 2
     kept = spent + Loss.of(delta=own.delta) if gaussian else spent  # what may fail stays as it is

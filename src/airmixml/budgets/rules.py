@@ -159,13 +159,10 @@ class Budget:
         ``gaussian`` says that it is that of a Gaussian mechanism.
         """
         epsilon, lost = float(spent.epsilon.max()), float(spent.delta.max())
-        if not gaussian:
-            lost = float(add_up(lost, times * delta))
-        left = self.squared_mu_left(epsilon, lost) - float(spent.squared_mu.max())
-        if left <= 0.0:
-            return 0.0
         if gaussian:
-            return gaussian_epsilon(math.sqrt(left / times), delta) * _SHOWN_LESS
+            left = self.squared_mu_left(epsilon, lost) - float(spent.squared_mu.max())
+            return gaussian_epsilon(math.sqrt(left / times), delta) * _SHOWN_LESS if left > 0.0 else 0.0
+        lost = float(add_up(lost, times * delta))
         spent_at = float(self.epsilons(Loss.of(squared_mu=spent.squared_mu, epsilon=epsilon, delta=lost)).max())
         return max(0.0, self.epsilon - spent_at) / times * _SHOWN_LESS
 

@@ -118,7 +118,8 @@ def show_ledger(
             )
             for line in each["fullest"]
         ]
-        console.print(terminal_table(("fullest workers", "spent", "left"), rows, title=title))
+        print_line(title, style="bold")
+        console.print(terminal_table(("fullest workers", "spent", "left"), rows))
         if each["over_budget"]:
             console.print(f"[bold red]{plural(each['over_budget'], 'worker')} beyond the budget[/bold red]")
     if open_entries:
