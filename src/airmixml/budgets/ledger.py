@@ -270,8 +270,8 @@ class LedgerFile:
         left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
             f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget against the {adversary}"
-            f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {near}{total:.6g} of {budget.epsilon:g} "
-            f"at delta = {budget.delta:g}; nothing was sent; {left}"
+            f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {near}{total:.6g} of "
+            f"{budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
         )
 
 
