@@ -364,7 +364,8 @@ def _places(file: sqlite3.Connection, who: Integers | tuple[str, ...] | None) ->
         workers = _workers(file)
         if who is not None and not (len(who) and who.min() >= 0 and who.max() < workers):
             raise LedgerError(f"who: workers must be numbers from 0 to {workers - 1:,} of the ledger, at least one")
-        return who
+        everybody = who is not None and len(who) == workers and bool((who == np.arange(workers)).all())
+        return None if everybody else who
     known = {row["name"]: row["number"] for row in file.execute("SELECT number, name FROM workers")}
     new = [name for name in dict.fromkeys(who) if name not in known]
     known |= {name: len(known) + place for place, name in enumerate(new)}

@@ -62,6 +62,7 @@ def owners_of(workers: Workers, raw: RawData, seed: int, *, protected: bool, tes
     available = len(pool) if raw.holders is None else len(np.unique(raw.holders[pool]))
     holding = None if protected else deploy(workers, available, streams).sample_index
     if raw.holders is None:
-        return Owners(label=f"rows of {raw.name}", count=units_of(raw), who=pool, holding=holding)
+        who = np.sort(pool) if holding is None else pool
+        return Owners(label=f"rows of {raw.name}", count=units_of(raw), who=who, holding=holding)
     names = tuple(raw.holder_names[number] for number in np.unique(raw.holders[pool]).tolist())
     return Owners(label=f"column {workers.worker_column}", count=0, who=names, holding=holding)
