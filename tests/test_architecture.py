@@ -35,6 +35,7 @@ ROOMS = (
     "scenario",
     "storage",
     "output",
+    "budgets",
     "data",
     "workers",
     "impairments",

@@ -21,6 +21,10 @@ class RunFolderError(AirMixError):
     """A run folder cannot be written, is incomplete, or belongs to another scenario."""
 
 
+class LedgerError(AirMixError):
+    """A ledger of budgets cannot be read or written, or is about other workers than those of the run."""
+
+
 class PluginError(AirMixError):
     """There is no encoder, learner, accountant, ... of that name, or the package that brings it is broken."""
 

@@ -43,6 +43,11 @@ _COMMANDS: dict[str, LateCommand] = {
             "missed.",
         ),
         ("reproduce", "reproduce:reproduce_command", "Reproduce the paper's tables and figures."),
+        (
+            "ledger",
+            "ledger:app",
+            "Keep what each worker has spent over all runs, and refuse what would pass a budget.",
+        ),
         ("presets", "listings:presets_command", "List the scenarios that come with the package."),
         (
             "airs",

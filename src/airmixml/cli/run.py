@@ -1,5 +1,6 @@
 """``airmix run``, and the table at the end of it."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from rich.markup import escape
@@ -49,6 +50,10 @@ def run_command(
     public_test: Annotated[
         bool, Option("--public-test", help="With --private: the test rows are public, so state the accuracy.")
     ] = False,
+    ledger: Annotated[
+        Path | None,
+        Option(help="Ledger of budgets (`airmix ledger create`): refuse a run that would pass one, before it sends."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a scenario and write a run folder.
@@ -66,7 +71,8 @@ def run_command(
 
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        result = run(scenario, seeds=seeds, private=private, public_test=public_test, engine=engine, jobs=jobs, **where)
+        where |= {"engine": engine, "jobs": jobs, "ledger": ledger}
+        result = run(scenario, seeds=seeds, private=private, public_test=public_test, **where)
     metrics = result.to_dict()
     if as_json:
         print_json(metrics)

@@ -170,10 +170,11 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
         table = np.frombuffer(outputs, dtype=np.float64).reshape(-1, len(columns.labels))
         numbered["labels"] = check_outputs(table, task, str(path))
         numbered["class_names"] = tuple(columns.names[place] for place in columns.labels)
+    if holders:
+        numbered["holders"], numbered["holder_names"] = number_holders(holders, str(path))
     return RawData(
         name=path.name,
         inputs=np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns.features)),
-        holders=number_holders(holders, str(path)) if holders else None,
         feature_names=tuple(columns.names[place] for place in columns.features),
         **numbered,
     )

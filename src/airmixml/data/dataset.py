@@ -34,6 +34,7 @@ class RawData:
         test_labels: labels of the source's own test set, where it has one.
         feature_names: what the header calls the features, in their order; empty where there is no header.
         holders: number of the worker that holds each sample, 0 .. workers - 1, where the source says so; samples.
+        holder_names: what the source calls these workers, in the order of their numbers.
         target_lower: public lower bound of each target of a regression, or one for all; empty where none is known.
         target_upper: public upper bounds, likewise.
     """
@@ -49,6 +50,7 @@ class RawData:
     test_labels: NDArray[Any] | None = None
     feature_names: tuple[str, ...] = ()
     holders: Integers | None = None
+    holder_names: tuple[str, ...] = ()
     target_lower: tuple[float, ...] = ()
     target_upper: tuple[float, ...] = ()
 

@@ -90,12 +90,13 @@ def check_outputs(labels: Doubles, task: str, source: str) -> Doubles:
     return labels
 
 
-def number_holders(holders: Sequence[str] | NDArray[Any], source: str) -> Integers:
-    """Return the number of the worker that holds each row, from any names; workers are numbered in sorted order."""
+def number_holders(holders: Sequence[str] | NDArray[Any], source: str) -> tuple[Integers, tuple[str, ...]]:
+    """Return the number of the worker that holds each row, from any names, in sorted order, and the names as text."""
     names, numbers = np.unique(np.asarray(holders), return_inverse=True)
     if len(names) < 2:
         raise DataError(f"{source}: all rows are of one worker: workers.worker_column must name at least 2")
-    return numbers.reshape(-1).astype(np.int64)
+    texts = (each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in names.tolist())
+    return numbers.reshape(-1).astype(np.int64), tuple(map(_name, texts))
 
 
 def _number(text: str) -> int | float | None:

@@ -61,6 +61,9 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
     else:
         numbers, names = _read_outputs(labels, task, path)
     _check_finite(inputs, path)
+    holding: dict[str, Any] = {}
+    if holders is not None:
+        holding["holders"], holding["holder_names"] = number_holders(holders, str(path))
     of_bytes = inputs.dtype == np.uint8  # which are from 0 to 255, as everybody knows
     return RawData(
         name=path.name,
@@ -70,7 +73,7 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
         labels=numbers,
         class_names=names,
         image_shape=image_shape,
-        holders=None if holders is None else number_holders(holders, str(path)),
+        **holding,
     )
 
 

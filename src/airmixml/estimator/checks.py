@@ -34,4 +34,4 @@ def holders_of(worker: ArrayLike, samples: int) -> NDArray[np.int64]:
         raise ScenarioError(
             f"worker has the shape {shown(given.shape)}: must be ({samples},), the worker of each row of X"
         )
-    return number_holders(given, "worker")
+    return number_holders(given, "worker")[0]

@@ -374,6 +374,15 @@ class Tally:
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
         return for_the_mean + spent(delta=slots_target(self.scenario)[1])
 
+    def worker_squared_mu(self) -> Doubles:
+        """Return mu^2 of each worker against the server, the slot for the mean included; shape workers."""
+        adjacency = self.scenario.privacy.adjacency
+        losses = self.ledger.losses(
+            noise_watts=assumed_noise_watts(self.scenario),
+            sensitivity=self.sensitivity.squared_move(adjacency, "none"),
+        )
+        return losses + (0.0 if self.centring is None else self.centring.mu(adjacency) ** 2)
+
     def squared_mu(self) -> float:
         """Return mu^2 of the worst worker against the server, the slot for the mean included.
 

@@ -32,6 +32,7 @@ from airmixml.runs.results import (
     versions,
 )
 from airmixml.runs.seeds_picture import draw_seeds
+from airmixml.runs.spending import Spending, plan_spending
 from airmixml.runs.summaries import summarise_seeds
 from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
 from airmixml.storage.files import write_arrays, write_text, writing_to
@@ -58,6 +59,7 @@ def run(
     public_test: bool = False,
     engine: str = "local",
     jobs: int | None = None,
+    ledger: Path | str | None = None,
 ) -> AnyResult:
     """Run a scenario, write its folder, and return its result (that of the folder's ``metrics.json``).
 
@@ -82,6 +84,8 @@ def run(
         engine: "local" for this machine, or "ray" for the slots to be simulated in shards on a Ray cluster.
         jobs: shards at a time (default: all slots in this process, or all that a Ray cluster takes). Scripts that use
             several processes need the usual ``if __name__ == "__main__":``.
+        ledger: file of budgets that last (``airmix ledger create``): a run that would pass a worker's is refused before
+            anything is sent, and what it spends is kept there.
     """
     chosen = Engine.of(engine, jobs)
     if private:
@@ -100,6 +104,17 @@ def run(
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     find_device(context.speed.device)
     check_privacy_target(scenario)
+    spending = None
+    if ledger is not None:
+        spending = plan_spending(
+            scenario,
+            ledger,
+            seeds=seeds,
+            private=private,
+            public_test=public_test,
+            data_dir=data_dir,
+            progress=progress,
+        )
     identity = {**identity_of(scenario), "seeds": seeds}
     if private:
         identity |= {"mode": PROTECTION, "public_test": public_test}
@@ -107,10 +122,15 @@ def run(
     result: AnyResult
     runner: SimulationRunner | ProtectedRunner
     if private:
-        runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test)
+        runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test, spending=spending)
     else:
-        runner = SimulationRunner(context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds)
+        runner = SimulationRunner(
+            context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds, spending=spending
+        )
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
+        if spending is not None:
+            every = range(scenario.seed, scenario.seed + seeds)
+            spending.reserve([seed for seed in every if not (folder.work / f"seed-{seed}").exists()])
         if seeds == 1:
             result = runner.run_one(scenario, folder, str(folder.final))
         else:
@@ -128,6 +148,7 @@ class SimulationRunner:
     context: RunContext
     pictures: bool
     checkpoint_seconds: float
+    spending: Spending | None = None
 
     def summarise(self, scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
         """Return means over the seeds."""
@@ -147,6 +168,8 @@ class SimulationRunner:
         shards = ShardStore(folder.work / SHARDS, made_with)
         learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint, shards=shards)
         seconds = time.perf_counter() - started
+        if self.spending is not None:
+            self.spending.settle(learned.transmission)
         _write_findings(learned.transmission, learned.trained, folder.work, pictures=self.pictures)
         return result_of(
             learned, seconds=seconds, device=device, run_dir=run_dir, resumed_epoch=checkpoint.resumed_epoch

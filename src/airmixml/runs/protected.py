@@ -14,6 +14,7 @@ from airmixml.radio.privacy_target import composes_exactly
 from airmixml.runs.model_files import save_model
 from airmixml.runs.pictures import draw_statements
 from airmixml.runs.results import PROTECTION, ProtectedResult, versions
+from airmixml.runs.spending import Spending
 from airmixml.runs.summaries import summarise_releases
 from airmixml.scenario import RunContext, Scenario, keys_in_force
 from airmixml.storage.files import write_text
@@ -29,6 +30,7 @@ class ProtectedRunner:
     context: RunContext
     pictures: bool
     public_test: bool
+    spending: Spending | None = None
 
     def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> ProtectedResult:
         """Run one seed inside the folder and return its result.
@@ -53,6 +55,8 @@ class ProtectedRunner:
         learned = learn(scenario, dataset=dataset, context=context)
         sent, history, report = learned.transmission, learned.trained.history, learned.transmission.report
         report.before_the_draw = True
+        if self.spending is not None:
+            self.spending.settle(sent)
         if curve := _curve(history):
             write_text(folder.work / "learning_curve.csv", rows_csv(curve))
         save_model(learned.trained.model, sent.dataset, folder.work, scenario)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
@@ -53,8 +52,8 @@ def load_dataset(
     check_feature_memory(workers, len(raw.inputs), int(raw.inputs.shape[1]), len(raw.class_names))
     rng = streams.generator("data")
     holding: dict[str, Any] = {}
+    train, test = pool_and_test(raw, workers, rng, test_rows)
     if raw.test_inputs is None or raw.test_labels is None:
-        train, test = _split(raw, workers, rng, test_rows)
         train_inputs, train_labels, test_inputs, test_labels = (
             part[rows] for rows in (train, test) for part in (raw.inputs, raw.labels)
         )
@@ -62,7 +61,9 @@ def load_dataset(
             holders = np.unique(raw.holders[train], return_inverse=True)[1].reshape(-1).astype(np.int64)
             holding = {"holders": holders, "test_holders": len(np.unique(raw.holders[test]))}
     else:
-        train_inputs, train_labels = _draw_pool(raw, workers.train_samples, rng)
+        train_inputs, train_labels = (
+            part if len(train) == len(part) else part[train] for part in (raw.inputs, raw.labels)
+        )
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
     scaled_train, clipped_in_train = scale(train_inputs)
     scaled_test, clipped_in_test = scale(test_inputs)
@@ -164,6 +165,16 @@ def units_of(raw: RawData) -> int:
     return len(raw.labels) if raw.holders is None else int(raw.holders.max(initial=-1)) + 1
 
 
+def pool_and_test(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> tuple[Integers, Integers]:
+    """Return which rows of the source the pool has, in its order, and which the test set; none where it has its own.
+
+    ``rng`` is that of the stream "data".
+    """
+    if raw.test_labels is None:
+        return _split(raw, workers, rng, test_rows)
+    return _draw_pool(raw, workers.train_samples, rng), np.empty(0, dtype=np.int64)
+
+
 def _split(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> tuple[Integers, Integers]:
     """Shuffle and cut: return the rows of the pool and those of the test set.
 
@@ -183,8 +194,8 @@ def _split(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> t
     return np.flatnonzero(in_pool), np.flatnonzero(~in_pool)
 
 
-def _draw_pool(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Draw the pool from the training part of a data set that has a test set of its own."""
+def _draw_pool(raw: RawData, train_samples: int, rng: Generator) -> Integers:
+    """Draw the rows of the pool from the training part of a data set that has a test set of its own."""
     samples = raw.inputs.shape[0]
     if train_samples > samples:
         raise ScenarioError(
@@ -192,6 +203,5 @@ def _draw_pool(raw: RawData, train_samples: int, rng: Generator) -> tuple[NDArra
             f"{raw.name} (0 takes them all)"
         )
     if train_samples in (0, samples):
-        return raw.inputs, raw.labels
-    train = rng.permutation(samples)[:train_samples]
-    return raw.inputs[train], raw.labels[train]
+        return np.arange(samples)
+    return rng.permutation(samples)[:train_samples]

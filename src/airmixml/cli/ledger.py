@@ -1,0 +1,322 @@
+"""``airmix ledger``: budgets that last over runs and mechanisms."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from typer import Argument, Option
+
+from airmixml.cli import options
+from airmixml.cli.account import picture_path
+from airmixml.cli.terminal import console, print_json, print_line, progress_bars
+from airmixml.doors import ADVERSARIES
+from airmixml.errors import LedgerError, ScenarioError
+from airmixml.output.numbers import plural
+from airmixml.output.tables import rows_csv, terminal_table
+from airmixml.storage.files import write_text, writing_to
+from airmixml.wording import did_you_mean, shown
+
+app = typer.Typer(
+    help="Keep what each worker has spent over all runs, and refuse what would pass a budget.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+Ledger = Annotated[Path, Argument(metavar="LEDGER", help="File of the ledger (SQLite).", show_default=False)]
+Number = Annotated[int, Argument(help="Number of the entry; see `airmix ledger history`.", show_default=False)]
+WorkerNames = Annotated[
+    list[str] | None, Option("--worker", help="Worker that takes part; may be repeated [default: all].")
+]
+
+
+@app.callback(invoke_without_command=True)
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("create")
+def create_ledger(
+    ledger: Ledger,
+    epsilon: Annotated[float, Option(help="Epsilon that no worker may exceed over all runs.")],
+    delta: Annotated[float, Option(help="Delta of that budget.")],
+    adversary: Annotated[
+        list[str] | None,
+        Option(help=f"Keep a budget against {options.choices(ADVERSARIES)}; may be repeated [default: server]."),
+    ] = None,
+    adjacency: Annotated[str, Option(help="Neighbours: replace-one or remove-one.")] = "remove-one",
+    simulation: Annotated[
+        bool, Option("--simulation", help="For simulations, which spend nothing of real budgets.")
+    ] = False,
+    people: Annotated[str, Option(help="What the workers are [default: the first run says so].")] = "",
+    workers: Annotated[int, Option(help="With --people: number of workers (0: they have names).")] = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Create a ledger; it never replaces a file."""
+    from airmixml.budgets import LedgerFile, People
+    from airmixml.budgets.report import plain_facts
+
+    for name in adversary or ():
+        if name not in ADVERSARIES:
+            near = did_you_mean(name, ADVERSARIES.names)
+            raise ScenarioError(f"--adversary {shown(name)}: must be one of {', '.join(ADVERSARIES.names)}{near}")
+    if workers < 0 or (workers and not people):
+        raise ScenarioError(f"--workers {workers}: must be at least 0, with --people to say what they are")
+    made = LedgerFile.create(
+        ledger,
+        epsilon=epsilon,
+        delta=delta,
+        adversaries=adversary or ("server",),
+        adjacency=adjacency,
+        mode="simulation" if simulation else "protection",
+        people=People(label=people, count=workers) if people else None,
+    )
+    if as_json:
+        print_json({"ledger": str(ledger), **plain_facts(made)})
+        return
+    against = " and ".join(adversary or ("server",))
+    print_line(f"{ledger}: epsilon {epsilon:g}, delta {delta:g} for each worker against {against}, {adjacency}")
+
+
+@app.command("show")
+def show_ledger(
+    ledger: Ledger,
+    top: Annotated[int, Option(help="Number of workers to list, the fullest first.")] = 10,
+    picture: options.Picture = None,
+    no_picture: options.NoPicture = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the fullest workers: what each has spent and what is left, against each adversary."""
+    from airmixml.budgets import LedgerFile
+    from airmixml.budgets.report import draw_standings, plain_facts, summary
+
+    file = LedgerFile(ledger)
+    facts, standings = plain_facts(file), file.standings()
+    drawn = None if no_picture or not facts["workers"] else picture_path(picture, f"{ledger.stem}-budgets.png")
+    pairs = [(each, each.budget.epsilons(each.spent)) for each in standings]
+    found = [summary(each, epsilons, max(top, 0)) for each, epsilons in pairs]
+    open_entries = sum(entry.state == "reserved" for entry in file.entries())
+    if drawn is not None:
+        with writing_to(drawn, option="--picture"):
+            draw_standings(pairs, f"{ledger.name}: {facts['people']}", drawn)
+    if as_json:
+        shown_in = {} if drawn is None else {"picture": str(drawn)}
+        print_json({"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries, **shown_in})
+        return
+    people = facts["people"] or "nobody yet: the first run says who"
+    print_line(f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours")
+    for each in found:
+        title = f"against {each['adversary']}: epsilon {each['epsilon']:g}, delta {each['delta']:g}"
+        rows = [
+            (
+                escape(line["worker"]),
+                "delta used up" if line["spent"] is None else f"{line['spent']:.4g}",
+                f"{line['left']:.4g}",
+            )
+            for line in each["fullest"]
+        ]
+        print_line(title, style="bold")
+        console.print(terminal_table(("fullest workers", "spent", "left"), rows))
+        if each["over_budget"]:
+            console.print(f"[bold red]{plural(each['over_budget'], 'worker')} beyond the budget[/bold red]")
+    if open_entries:
+        print_line(f"{plural(open_entries, 'reservation')} open, counted in full: airmix ledger history {ledger}")
+    if drawn is not None:
+        print_line(f"picture: {drawn}")
+
+
+@app.command("history")
+def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
+    """List what was reserved, spent and released, oldest first."""
+    from airmixml.budgets import LedgerFile
+    from airmixml.budgets.report import plain_entry
+
+    entries = LedgerFile(ledger).entries()
+    if as_json:
+        print_json({"ledger": str(ledger), "entries": [plain_entry(each) for each in entries]})
+        return
+    rows = [
+        (
+            str(each.number),
+            each.state,
+            escape(each.about),
+            each.reserved_at[:19].replace("T", " "),
+            "all" if each.workers is None else f"{each.workers:,}",
+            escape("; ".join(_loss_in_words(name, parts) for name, parts in each.largest.items())),
+            escape(each.reason),
+        )
+        for each in entries
+    ]
+    columns = ("entry", "state", "what", "UTC", "workers", "largest loss", "reason")
+    console.print(terminal_table(columns, rows, title=str(ledger), words=len(columns), spare=("UTC", "reason")))
+
+
+def _loss_in_words(adversary: str, parts: dict[str, float]) -> str:
+    said = f"mu^2 {parts['squared_mu']:.4g}" if parts["squared_mu"] else ""
+    if parts["epsilon"] or parts["delta"]:
+        said += f"{', ' if said else ''}({parts['epsilon']:.4g}, {parts['delta']:.3g})"
+    return f"{adversary} {said or '0'}"
+
+
+@app.command("spend")
+def spend(
+    ledger: Ledger,
+    about: Annotated[str, Option(help="What the mechanism is, for the history.")],
+    mu: Annotated[float | None, Option(help="Of a Gaussian mechanism: shift over standard deviation.")] = None,
+    epsilon: Annotated[float | None, Option(help="Of any other mechanism; composes by basic composition.")] = None,
+    delta: Annotated[float, Option(help="With --epsilon: its delta.")] = 0.0,
+    adversary: Annotated[str | None, Option(help="Against whom that holds [default: the ledger's only one].")] = None,
+    worker: WorkerNames = None,
+    already_sent: Annotated[
+        bool, Option("--already-sent", help="It has happened: count it even if it passes a budget.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Record a mechanism outside of airmixml; refuse it if it would pass a worker's budget."""
+    from airmixml.budgets import LedgerFile, Loss, Request
+
+    if (mu is None) == (epsilon is None):
+        raise ScenarioError("give either --mu for a Gaussian mechanism, or --epsilon and --delta for any other")
+    if mu is not None and delta:
+        raise ScenarioError("--delta: goes with --epsilon; a Gaussian mechanism has --mu alone")
+    if mu is not None and not 0.0 <= mu < 1e100:
+        raise ScenarioError(f"--mu = {mu:g}: must be finite and at least 0")
+    loss = Loss.of(epsilon=epsilon or 0.0, delta=delta) if mu is None else Loss.of(squared_mu=np.nextafter(mu**2, 9e99))
+    file = LedgerFile(ledger)
+    facts = file.facts()
+    people, budgets = facts["people"], facts["budgets"]
+    if people is None:
+        raise LedgerError(f"{ledger}: nobody is in it yet; create it with --people, or run with --ledger first")
+    if adversary is None and len(budgets) > 1:
+        raise ScenarioError(f"--adversary: missing; the ledger keeps budgets against {', '.join(budgets)}")
+    against = adversary or next(iter(budgets))
+    request = Request(about=about, losses={against: loss}, who=_chosen(file, people.named, worker), delta=delta)
+    (number,) = file.reserve([request], people, already_sent=already_sent)
+    if not already_sent:
+        file.settle(number)
+    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
+
+
+def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
+    if named:
+        return tuple(workers) if workers else file.standings()[0].names
+    if not workers:
+        return None
+    try:
+        return np.array([int(each) for each in dict.fromkeys(workers)], dtype=np.int64)
+    except (ValueError, OverflowError):
+        raise ScenarioError(
+            f"--worker {shown(workers)}: must be numbers; this ledger knows workers by number"
+        ) from None
+
+
+@app.command("check")
+def check_scenario(
+    ledger: Ledger,
+    file: options.File = None,
+    preset: options.Preset = None,
+    air: options.AirName = None,
+    assignments: options.Assignments = None,
+    bounds: options.Bounds = None,
+    seed: options.Seed = None,
+    seeds: options.Seeds = 1,
+    public_test: Annotated[bool, Option("--public-test", help="As for airmix run --private.")] = False,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say whether runs of a scenario would fit; nothing is written or sent.
+
+    A run that would not fit is refused with the line that airmix run gives.
+    """
+    from airmixml.budgets import LedgerFile
+
+    private = LedgerFile(ledger).facts()["mode"] == "protection"
+    scenario = options.choose_scenario(
+        file,
+        preset,
+        options.on_air(air, assignments),
+        seed,
+        bounds=bounds,
+        data_dir=data_dir,
+        test_rows=public_test or not private,
+    )
+    with progress_bars() as progress:
+        from airmixml.runs.spending import plan_spending
+
+        spending = plan_spending(
+            scenario,
+            ledger,
+            seeds=seeds,
+            private=private,
+            public_test=public_test,
+            data_dir=data_dir,
+            progress=progress,
+        )
+        spending.check()
+    about = {"ledger": str(ledger), "fits": True, "scenario": scenario.name, "runs": seeds}
+    _say(as_json, about, f"{plural(seeds, 'run')} of {scenario.name} fits" if seeds == 1 else f"{seeds} runs fit")
+
+
+@app.command("settle")
+def settle(
+    ledger: Ledger,
+    number: Number,
+    reason: Annotated[str, Option(help="Why, for the history.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Count a reservation as spent: a run that died had sent something."""
+    from airmixml.budgets import LedgerFile
+
+    LedgerFile(ledger).settle(number, reason=reason)
+    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
+
+
+@app.command("release")
+def release(
+    ledger: Ledger,
+    number: Number,
+    reason: Annotated[str, Option(help="Why nothing of it was sent, for the history.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Give a reservation back: nothing of that run was sent."""
+    from airmixml.budgets import LedgerFile
+
+    LedgerFile(ledger).release(number, reason=reason)
+    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "released"}, f"entry {number}: released")
+
+
+@app.command("export")
+def export(
+    ledger: Ledger,
+    out: Annotated[Path, Option(help="File to write: .csv or .json.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Write what every worker has spent, as CSV, or with the history as JSON."""
+    from airmixml.budgets import LedgerFile
+    from airmixml.budgets.report import plain_entry, plain_facts, worker_rows
+
+    if out.suffix.lower() not in (".csv", ".json"):
+        raise ScenarioError(f"--out {out}: must end in .csv or .json")
+    file = LedgerFile(ledger)
+    rows = worker_rows(file)
+    if not rows:
+        raise LedgerError(f"{ledger}: nobody is in it yet; there is nothing to export")
+    if out.suffix.lower() == ".csv":
+        text = rows_csv(rows)
+    else:
+        entries = [plain_entry(each) for each in file.entries()]
+        whole = {**plain_facts(file), "workers": rows, "entries": entries}
+        text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
+    with writing_to(out):
+        write_text(out, text)
+    _say(as_json, {"ledger": str(ledger), "out": str(out), "rows": len(rows)}, f"{out}: {plural(len(rows), 'row')}")
+
+
+def _say(as_json: bool, plain: dict[str, Any], words: str) -> None:
+    if as_json:
+        print_json(plain)
+    else:
+        print_line(words)

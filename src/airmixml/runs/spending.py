@@ -1,0 +1,215 @@
+"""What a run costs the owners of its data, for a ledger that lasts: planned before anything is sent, and afterwards.
+
+Before a run the loss is that of any schedule, the same for all who are on one worker each. A protected run is kept at
+that: what its schedule drew stays unknown. A simulation is settled by what each worker really spent against the server.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from airmixml.budgets import LedgerFile, Loss, People, Request
+from airmixml.doors import ADVERSARIES
+from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
+from airmixml.progress import Progress, silent
+from airmixml.radio.centring import CentringSlot, plan_centring
+from airmixml.radio.mixtures import Transmission
+from airmixml.radio.privacy_target import (
+    adversary_named,
+    asked_received_watts,
+    largest_received_watts,
+    planned_design,
+    sensitivity_of,
+    slots_target,
+    weakest_gain,
+)
+from airmixml.radio.rehearsal import placed_distances
+from airmixml.runs.results import PROTECTION, SIMULATION
+from airmixml.scenario import Scenario
+from airmixml.storage.run_folder import identity_of
+from airmixml.version import __version__
+from airmixml.workers import encoded_dim
+from airmixml.workers.loading import load_raw
+from airmixml.workers.owners import Owners, owners_of
+
+_UP: Final = 1.0 + 2.0**-48  # a few roundings of numbers that are not negative
+_ONE_ROUNDING: Final = 2.0**-53
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spending:
+    """What the runs of a scenario with consecutive seeds spend, and the ledger that keeps it."""
+
+    ledger: LedgerFile
+    people: People
+    protected: bool
+    owners: Mapping[int, Owners]  # of each seed
+    requests: Mapping[int, Request]  # of each seed
+    numbers: dict[int, int] = field(default_factory=dict)  # of the entries, once they are reserved
+
+    def reserve(self, seeds: Sequence[int]) -> None:
+        """Reserve what the runs with these seeds spend, all or none; raise a PrivacyError where a budget is passed."""
+        found = self.ledger.reserve([self.requests[seed] for seed in seeds], self.people)
+        self.numbers.update(zip(seeds, found, strict=True))
+
+    def check(self) -> None:
+        """Raise a PrivacyError if the runs together would pass anybody's budget; nothing is written."""
+        self.ledger.reserve(list(self.requests.values()), self.people, check_only=True)
+
+    def settle(self, sent: Transmission) -> None:
+        """Replace the reservation of a run by what was spent."""
+        seed = sent.scenario.seed
+        losses = None if self.protected else spent_losses(sent, self.owners[seed])
+        self.ledger.settle(self.numbers[seed], losses)
+
+
+def plan_spending(
+    scenario: Scenario,
+    ledger: Path | str,
+    *,
+    seeds: int = 1,
+    private: bool = False,
+    public_test: bool = False,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> Spending:
+    """Return what runs of a settled scenario will spend at most; refuse those that the ledger cannot count.
+
+    The arguments are those of ``run``. The data are read for their owners alone.
+    """
+    file = LedgerFile(ledger)
+    file.check_kind(mode=PROTECTION if private else SIMULATION, adjacency=scenario.privacy.adjacency)
+    raw = load_raw(scenario.workers, data_dir, progress)
+    dimensions = encoded_dim(scenario.workers, int(raw.inputs.shape[1])), len(raw.class_names)
+    owners, requests = {}, {}
+    for seed in range(scenario.seed, scenario.seed + seeds):
+        seeded = scenario.with_seed(seed)
+        tested = public_test or not private
+        owners[seed] = owners_of(scenario.workers, raw, seed, protected=private, test_rows=tested)
+        losses = _of_owners(planned_losses(seeded, *dimensions), owners[seed])
+        privacy = scenario.privacy
+        stated = {"epsilon": privacy.epsilon, "delta": privacy.delta, "adversary": privacy.adversary}
+        requests[seed] = Request(
+            about=f"airmix run {scenario.name}, seed {seed}",
+            losses=losses,
+            who=owners[seed].who,
+            delta=privacy.delta,
+            workers_each=owners[seed].workers_each,
+            key="" if private else _key(seeded),
+            details={"scenario": scenario.name, "seed": seed, "privacy": stated, "airmixml": __version__},
+        )
+    first = owners[scenario.seed]
+    people = People(label=first.label, count=first.count)
+    return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests)
+
+
+def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[str, Loss]:
+    """Return what a worker loses to each adversary at most, whatever schedule is drawn; before anything is sent."""
+    if scenario.mixing.power == "max":
+        raise ScenarioError(
+            'mixing.power = "max": only the run itself tells how strongly it is received, so that no ledger can check '
+            'it before; use mixing.power = "dp" or "fixed"'
+        )
+    distance_metres = placed_distances(scenario)
+    sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+    asked_watts = asked_received_watts(scenario, sensitivity, distance_metres)
+    design = planned_design(
+        scenario,
+        sensitivity,
+        received_watts=largest_received_watts(scenario, asked_watts),
+        floor=weakest_gain(scenario, distance_metres),
+    )
+    averaged = input_dim - (1 if scenario.workers.constant else 0)
+    return losses_of(scenario, design, plan_centring(scenario, averaged, distance_metres))
+
+
+def spent_losses(sent: Transmission, owners: Owners) -> dict[str, Loss | None]:
+    """Return what each owner lost to each adversary in a simulation: exactly, against the server."""
+    report = sent.report
+    losses = losses_of(sent.scenario, report.design, report.centring)
+    assert owners.holding is not None  # only a secret hides it
+    squares = report.worker_squared_mu() * (1.0 + (report.slots + 16) * _ONE_ROUNDING)
+    # Workers with the same data may all send in the same slots: at worst their shifts add up.
+    shifts = np.bincount(owners.holding, np.sqrt(squares), minlength=len(owners.who))
+    server = Loss.of(squared_mu=shifts**2 * _UP, delta=losses["server"].delta)
+    return {**_of_owners(losses, owners), "server": server}
+
+
+def losses_of(scenario: Scenario, design: Design, centring: CentringSlot | None) -> dict[str, Loss]:
+    """Return what the worst worker loses to each adversary that something is certified against.
+
+    Where the schedule is known that is mu^2; where it is hidden, epsilon at the scenario's delta, unless taking it for
+    known gives less. Probabilities with which a schedule or a gain exceeds its bound count as delta.
+    """
+    found = {}
+    for name in ADVERSARIES.names:
+        try:
+            found[name] = _loss_to(name, scenario, design, centring)
+        except PrivacyError:  # nothing is certified against it
+            continue
+    return found
+
+
+def _loss_to(name: str, scenario: Scenario, design: Design, centring: CentringSlot | None) -> Loss:
+    adversary, adjacency = adversary_named(name, scenario), scenario.privacy.adjacency
+    delta = slots_target(scenario)[1]
+    candidates = [_stated(scenario, view, delta) for view in adversary.views(design, adjacency)]
+    loss = min(candidates, key=lambda pair: pair[0])[1]
+    if centring is None:
+        return loss
+    centring.epsilon(name, adjacency)  # refuses an adversary with a receiver of its own
+    return loss + Loss.of(squared_mu=centring.mu(adjacency) ** 2 * _UP, delta=centring.gain_failure)
+
+
+def _stated(scenario: Scenario, view: GaussianSlots, delta: float) -> tuple[float, Loss]:
+    """Return epsilon at ``delta`` of one description of the slots, and the loss by it."""
+    failure = view.schedule_failure + view.gain_failure
+    if view.sampling == "none" and view.steps == 1:
+        squared_mu = view.total * _UP
+        return gaussian_epsilon(math.sqrt(squared_mu), delta), Loss.of(squared_mu=squared_mu, delta=failure)
+    epsilons = [math.inf]
+    for accountant in dict.fromkeys(("pld", "rdp", scenario.privacy.accountant)):
+        try:
+            epsilons.append(certified_epsilon(accountant, view, delta))
+        except PrivacyError:
+            continue
+    epsilon = min(epsilons)
+    if not math.isfinite(epsilon):
+        raise PrivacyError(f"no accountant treats sampling {view.sampling}")
+    return epsilon, Loss.of(epsilon=epsilon, delta=delta + failure)
+
+
+def _of_owners(losses: Mapping[str, Loss], owners: Owners) -> dict[str, Loss | None]:
+    """Return the losses of those who own the data, some of whom may be on several workers, or on none.
+
+    With the same data on c workers mu is at most c times that of one. Nothing is stated of several workers in a hidden
+    schedule; nor does the server's loss stand in, for whom a removed worker's seat stays empty.
+    """
+    copies = owners.workers_each
+    if (copies == 1).all():
+        return dict(losses)
+    found: dict[str, Loss | None] = {}
+    for name, loss in losses.items():
+        if loss.epsilon.any() and copies.max() > 1:
+            found[name] = None
+            continue
+        there = copies > 0
+        found[name] = Loss.of(
+            squared_mu=copies.astype(np.float64) ** 2 * loss.squared_mu,
+            epsilon=there * loss.epsilon,
+            delta=there * loss.delta,
+        )
+    return found
+
+
+def _key(scenario: Scenario) -> str:
+    """Return what names a simulation, which repeats its own noise: done again, it costs nothing more."""
+    identity: dict[str, Any] = identity_of(scenario)
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,71 @@
+"""``airmix ledger`` through real processes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
+CREATE = ("ledger", "create", "b.sqlite", "--epsilon", "1", "--delta", "1e-5", "--people", "patients", "--workers", "5")
+
+
+def test_by_hand_from_beginning_to_end(airmix: Airmix, tmp_path: Path) -> None:
+    made = json.loads(airmix(*CREATE, "--adversary", "server", "--adversary", "release", "--json").stdout)
+    assert made["people"] == "5 workers by number, patients"
+    assert made["budgets"] == {name: {"epsilon": 1.0, "delta": 1e-5} for name in ("release", "server")}
+    spend = ("ledger", "spend", "b.sqlite", "--adversary", "server", "--about")
+    assert airmix(*spend, "a mean", "--mu", "0.1").returncode == 0
+    assert airmix(*spend, "a vote", "--epsilon", "0.3", "--worker", "2", "--worker", "4").returncode == 0
+    found = json.loads(airmix("ledger", "show", "b.sqlite", "--json", "--top", "3").stdout)
+    assert (tmp_path / found["picture"]).stat().st_size > 5000
+    for against in found["adversaries"]:
+        assert [line["worker"] for line in against["fullest"]] == ["2", "4", "0"]
+        assert against["fullest"][0]["spent"] == pytest.approx(against["fullest"][2]["spent"] + 0.3)
+    history = json.loads(airmix("ledger", "history", "b.sqlite", "--json").stdout)["entries"]
+    assert [(each["about"], each["state"], each["workers"]) for each in history] == [
+        ("a mean", "spent", None),
+        ("a vote", "spent", 2),
+    ]
+    assert airmix("ledger", "export", "b.sqlite", "--out", "b.csv").returncode == 0
+    with (tmp_path / "b.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10
+    assert float(rows[2]["squared_mu"]) == pytest.approx(0.01)
+    done = airmix("ledger", "export", "b.sqlite", "--out", "b.json", "--json")
+    assert json.loads(done.stdout)["rows"] == len(json.loads((tmp_path / "b.json").read_text())["workers"]) == 10
+    for table in ("show", "history"):
+        assert "mean" in (printed := airmix("ledger", table, "b.sqlite").stdout) or "fullest workers" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("spend", "b.sqlite", "--about", "x"), "give either --mu"),
+        (("spend", "b.sqlite", "--about", "x", "--mu", "1", "--delta", "0.1"), "--delta: goes with --epsilon"),
+        (("spend", "b.sqlite", "--about", "x", "--mu", "9"), "nothing was sent; at most epsilon = "),
+        (("spend", "b.sqlite", "--about", "x", "--mu", "-1"), "--mu = -1: must be finite"),
+        (("spend", "b.sqlite", "--about", "x", "--epsilon", "nan"), "must be finite, at least 0"),
+        (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--worker", "ada"), "must be numbers"),
+        (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--worker", "5"), "from 0 to 4"),
+        (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--adversary", "release"), "adversary server"),
+        (("settle", "b.sqlite", "1", "--reason", "x"), "has no entry 1"),
+        (("release", "b.sqlite", "1", "--reason", ""), "must say why"),
+        (("export", "b.sqlite", "--out", "b.xls"), "must end in .csv or .json"),
+        (("show", "nowhere.sqlite"), "there is no such ledger"),
+        (("create", "c", "--epsilon", "0", "--delta", "1e-5"), "epsilon = 0 of a budget"),
+        (("create", "c", "--epsilon", "1", "--delta", "1"), "delta = 1 of a budget"),
+        (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adversary", "servr"), "did you mean server?"),
+        (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "x"), "must be one of replace-one"),
+        (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--workers", "3"), "with --people"),
+    ],
+)
+def test_mistakes_are_one_line(
+    airmix: Airmix, refused: Callable[..., str], arguments: tuple[str, ...], why: str
+) -> None:
+    assert airmix(*CREATE).returncode == 0
+    assert why in refused("ledger", *arguments)
