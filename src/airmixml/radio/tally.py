@@ -378,7 +378,7 @@ class Tally:
         """Return mu^2 of each worker against the server, the slot for the mean included; shape workers."""
         adjacency = self.scenario.privacy.adjacency
         losses = self.ledger.losses(
-            noise_watts=assumed_noise_watts(self.scenario),
+            noise_watts=self._planned.in_workers_noise().noise_watts,
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),
         )
         return losses + (0.0 if self.centring is None else self.centring.mu(adjacency) ** 2)

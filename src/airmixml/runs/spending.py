@@ -28,9 +28,9 @@ from airmixml.radio.privacy_target import (
     planned_design,
     sensitivity_of,
     slots_target,
-    weakest_gain,
 )
 from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.runs.results import PROTECTION, SIMULATION
 from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import identity_of
