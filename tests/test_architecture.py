@@ -30,6 +30,7 @@ ROOMS = (
     *FOUNDATION,
     "engines",
     "randomness",
+    "masks",
     "privacy",
     "scenario",
     "storage",
