@@ -131,12 +131,12 @@ def test_what_a_lying_server_and_its_colluders_are_left_with() -> None:
         hidden = [each for each in party.joined.graph[identity] if each in honest_present]
         left -= values[identity]
         if identity in absent:  # sigma_s^2 + sigma_b^2, and no edge
-            assert left.std() == pytest.approx(11.0, rel=0.08)
+            assert left.std() == pytest.approx(11.0, rel=0.12)
             own = party.workers[identity]._own_seed
             assert np.abs(left - np.concatenate([self_mask(own, 11.0, *block) for block in BLOCKS])).max() < 1e-9
         else:  # L_ii = the number of edges to other honest present workers
             assert len(hidden) >= 10 - 3 - 2
-            assert left.std() == pytest.approx(5.0 * np.sqrt(len(hidden)), rel=0.08)
+            assert left.std() == pytest.approx(5.0 * np.sqrt(len(hidden)), rel=0.12)
             own_edges = {other: party.workers[identity]._edge_seeds[other] for other in hidden}
             expected = np.concatenate([edge_masks(identity, own_edges, 5.0, *block) for block in BLOCKS])
             assert np.abs(left - expected).max() < 1e-9
@@ -151,7 +151,7 @@ def test_what_is_left_has_the_covariance_of_the_accounting() -> None:
     laplacian = np.array(
         [[len(edges[i]) if i == j else -1.0 if j in edges[i] else 0.0 for j in present] for i in present]
     )
-    assert np.abs(masks @ masks.T / 20_000 / 25 - laplacian).max() < 5 * 10 * np.sqrt(2 / 20_000)
+    assert np.abs(masks @ masks.T / 20_000 / 25 - laplacian).max() < 6.5 * 10 * np.sqrt(2 / 20_000)
     assert np.abs(masks.sum(axis=0)).max() < 1e-10
 
 

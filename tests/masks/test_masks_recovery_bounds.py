@@ -13,6 +13,7 @@ from tests.masks.round_for_tests import regular_graph
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.recovery_bounds import (
+    choose_rules,
     inverse_bound,
     kept_edges,
     largest_eigenvalue,
@@ -54,7 +55,9 @@ def test_colluding_neighbours_at_the_ends() -> None:
 def test_the_eigenvalue_is_that_of_a_dense_matrix() -> None:
     graph = regular_graph(80, 12, 1)
     adjacency = networkx.to_numpy_array(networkx.Graph(graph), nodelist=sorted(graph))
-    assert largest_eigenvalue(graph) == pytest.approx(np.linalg.eigvalsh(adjacency)[-2], rel=1e-9)
+    exact = np.linalg.eigvalsh(adjacency)[-2]
+    assert exact <= largest_eigenvalue(graph) <= exact * 1.002
+    assert largest_eigenvalue(graph, 1e-12) == pytest.approx(exact, rel=1e-9)
     assert largest_eigenvalue({i: [j for j in range(9) if j != i] for i in range(9)}) == pytest.approx(0.0, abs=1e-9)
 
 
@@ -133,3 +136,29 @@ def test_the_own_mask_that_an_absent_worker_needs() -> None:
     assert deviation == pytest.approx(math.sqrt(15.0))
     assert 2.0 / math.hypot(1.0, deviation) == pytest.approx(0.5)
     assert self_deviation(1.0, 2.0, 1.0) == 0.0
+
+
+def test_rules_for_a_large_round() -> None:
+    rules = choose_rules(60_000, 100, mask_deviation=1.0, self_deviation=2.0, colluding_share=0.05, witnesses=400)
+    colluding = 29  # of 100 neighbours; more have probability below 1e-9 for all 60,000 workers together
+    assert 60_000 * stats.binom.sf(colluding, 100, 0.05) < 1e-9
+    assert 2 * rules.threshold > 100 + colluding
+    assert (1 - rules.largest_absent_neighbour_share) * 100 >= rules.threshold  # an honest server gets enough shares
+    among_witnesses = 2 * rules.quorum - 400 - 1
+    assert stats.binom.sf(among_witnesses, 400, 0.05) < 1e-9
+    everyone = choose_rules(60_000, 100, mask_deviation=1.0, self_deviation=2.0, colluding_share=0.05)
+    assert everyone.quorum == 31_501  # above (60,000 + 3,000) / 2
+
+
+def test_rules_that_cannot_hold_are_refused() -> None:
+    deviations = {"mask_deviation": 1.0, "self_deviation": 1.0}
+    with pytest.raises(ProtocolError, match=r"degree = 20 leaves a worker .*; take \d+") as refused:
+        choose_rules(60_000, 20, colluding_share=0.05, **deviations)
+    enough = int(str(refused.value).split()[-1])
+    choose_rules(60_000, enough, colluding_share=0.05, **deviations)
+    with pytest.raises(ProtocolError, match="take"):
+        choose_rules(60_000, enough - 1, colluding_share=0.05, **deviations)
+    with pytest.raises(ProtocolError, match="assume fewer colluders"):
+        choose_rules(100, 20, colluding_share=0.9, **deviations)
+    with pytest.raises(ProtocolError, match=r"largest_absent_share = 0\.5 leaves fewer witnesses"):
+        choose_rules(60_000, 100, colluding_share=0.05, largest_absent_share=0.5, **deviations)

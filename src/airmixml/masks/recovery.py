@@ -122,6 +122,8 @@ class RecoveringWorker:
             raise ProtocolError(f"shares of worker {missing[0]} are missing; send them, or start a round without it")
         for other in self._edge_seeds:
             content = opened(parcels[other], *self._channel(other))
+            if len(content) != 2 * SHARE_BYTES:
+                raise ProtocolError(f"shares of worker {other} have a wrong length; start a round without it")
             self._held[other] = content[:SHARE_BYTES], content[SHARE_BYTES:]
         self.step = Step.READY
 

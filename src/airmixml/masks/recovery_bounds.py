@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
+from airmixml.masks.rounds import Rules
 
 
 def most_colluding(drawn: int, share: float, failure: float) -> int:
@@ -79,8 +80,11 @@ def self_deviation(sensitivity: float, mu: float, noise_deviation: float) -> flo
     return math.sqrt(max(0.0, (sensitivity / mu) ** 2 - noise_deviation**2))
 
 
-def largest_eigenvalue(graph: Mapping[int, Sequence[int]]) -> float:
-    """Return the largest eigenvalue of the graph's adjacency on vectors that sum to zero."""
+def largest_eigenvalue(graph: Mapping[int, Sequence[int]], tolerance: float = 1e-3) -> float:
+    """Return lambda of the graph, above the exact value by at most about twice this relative tolerance.
+
+    Eigenvalues of a random graph lie close together there, so each further digit costs much.
+    """
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -100,7 +104,57 @@ def largest_eigenvalue(graph: Mapping[int, Sequence[int]]) -> float:
 
     operator = LinearOperator((count, count), matvec=apply, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(count)
-    return float(eigsh(operator, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
+    return float(eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, return_eigenvectors=False)[0]) * (
+        1.0 + tolerance
+    )
+
+
+def choose_rules(
+    workers: int,
+    degree: int,
+    *,
+    mask_deviation: float,
+    self_deviation: float,
+    colluding_share: float,
+    witnesses: int | None = None,
+    largest_absent_share: float = 0.2,
+    largest_absent_neighbour_share: float = 0.3,
+    failure: float = 1e-9,
+) -> Rules:
+    """Return rules whose assumptions on colluders hold with probability 1 - 2 ``failure`` over graph and witnesses.
+
+    ``witnesses`` is the size of a committee, None for all workers. Refuses a degree at which colluders and absent
+    neighbours leave no edge beyond lambda, and names the smallest that does.
+    """
+
+    def counts(degree: int) -> tuple[int, float, int]:
+        colluding = most_colluding(degree, colluding_share, failure / workers)
+        threshold = majority(degree, colluding)
+        share = min(largest_absent_neighbour_share, 1.0 - threshold / degree)
+        return threshold, share, kept_edges(degree, share, colluding)
+
+    threshold, share, kept = counts(degree)
+    if kept <= _usual_eigenvalue(degree):
+        enough = next((more for more in range(degree, workers) if counts(more)[2] > _usual_eigenvalue(more)), None)
+        raise ProtocolError(
+            f"degree = {degree} leaves a worker {kept} hidden edges if a share {colluding_share:g} colludes, too few "
+            f"for a connected graph; {f'take {enough}' if enough else 'assume fewer colluders'}"
+        )
+    if witnesses is None:
+        quorum = majority(workers, math.floor(colluding_share * workers))
+    else:
+        quorum = majority(witnesses, most_colluding(witnesses, colluding_share, failure))
+    if quorum > (1.0 - largest_absent_share) * (witnesses or workers):
+        raise ProtocolError(
+            f"largest_absent_share = {largest_absent_share:g} leaves fewer witnesses than the {quorum} that must "
+            "agree; allow fewer absent workers, or assume fewer colluders"
+        )
+    return Rules(threshold, quorum, largest_absent_share, share, mask_deviation, self_deviation)
+
+
+def _usual_eigenvalue(degree: int) -> float:
+    """Return lambda of almost every large random regular graph, but for an error that vanishes as it grows."""
+    return 2.0 * math.sqrt(degree - 1)
 
 
 def _divergence(part: float, share: float) -> float:
