@@ -17,6 +17,10 @@ class PrivacyError(AirMixError):
     """A privacy target cannot be certified by the chosen bound."""
 
 
+class ProtocolError(AirMixError):
+    """A message of the mask protocol is wrong, or one that a worker must not answer."""
+
+
 class RunFolderError(AirMixError):
     """A run folder cannot be written, is incomplete, or belongs to another scenario."""
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario, simulate
 from airmixml.masks.graph import MaskGraph, draw_graph
-from airmixml.masks.hidden_noise import suitable_degree, who_is_left
+from airmixml.masks.hidden_noise import most_absent_neighbours, suitable_degree, who_is_left
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.masking import masking_of
 
@@ -26,7 +26,7 @@ def laplacian(graph: MaskGraph, honest: np.ndarray | None = None) -> np.ndarray:
 @settings(max_examples=40, deadline=None)
 def test_the_bound_is_never_below_the_inverse_and_close_to_it(seats: int, cycles: int, seed: int, power: float) -> None:
     graph = draw_graph(seats, 2 * cycles, seed)
-    left, pair = who_is_left(graph, 0), 10.0**power
+    left, pair = who_is_left(graph), 10.0**power
     inverse = np.diag(np.linalg.inv(np.eye(seats) + pair * laplacian(graph)))
     bound = left.inverse(1.0, pair)
     assert bound >= inverse.max() * (1.0 - 1e-9)
@@ -92,6 +92,27 @@ def test_the_target_is_kept_against_a_listener_whose_covariance_is_written_out()
 
 
 def test_a_degree_that_suits_is_small_but_grows_with_those_who_are_taken_out() -> None:
-    assert suitable_degree(60_000, 0) == 32
+    assert suitable_degree(60_000) == 32
     assert 32 < suitable_degree(60_000, 6_000) < suitable_degree(60_000, 18_000) < 512
     assert suitable_degree(20, 0) == 19
+
+
+@pytest.mark.parametrize("lie", ["at random", "around one worker"])
+def test_it_holds_whoever_the_server_calls_absent(lie: str) -> None:
+    graph = draw_graph(400, suitable_degree(400, 10, 40), 1)
+    left, rule = who_is_left(graph, 10, 40), most_absent_neighbours(graph, 40)
+    adjacency = np.diag(np.diag(laplacian(graph))) - laplacian(graph)
+    rng = np.random.default_rng(2)
+    colluders = rng.permutation(np.arange(1, 400))[:10]
+    order = rng.permutation(400) if lie == "at random" else np.argsort(-adjacency[0], kind="stable")
+    absent: list[int] = []
+    for worker in order:  # the longest list that workers would answer
+        tried = [*absent, int(worker)]
+        present = np.setdiff1d(np.arange(400), tried)
+        if len(tried) <= 40 and adjacency[np.ix_(present, tried)].sum(axis=1).max() <= rule and worker != 0:
+            absent = tried
+    honest = np.setdiff1d(np.arange(400), [*absent, *colluders.tolist()])
+    of_honest = laplacian(graph, honest)
+    assert np.diag(of_honest).min() >= left.neighbours
+    inverse = np.diag(np.linalg.inv(np.eye(len(honest)) + 30.0 * of_honest))
+    assert left.inverse(1.0, 30.0) >= inverse.max()

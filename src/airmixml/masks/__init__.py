@@ -1,1 +1,1 @@
-"""Masks that cancel in a sum: who shares them with whom, what they hide, and how they are drawn and recovered."""
+"""Masks that cancel in the sum: their keys, their numbers, and how the masks of absent workers are recovered."""

@@ -75,36 +75,47 @@ class Honest:
         return min(alone, alone / self.count + self.inverse_per_pair / pair_variance)
 
 
-def who_is_left(graph: MaskGraph, taken_out: int) -> Honest:
-    """Return who is left when so many seats are taken out, chosen without regard to the graph.
+def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0) -> Honest:
+    """Return who is left of the seats when so many collude, and so many are at most called absent.
 
-    In a complete graph it does not matter which. Otherwise a seat's two neighbours in each cycle are a random sample
-    without replacement. How many of its k are taken out is then a sum of independent coins (Vatutin and Mikhailov
-    1982), whose upper tail is at most that of k equal coins (Hoeffding 1956, Thm. 4); a union bound takes all seats.
+    In a complete graph it does not matter who. Otherwise colluders are chosen without regard to the graph. A seat's two
+    neighbours in each cycle are then a random sample without replacement, how many of its k collude is a sum of
+    independent coins (Vatutin and Mikhailov 1982), whose upper tail is at most that of k equal coins (Hoeffding 1956,
+    Thm. 4); a union bound takes all seats. Workers answer no list that calls more of anybody's neighbours absent than
+    ``most_absent_neighbours``: so it does not matter who is called absent, or whether the server lies.
     """
-    count = graph.seats - taken_out
+    count = graph.seats - colluders - absent
     if graph.complete:
         return Honest(count=count, neighbours=max(count - 1, 0), gap=float(count), repeats=1.0, failure=0.0)
-    share = taken_out / (graph.seats - 1)
-    lost = binomial_quantile(NEIGHBOURS_FAILURE / graph.seats, graph.degree, share) if taken_out else 0
+    colluding = _most_among(graph.degree, colluders, graph.seats)
+    lost = min(colluding + _most_among(graph.degree, absent, graph.seats), graph.degree)
     neighbours = graph.degree - lost
     return Honest(
         count=count,
         neighbours=neighbours,
         gap=neighbours - graph.second_eigenvalue,
         repeats=1.0 + graph.most_repeated / max(neighbours, 1),
-        failure=NEIGHBOURS_FAILURE if 0 < lost < graph.degree else 0.0,
+        failure=NEIGHBOURS_FAILURE if 0 < colluding < graph.degree else 0.0,
     )
 
 
-def suitable_degree(seats: int, taken_out: int) -> int:
+def most_absent_neighbours(graph: MaskGraph, absent: int) -> int:
+    """Return how many of one's neighbours may be called absent: what chance all but never exceeds."""
+    return graph.degree if graph.complete else _most_among(graph.degree, absent, graph.seats)
+
+
+def suitable_degree(seats: int, colluders: int = 0, absent: int = 0) -> int:
     """Return a degree at which everybody keeps a good part of its masks, and the graph cannot be cut.
 
     Random graphs have a_2 of about 2 sqrt(k - 1) (Friedman 2008).
     """
-    share = min(taken_out / max(seats - 1, 1), 1.0)
     for degree in range(_LEAST_DEGREE, seats - 1, _DEGREE_STEP):
-        lost = binomial_quantile(NEIGHBOURS_FAILURE / seats, degree, share) if taken_out else 0
+        lost = _most_among(degree, colluders, seats) + _most_among(degree, absent, seats)
         if degree - lost - 2.0 * math.sqrt(degree - 1.0) >= _GAP_SHARE * degree:
             return degree
     return seats - 1
+
+
+def _most_among(degree: int, chosen: int, seats: int) -> int:
+    """Return how many of a seat's neighbours are among so many chosen ones at most, for all seats together."""
+    return binomial_quantile(NEIGHBOURS_FAILURE / seats, degree, min(chosen / (seats - 1), 1.0)) if chosen else 0

@@ -90,13 +90,14 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
             f"privacy.colluders = {privacy.colluders}: with {absent:,} absent they leave fewer than two of the "
             f"{seats:,} workers of a slot, who would hide each other; schedule more, or assume fewer"
         )
-    degree = privacy.mask_degree or suitable_degree(seats, taken_out)
+    degree = privacy.mask_degree or suitable_degree(seats, colluders, absent)
     graph = draw_graph(seats, degree, seed)
-    honest = who_is_left(graph, taken_out)
+    honest = who_is_left(graph, colluders, absent)
     if honest.is_cut:
+        enough = suitable_degree(seats, colluders, absent)
         raise PrivacyError(
             f"privacy.mask_degree = {degree}: {taken_out:,} colluding or absent workers may cut the graph of masks, "
-            f"and a worker's own noise alone would hide it; must be at least {suitable_degree(seats, taken_out)}"
+            f"and a worker's own noise alone would hide it; must be at least {enough}"
         )
     # Of (S^-1)_ii the share that masks are to have: 1 / (|H| s^2) and c / e^2 in the proportion 1 - share to share.
     pair_watts = honest.inverse_per_pair * honest.count * own_watts * (1.0 - share) / share

@@ -1,0 +1,182 @@
+"""Recovery of the masks that absent workers leave behind: the worker's side, as a state machine without a network.
+
+A worker sends v_i + n_i + b_i + sum_j m_ij. Its neighbours hold shares of two of its secrets: the seed of its own mask
+b_i, and its mask key, which gives all m_ij. After the slots the server names the absent workers. Neighbours then hand
+out shares of the seed of each present worker and of the key of each absent one, never both of the same worker. So the
+server can remove every mask that is left in the sum, and n_i from none (Bonawitz et al. 2017; on a sparse graph, Bell
+et al. 2020).
+
+**Adversary**: the server and up to C workers of its choice, fixed before the graph is drawn. It hears every worker
+perfectly, reads, drops and alters all messages, and may call anyone absent after it has heard all. It cannot break the
+ciphers, sign for an honest worker, or choose verifying keys or the graph. It can stop a round: any worker could spoil
+the sum anyway.
+
+**What it learns**: all honest workers that answer agree on one list, because a list needs a quorum of witnesses (see
+``Rules``) and each signs one. Let P be the honest workers that the list calls present, A those it calls absent.
+
+- i in P: b_i may become known, its mask key cannot. Unknown to the adversary are n_i and the masks on edges within P:
+  S_P = sigma_s^2 I + sigma_e^2 L(graph on P), mu_i^2 = D^2 (S_P^-1)_ii, as if those in A had really been absent.
+- i in A: its mask key may become known, b_i cannot. S_ii = sigma_s^2 + sigma_b^2, mu_i^2 = D^2 / (sigma_s^2 +
+  sigma_b^2), whether it was not heard or was called absent by a server that heard it; a silent one loses nothing.
+- Secrets for which too few shares were handed out stay hidden, which only adds noise to the above.
+
+The server may choose the list by what it has heard. That gains nothing over the worst list: what it learns about one
+worker comes in steps that are Gaussian given the earlier ones, with a variance that depends on the list alone, and such
+steps compose to the largest total mu (Smith, Thakurta 2022). So a statement against a lying server takes the largest
+mu over all lists that pass (``recovery_bounds``); the mu of the list that was used is for absences that the server did
+not choose.
+"""
+
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import ProtocolError
+from airmixml.masks.either_or import EitherOr
+from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
+from airmixml.masks.rounds import Announcement, Round, Rules
+from airmixml.masks.secret_shares import SHARE_BYTES, split
+
+
+class Step(IntEnum):
+    """How far a worker is in a round; it never goes back."""
+
+    ANNOUNCED = 0
+    JOINED = 1
+    READY = 2  # it holds its neighbours' shares: only now may it send
+    AGREED = 3  # to one list of absent workers: it sends nothing more
+    ANSWERED = 4
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Shares that one holder hands out, by the worker whose secret they belong to; the list says which of the two."""
+
+    holder: int
+    shares: Mapping[int, bytes]
+
+
+def seed_commitment(seed: bytes) -> bytes:
+    """Return what a worker publishes about the seed of its own mask, and nobody can open but by the seed."""
+    return sha256(PROTOCOL + b" seed\0" + seed).digest()
+
+
+class RecoveringWorker:
+    """One worker in one round. Its secrets live in this object alone."""
+
+    def __init__(self, identity: int, signing_key: bytes, run: bytes, rules: Rules, memory: Path | None = None) -> None:
+        self.identity = identity
+        self.step = Step.ANNOUNCED
+        self._signing_key = signing_key
+        self._run = run
+        self._rules = rules
+        self._memory = EitherOr(memory)
+        self._mask_keys = KeyPair.generate()
+        self._channel_keys = KeyPair.generate()
+        self._own_seed = secrets.token_bytes(KEY_BYTES)
+        self._round: Round
+        self._edge_seeds: dict[int, bytes] = {}
+        self._held: dict[int, tuple[bytes, bytes]] = {}  # shares of mask key and seed, by their owner
+        self._next_symbol = (0, 0)
+        self._agreed: frozenset[int] = frozenset()
+
+    def announce(self) -> Announcement:
+        """Return what this worker publishes."""
+        commitment = seed_commitment(self._own_seed)
+        said = Announcement(self.identity, self._mask_keys.public, self._channel_keys.public, commitment)
+        return replace(said, signed=signature(self._signing_key, said.statement(self._run)))
+
+    def join(self, joined: Round) -> dict[int, bytes]:
+        """Check the round and return sealed shares of this worker's two secrets, one parcel for each neighbour."""
+        self._expect(Step.ANNOUNCED)
+        if joined.rules != self._rules or joined.run != self._run:
+            raise ProtocolError(f"round has other rules than worker {self.identity} insists on; use its rules")
+        if joined.announcements.get(self.identity) != self.announce():
+            raise ProtocolError(f"round does not have the announcement of worker {self.identity}; leave the worker out")
+        joined.check(self.identity)
+        self._round = joined
+        neighbours = sorted(joined.graph[self.identity])
+        for other in neighbours:
+            key = joined.announcements[other].mask_key
+            self._edge_seeds[other] = pair_seed(self._mask_keys, self.identity, key, other, joined.digest)
+        key_shares = split(self._mask_keys.private, len(neighbours), self._rules.threshold)
+        seed_shares = split(self._own_seed, len(neighbours), self._rules.threshold)
+        self.step = Step.JOINED
+        return {
+            other: sealed(key_share + seed_share, *self._channel(other))
+            for other, key_share, seed_share in zip(neighbours, key_shares, seed_shares, strict=True)
+        }
+
+    def receive(self, parcels: Mapping[int, bytes]) -> None:
+        """Take the neighbours' shares. If one is missing the worker stays silent: it could not be recovered."""
+        self._expect(Step.JOINED)
+        missing = sorted(set(self._edge_seeds) - set(parcels))
+        if missing:
+            raise ProtocolError(f"shares of worker {missing[0]} are missing; send them, or start a round without it")
+        for other in self._edge_seeds:
+            content = opened(parcels[other], *self._channel(other))
+            if len(content) != 2 * SHARE_BYTES:
+                raise ProtocolError(f"shares of worker {other} have a wrong length; start a round without it")
+            self._held[other] = content[:SHARE_BYTES], content[SHARE_BYTES:]
+        self.step = Step.READY
+
+    def masks(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
+        """Return b_i + sum_j m_ij for symbols ``first`` to ``first + count - 1`` of a slot; shape count.
+
+        Each symbol is masked once, in rising order: two values under one mask would show their difference.
+        """
+        self._expect(Step.READY)
+        if (slot, first) < self._next_symbol:
+            raise ProtocolError(f"symbol {first} of slot {slot} was masked before; go on at {self._next_symbol}")
+        self._next_symbol = (slot, first + count)
+        own = self_mask(self._own_seed, self._rules.self_deviation, slot, first, count)
+        return own + edge_masks(self.identity, self._edge_seeds, self._rules.mask_deviation, slot, first, count)
+
+    def agree(self, absent: Collection[int]) -> bytes:
+        """Return this worker's signature under the list of absent workers, or refuse the list. It signs one."""
+        if self.step not in (Step.READY, Step.AGREED):
+            self._expect(Step.READY)
+        if self.identity in absent:
+            raise ProtocolError(f"list calls worker {self.identity} absent: it hands out nothing in this round")
+        self._round.check_absent(absent)
+        self._memory.agree(self._round.digest, self._round.list_digest(absent))
+        self.step = Step.AGREED
+        self._agreed = frozenset(absent)
+        return signature(self._signing_key, self._round.list_statement(absent))
+
+    def answer(self, signatures: Mapping[int, bytes]) -> Answer:
+        """Return the shares that belong to the agreed list, once a quorum of the witnesses has signed it."""
+        self._expect(Step.AGREED)
+        statement, keys = self._round.list_statement(self._agreed), self._round.verifying_keys
+        witnesses = [
+            each
+            for each in signatures
+            if each in self._round.witnesses and is_signed(statement, signatures[each], keys[each])
+        ]
+        if len(witnesses) < self._rules.quorum:
+            raise ProtocolError(
+                f"list of absent workers has {len(witnesses)} signatures of witnesses, and needs {self._rules.quorum}; "
+                "collect more, on this same list"
+            )
+        self.step = Step.ANSWERED
+        shares = {owner: held[0 if owner in self._agreed else 1] for owner, held in self._held.items()}
+        self._held.clear()
+        return Answer(self.identity, shares)
+
+    def _channel(self, other: int) -> tuple[KeyPair, int, bytes, int, bytes]:
+        key = self._round.announcements[other].channel_key
+        return self._channel_keys, self.identity, key, other, self._round.digest
+
+    def _expect(self, step: Step) -> None:
+        if self.step is not step:
+            raise ProtocolError(
+                f"worker {self.identity} is {self.step.name.lower()} and must be {step.name.lower()} for this; "
+                "follow the order of the round"
+            )

@@ -1,0 +1,96 @@
+"""Recovery of the masks that absent workers leave behind: the server's side.
+
+With the present P and the absent A, the aligned sum holds sum_P (v_i + n_i) and, besides,
+sum_P b_i + sum over edges from i in P to a in A of m_ia; ``correction`` is the latter. Over an air with gains g_i the
+server takes it off as if all gains were 1: what is left is noise in the sum, never privacy.
+"""
+
+from collections.abc import Callable, Collection
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.errors import ProtocolError
+from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.keys import KeyPair, pair_seed
+from airmixml.masks.recovery import Answer, seed_commitment
+from airmixml.masks.rounds import Round
+from airmixml.masks.secret_shares import rebuild
+
+
+class RecoveryServer:
+    """The server of one round, after the slots: it collects shares until every secret that it needs can be rebuilt."""
+
+    def __init__(self, joined: Round, absent: Collection[int]) -> None:
+        self._round = joined
+        self._absent = frozenset(absent)
+        self._shares: dict[int, dict[int, bytes]] = {identity: {} for identity in joined.graph}
+
+    def take(self, answer: Answer) -> None:
+        """Keep the shares of one holder."""
+        for owner, share in answer.shares.items():
+            if answer.holder not in self._round.graph.get(owner, ()):
+                raise ProtocolError(
+                    f"answer of worker {answer.holder} has a share of {owner}, not its neighbour; drop it"
+                )
+            self._shares[owner][sorted(self._round.graph[owner]).index(answer.holder)] = share
+
+    @property
+    def missing(self) -> list[int]:
+        """Workers whose secret is needed and has too few shares yet."""
+        return [owner for owner in self._needed if len(self._shares[owner]) < self._round.rules.threshold]
+
+    def correction(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
+        """Return what the masks leave in the sum of the present workers' symbols, to be subtracted; shape count."""
+        rules = self._round.rules
+        total = np.zeros(count)
+        for seed in self._own_seeds.values():
+            total += self_mask(seed, rules.self_deviation, slot, first, count)
+        for absent, seeds in self._left_seeds.items():  # the other ends have the opposite sign
+            total -= edge_masks(absent, seeds, rules.mask_deviation, slot, first, count)
+        return total
+
+    @property
+    def _needed(self) -> list[int]:
+        """All present workers, and the absent ones that have a present neighbour."""
+        graph = self._round.graph
+        return [each for each in sorted(graph) if each not in self._absent or set(graph[each]) - self._absent]
+
+    @cached_property
+    def _own_seeds(self) -> dict[int, bytes]:
+        """The seeds of the present workers' own masks."""
+        present = [owner for owner in self._needed if owner not in self._absent]
+        return {owner: self._rebuilt(owner, seed_commitment, "commitment") for owner in present}
+
+    @cached_property
+    def _left_seeds(self) -> dict[int, dict[int, bytes]]:
+        """The seeds of the masks between absent and present workers."""
+        announced, seeds = self._round.announcements, {}
+        for owner in self._needed:
+            if owner in self._absent:
+                key = self._rebuilt(owner, lambda private: KeyPair(private).public, "mask_key")
+                others = set(self._round.graph[owner]) - self._absent
+                seeds[owner] = {
+                    other: pair_seed(KeyPair(key), owner, announced[other].mask_key, other, self._round.digest)
+                    for other in sorted(others)
+                }
+        return seeds
+
+    def _rebuilt(self, owner: int, published: Callable[[bytes], bytes], field: str) -> bytes:
+        """Return the secret of a worker. If a share is wrong, look for ``threshold`` in a row that are right."""
+        threshold, shares = self._round.rules.threshold, self._shares[owner]
+        places = sorted(shares)
+        if len(places) < threshold:
+            raise ProtocolError(
+                f"worker {owner} has {len(places)} shares, and {threshold} are needed; wait for more neighbours"
+            )
+        for start in range(len(places)):
+            some = [places[(start + step) % len(places)] for step in range(threshold)]
+            try:
+                secret = rebuild({place: shares[place] for place in some}, threshold)
+            except ProtocolError:
+                continue
+            if published(secret) == getattr(self._round.announcements[owner], field):
+                return secret
+        raise ProtocolError(f"shares of worker {owner} give no secret of it: holders sent wrong ones; ask others")

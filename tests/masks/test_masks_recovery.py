@@ -1,0 +1,328 @@
+"""Recovery from end to end: real keys and masks, absent workers, a server that lies, colluding neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.masks.round_for_tests import RULES, Party, announced_round, ready_round, sent_symbols
+
+from airmixml.errors import ProtocolError
+from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.keys import KeyPair, pair_seed, signature
+from airmixml.masks.recovery import Answer, Step
+from airmixml.masks.recovery_server import RecoveryServer
+
+BLOCKS = [(0, 0, 700), (0, 700, 300), (1, 0, 500)]
+SYMBOLS = 1500
+NOISE = 0.3
+
+
+def contributions(workers: int = 30, symbols: int = SYMBOLS) -> NDArray[np.float64]:
+    """v_i + n_i of all workers; workers x symbols."""
+    generator = np.random.default_rng(4)
+    return generator.uniform(-1, 1, (workers, symbols)) + NOISE * generator.standard_normal((workers, symbols))
+
+
+def corrections(server: RecoveryServer) -> NDArray[np.float64]:
+    return np.concatenate([server.correction(*block) for block in BLOCKS])
+
+
+@pytest.mark.parametrize("absent", [set(), {3}, {3, 11, 12, 20}, {5, -1}])
+def test_the_sum_of_those_present_is_recovered(absent: set[int]) -> None:
+    party, values = ready_round(), contributions()
+    absent = {party.joined.graph[5][0] if each == -1 else each for each in absent}  # -1: two that share a mask
+    sent = sent_symbols(party, values, BLOCKS)
+    present = [identity for identity in party.workers if identity not in absent]
+    server = RecoveryServer(party.joined, absent)
+    signed = party.lists_signed(absent, present)
+    for answer in party.answers(signed, present):
+        server.take(answer)
+    assert server.missing == []
+    wanted = values[present].sum(axis=0)
+    assert np.abs(sent[present].sum(axis=0) - wanted).max() > 10  # the masks do hide it
+    assert np.abs(sent[present].sum(axis=0) - corrections(server) - wanted).max() < 1e-9
+
+
+def test_workers_that_vanish_after_the_slots_are_needed_no_more() -> None:
+    party, values = ready_round(), contributions()
+    sent = sent_symbols(party, values, BLOCKS)
+    signed = party.lists_signed({5}, range(24))
+    server = RecoveryServer(party.joined, {5})
+    for answer in party.answers(signed, signed):
+        if answer.holder not in party.joined.graph[0][:3]:  # three neighbours of worker 0 are gone
+            server.take(answer)
+    while server.missing:  # a few more come back
+        late = next(each for each in range(24, 30) if party.workers[each].step is Step.READY)
+        signed[late] = party.workers[late].agree({5})
+        server.take(party.workers[late].answer(signed))
+    present = [identity for identity in range(30) if identity != 5]
+    error = sent[present].sum(axis=0) - corrections(server) - values[present].sum(axis=0)
+    assert np.abs(error).max() < 1e-9
+
+
+def known_to_adversary(
+    party: Party, colluders: set[int], absent: set[int], answers: list[Answer]
+) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """Own seeds and mask keys that server and colluders can rebuild, with both shares that each colluder holds."""
+    seeds, keys = {}, {}
+    for owner, neighbours in party.joined.graph.items():
+        places = {other: place for place, other in enumerate(sorted(neighbours))}
+        held: dict[str, dict[int, bytes]] = {"key": {}, "seed": {}}
+        for answer in answers:
+            if owner in answer.shares:
+                held["key" if owner in absent else "seed"][places[answer.holder]] = answer.shares[owner]
+        for colluder in colluders & set(neighbours):
+            held["key"][places[colluder]], held["seed"][places[colluder]] = party.workers[colluder]._held[owner]
+        if len(held["key"]) >= RULES.threshold:
+            keys[owner] = rebuilt(held["key"])
+        if len(held["seed"]) >= RULES.threshold:
+            seeds[owner] = rebuilt(held["seed"])
+    return seeds, keys
+
+
+def rebuilt(shares: dict[int, bytes]) -> bytes:
+    """Lagrange's formula at 0, written out once more."""
+    prime = 2**256 + 297
+    points = {place + 1: int.from_bytes(share, "big") for place, share in list(shares.items())[: RULES.threshold]}
+    total = 0
+    for x, y in points.items():
+        term = y
+        for other in points:
+            if other != x:
+                term = term * other * pow(other - x, -1, prime) % prime
+        total += term
+    return (total % prime).to_bytes(32, "big")
+
+
+def test_what_a_lying_server_and_its_colluders_are_left_with() -> None:
+    """They subtract all they can. Left are n_i and hidden edges of a present worker, n_i and b_i of one called absent.
+
+    Workers 2, 9 and 14 sent, and are called absent. Colluders 0 and 1 give everything they hold, both shares included.
+    """
+    party, values, colluders, absent = ready_round(), contributions(), {0, 1}, {2, 9, 14}
+    sent = sent_symbols(party, values, BLOCKS)
+    honest_present = [each for each in range(30) if each not in colluders | absent]
+    signed = party.lists_signed(absent, [each for each in range(30) if each not in absent])
+    answers = party.answers(signed, honest_present)
+    seeds, keys = known_to_adversary(party, colluders, absent, answers)
+    assert set(seeds) == set(range(30)) - absent
+    assert set(keys) == absent
+    for colluder in colluders:
+        keys[colluder] = party.workers[colluder]._mask_keys.private
+    for identity in range(30):
+        if identity in colluders:
+            continue
+        left = sent[identity].copy()
+        known_edges = {}
+        for other in set(party.joined.graph[identity]) & set(keys):
+            mask_key = party.joined.announcements[identity].mask_key
+            known_edges[other] = pair_seed(KeyPair(keys[other]), other, mask_key, identity, party.joined.digest)
+        if identity in keys:
+            for other in party.joined.graph[identity]:
+                mask_key = party.joined.announcements[other].mask_key
+                known_edges[other] = pair_seed(KeyPair(keys[identity]), identity, mask_key, other, party.joined.digest)
+        left -= np.concatenate([edge_masks(identity, known_edges, 5.0, *block) for block in BLOCKS])
+        if identity in seeds:
+            left -= np.concatenate([self_mask(seeds[identity], 11.0, *block) for block in BLOCKS])
+        hidden = [each for each in party.joined.graph[identity] if each in honest_present]
+        left -= values[identity]
+        if identity in absent:  # sigma_s^2 + sigma_b^2, and no edge
+            assert left.std() == pytest.approx(11.0, rel=0.12)
+            own = party.workers[identity]._own_seed
+            assert np.abs(left - np.concatenate([self_mask(own, 11.0, *block) for block in BLOCKS])).max() < 1e-9
+        else:  # L_ii = the number of edges to other honest present workers
+            assert len(hidden) >= 10 - 3 - 2
+            assert left.std() == pytest.approx(5.0 * np.sqrt(len(hidden)), rel=0.12)
+            own_edges = {other: party.workers[identity]._edge_seeds[other] for other in hidden}
+            expected = np.concatenate([edge_masks(identity, own_edges, 5.0, *block) for block in BLOCKS])
+            assert np.abs(left - expected).max() < 1e-9
+
+
+def test_what_is_left_has_the_covariance_of_the_accounting() -> None:
+    """Empirical covariance of the masks that nobody revealed: sigma_e^2 times the Laplacian of the graph on P."""
+    party = ready_round()
+    present = [each for each in range(30) if each not in (2, 9, 14)]
+    edges = {each: {o: s for o, s in party.workers[each]._edge_seeds.items() if o in present} for each in present}
+    masks = np.stack([edge_masks(each, edges[each], 5.0, 0, 0, 20_000) for each in present])
+    laplacian = np.array(
+        [[len(edges[i]) if i == j else -1.0 if j in edges[i] else 0.0 for j in present] for i in present]
+    )
+    assert np.abs(masks @ masks.T / 20_000 / 25 - laplacian).max() < 6.5 * 10 * np.sqrt(2 / 20_000)
+    assert np.abs(masks.sum(axis=0)).max() < 1e-10
+
+
+def test_two_lists_get_no_quorum() -> None:
+    """One half of the honest workers is shown one list, the other half another; two colluders sign both."""
+    party = ready_round()
+    for absent, half in (({3}, range(2, 16)), ({20}, range(16, 30))):
+        signed = party.lists_signed(absent, half)
+        for colluder in (0, 1):
+            signed[colluder] = signature(party.workers[colluder]._signing_key, party.joined.list_statement(absent))
+        genuine = len(signed)
+        assert genuine == 15  # 14 of the half less the one called absent, and two colluders
+        statement = party.joined.list_statement(absent)
+        forged = {each: signature(bytes(32), statement) for each in (*range(30), 99) if each not in signed}
+        for identity in half:
+            if identity not in absent:
+                with pytest.raises(ProtocolError, match="has 15 signatures of witnesses, and needs 17"):
+                    party.workers[identity].answer(signed | forged)
+
+
+def test_a_worker_agrees_to_one_list_and_answers_once() -> None:
+    party = ready_round()
+    signed = party.lists_signed({3}, [each for each in range(30) if each != 3])
+    worker = party.workers[8]
+    assert worker.agree({3}) == signed[8]  # the same list again
+    with pytest.raises(ProtocolError, match="agreed to"):
+        worker.agree({4})
+    answer = worker.answer(signed)
+    for again in (lambda: worker.answer(signed), lambda: worker.agree({3}), lambda: worker.masks(2, 0, 1)):
+        with pytest.raises(ProtocolError, match="worker 8 is answered"):
+            again()
+    for owner, share in answer.shares.items():
+        kept = [party.workers[owner]._mask_keys.private, party.workers[owner]._own_seed]
+        assert share[1:] not in kept
+    assert set(answer.shares) == set(party.joined.graph[8])
+
+
+def test_a_restart_does_not_forget(tmp_path: Path) -> None:
+    from airmixml.masks.either_or import EitherOr
+
+    party = ready_round(memory=tmp_path)
+    worker = party.workers[8]
+    worker.agree({3})
+    worker._memory = EitherOr(tmp_path / "8")  # as after a restart
+    worker.agree({3})
+    with pytest.raises(ProtocolError, match="agreed to"):
+        worker.agree({4})
+    file = next((tmp_path / "8").iterdir())
+    file.write_bytes(b"")  # a crash in the middle
+    worker._memory = EitherOr(tmp_path / "8")
+    with pytest.raises(ProtocolError, match="an unknown one"):
+        worker.agree({3})
+
+
+def test_lists_with_too_many_are_refused() -> None:
+    party = ready_round()
+    with pytest.raises(ProtocolError, match=r"names 7 of 30, more than the share 0\.2"):
+        party.workers[29].agree(set(range(7)))
+    victim = 17
+    around = set(party.joined.graph[victim][:4])
+    witness = next(each for each in party.workers if each not in around and each != victim)
+    for identity in (victim, witness):  # not only the victim minds
+        with pytest.raises(ProtocolError, match=r"names 4 of the 10 neighbours of worker \d+, more than the share 0.3"):
+            party.workers[identity].agree(around)
+    with pytest.raises(ProtocolError, match="calls worker 17 absent"):
+        party.workers[victim].agree({victim})
+    for odd in ({99}, [3, 3]):
+        with pytest.raises(ProtocolError, match="must name workers of the round, each once"):
+            party.workers[victim].agree(odd)
+    assert party.workers[victim].step is Step.READY
+
+
+def test_signatures_of_others_than_witnesses_do_not_count() -> None:
+    party = announced_round()
+    party.joined = replace(party.joined, witnesses=frozenset(range(20)))
+    parcels = {identity: member.join(party.joined) for identity, member in party.workers.items()}
+    for identity, member in party.workers.items():
+        member.receive({other: parcels[other][identity] for other in party.joined.graph[identity]})
+    signed = party.lists_signed(set(), range(14, 30))
+    with pytest.raises(ProtocolError, match="has 6 signatures of witnesses"):
+        party.workers[14].answer(signed)
+    assert party.workers[14].answer(signed | party.lists_signed(set(), range(11))).holder == 14
+
+
+def test_signatures_are_worth_nothing_in_another_round() -> None:
+    one, other = ready_round(), ready_round()
+    signed = one.lists_signed({3}, [each for each in range(30) if each != 3])
+    other.workers[8].agree({3})
+    with pytest.raises(ProtocolError, match="has 0 signatures"):
+        other.workers[8].answer(signed)
+
+
+def test_a_symbol_is_masked_once_and_only_when_shares_are_held() -> None:
+    party = announced_round()
+    worker = party.workers[0]
+    with pytest.raises(ProtocolError, match="worker 0 is announced and must be ready"):
+        worker.masks(0, 0, 10)
+    with pytest.raises(ProtocolError, match="must be ready"):
+        worker.agree(set())
+    parcels = worker.join(party.joined)
+    with pytest.raises(ProtocolError, match="shares of worker"):
+        worker.receive({})
+    ready = ready_round().workers[0]
+    ready.masks(0, 0, 10)
+    ready.masks(0, 10, 5)
+    for again in ((0, 14, 1), (0, 0, 1)):
+        with pytest.raises(ProtocolError, match="was masked before"):
+            ready.masks(*again)
+    ready.masks(1, 0, 3)
+    assert len(parcels) == 10
+
+
+def test_rounds_that_a_server_has_altered_are_refused() -> None:
+    party = announced_round()
+    worker, neighbour = party.workers[0], party.joined.graph[0][0]
+    genuine = party.joined.announcements
+    swapped = genuine | {neighbour: replace(genuine[neighbour], mask_key=KeyPair.generate().public)}
+    with pytest.raises(ProtocolError, match=f"announcement of worker {neighbour} is not signed"):
+        worker.join(replace(party.joined, announcements=swapped))
+    own = genuine | {0: replace(genuine[0], channel_key=KeyPair.generate().public)}
+    with pytest.raises(ProtocolError, match="does not have the announcement of worker 0"):
+        worker.join(replace(party.joined, announcements=own))
+    with pytest.raises(ProtocolError, match="other rules"):
+        worker.join(replace(party.joined, rules=replace(RULES, quorum=3)))
+    few = party.joined.graph | {0: party.joined.graph[0][:6]}
+    with pytest.raises(ProtocolError, match=r"has 6 neighbours and needs rules\.threshold = 7"):
+        worker.join(replace(party.joined, graph=few))
+    doubled = party.joined.graph | {0: (neighbour, *party.joined.graph[0])}
+    with pytest.raises(ProtocolError, match="must be distinct"):
+        worker.join(replace(party.joined, graph=doubled))
+    with pytest.raises(ProtocolError, match=r"rules.quorum = 17 needs as many witnesses.*it has 3"):
+        worker.join(replace(party.joined, witnesses=frozenset(range(3))))
+    with pytest.raises(ProtocolError, match="must name the same workers"):
+        worker.join(replace(party.joined, graph={0: party.joined.graph[0]}))
+    assert worker.step is Step.ANNOUNCED
+
+
+def test_a_key_that_recovery_reveals_opens_no_parcel() -> None:
+    """Were shares sealed with the mask key, whoever learns it could read those of the worker's own seed."""
+    from airmixml.masks.keys import opened
+
+    party = announced_round()
+    parcels = party.workers[0].join(party.joined)
+    other = party.joined.graph[0][0]
+    revealed = party.workers[0]._mask_keys
+    for public in (party.joined.announcements[other].channel_key, party.joined.announcements[other].mask_key):
+        with pytest.raises(ProtocolError):
+            opened(parcels[other], revealed, 0, public, other, party.joined.digest)
+
+
+def test_a_wrong_share_is_left_out_and_many_are_noticed() -> None:
+    party = ready_round()
+    signed = party.lists_signed({3}, [each for each in range(30) if each != 3])
+    answers = {each: party.workers[each].answer(signed) for each in signed}
+    holders = sorted(party.joined.graph[7])
+
+    def server_with(wrong: list[int]) -> RecoveryServer:
+        server = RecoveryServer(party.joined, {3})
+        for holder, answer in answers.items():
+            bad = {7: bytes(33)} if holder in wrong else {}
+            server.take(replace(answer, shares={**answer.shares, **bad}))
+        return server
+
+    right = server_with([]).correction(0, 0, 5)
+    assert np.array_equal(server_with(holders[:1]).correction(0, 0, 5), right)
+    with pytest.raises(ProtocolError, match="shares of worker 7 give no secret of it"):
+        server_with(holders[:5]).correction(0, 0, 5)
+    short = RecoveryServer(party.joined, {3})
+    assert len(short.missing) == 30
+    with pytest.raises(ProtocolError, match="has 0 shares, and 7 are needed"):
+        short.correction(0, 0, 5)
+    stranger = next(each for each in range(30) if each not in holders and each != 7)
+    with pytest.raises(ProtocolError, match="not its neighbour"):
+        short.take(Answer(stranger, {7: bytes(33)}))
