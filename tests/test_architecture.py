@@ -31,6 +31,7 @@ ROOMS = (
     "engines",
     "randomness",
     "privacy",
+    "integers",
     "scenario",
     "storage",
     "output",
