@@ -32,6 +32,7 @@ ROOMS = (
     "randomness",
     "privacy",
     "masks",
+    "integers",
     "scenario",
     "storage",
     "output",

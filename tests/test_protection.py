@@ -84,6 +84,12 @@ def test_a_secret_stays_where_it_is() -> None:
     assert "ecret" not in repr(Streams(1, secret))
 
 
+def test_secret_noise_has_more_bits_than_what_is_received() -> None:
+    """Received numbers are float32: with noise of 24 bits, which values they can take would tell the sum below it."""
+    noise = slot_words(Streams(0, Secret()), "noise").normals(range(10), 1000)
+    assert (noise != noise.float()).double().mean() > 0.99
+
+
 def test_secret_noise_is_normal_and_the_schedule_fair() -> None:
     """A million values: mean within 5 / 1000, variance within 5 sqrt(2) / 1000; workers alike within 5 deviations."""
     noise = slot_words(Streams(0, Secret()), "noise").normals(range(1000), 1000)

@@ -39,7 +39,7 @@ class SlotWords(Protocol):
         """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
 
     def normals(self, slots: range, per_slot: int) -> torch.Tensor:
-        """Return independent standard normal values; slots x per_slot, float32."""
+        """Return independent standard normal values; slots x per_slot, float32, or float64 where they are secret."""
 
 
 def slot_words(streams: Streams, name: StreamName, device: torch.device = CPU) -> SlotWords:
@@ -103,15 +103,17 @@ class SecretWords:
         return self.words(slots, per_slot, attempt).flatten()[places]
 
     def normals(self, slots: range, per_slot: int) -> torch.Tensor:
-        """Return independent standard normal values; slots x per_slot, float32.
+        """Return independent standard normal values; slots x per_slot, float64.
 
         Drawn by NumPy's method of rejection: no value is too large to occur, as none is in the noise that was stated.
+        In float32, of 32 random bits, few values lead to each number that is received, and some numbers cannot be
+        received at all: which, tells the sum below the noise (benchmarks/measure_float_leak.py).
         """
-        made = np.empty((len(slots), per_slot), dtype=np.float32)
+        made = np.empty((len(slots), per_slot))
 
         def make(group: int) -> None:
             rng, here, skipped = self._group(slots, per_slot, group, 0)
-            made[here] = rng.standard_normal((len(made[here]) + skipped, per_slot), dtype=np.float32)[skipped:]
+            made[here] = rng.standard_normal((len(made[here]) + skipped, per_slot))[skipped:]
 
         without_torch(make, _groups_of(slots, per_slot))
         return torch.from_numpy(made).to(self.device)

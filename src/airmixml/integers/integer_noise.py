@@ -1,0 +1,172 @@
+"""Skellam noise that workers bring in equal shares: what it hides, how much a target needs, and the sum it is in.
+
+The sum over the workers is taken modulo 2^b, which only forgets: privacy is that of the sum. Honest workers alone
+count, the one to be protected among them. Remove-one neighbours: a worker sends its noise and masks, and zeros for
+data. Replace-one: other data of the same bound, at most twice the norm away.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.arrays import Doubles, Integers
+from airmixml.errors import PrivacyError
+from airmixml.integers.exact_sampler import draw_skellam
+from airmixml.integers.rounding import IntegerCode, measured_rounding_variance
+from airmixml.integers.skellam import rounded_mu_per_step, rounded_variance_for
+from airmixml.integers.uniform_masks import reduce, signed
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.privacy.roots import bracket_root
+
+_DISTANCES: Final = {"remove-one": 1.0, "replace-one": 2.0}
+_DEVIATIONS_WITHIN_RANGE: Final = 5.0
+_SHARE_FOR_TAILS: Final = 1e-3  # of delta: what is set aside for tails, in which rounding may tell more
+_MARGIN: Final = 1e-10
+_LARGEST_EPSILON: Final = 1e12
+_LARGEST_MU: Final = 1e100
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerNoise:
+    """A mechanism: each of ``workers`` rounds by ``code`` and adds Skellam noise of a variance in squared steps."""
+
+    code: IntegerCode
+    workers: int
+    variance_per_worker: float
+
+    def __post_init__(self) -> None:
+        total = self.workers * self.variance_per_worker
+        if self.workers < 1 or not 0.0 < total < math.inf:
+            raise PrivacyError(
+                f"workers = {self.workers}, variance_per_worker = {self.variance_per_worker:g}: must be above 0"
+            )
+        needed = 2.0 * _DEVIATIONS_WITHIN_RANGE * math.sqrt(total)
+        if needed > 2.0**self.code.bits:
+            raise PrivacyError(
+                f"workers.bits = {self.code.bits}: the noise alone, of deviation {math.sqrt(total):.3g} steps, wraps "
+                f"around; use {math.ceil(math.log2(needed))} bits or a larger sum_range"
+            )
+
+    @classmethod
+    def calibrate(
+        cls,
+        code: IntegerCode,
+        *,
+        workers: int,
+        epsilon: float,
+        delta: float,
+        honest: int = 0,
+        adjacency: str = "remove-one",
+    ) -> Self:
+        """Return the least noise with which ``honest`` of the workers (0: all) have that epsilon at delta."""
+        carriers, distance = _carriers(workers, honest), _distance(adjacency) * code.steps
+        aim = epsilon * (1.0 - 4.0 * _MARGIN)
+        mu = gaussian_mu(aim, delta * (1.0 - _SHARE_FOR_TAILS))
+        total = rounded_variance_for(mu / distance, _log_cut(code.numbers, aim, delta))
+        return cls(code=code, workers=workers, variance_per_worker=total / carriers * (1.0 + _MARGIN))
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of the noise in each number of the sum, in the units of the data, squared."""
+        return self.workers * self.variance_per_worker * self.code.step**2
+
+    @property
+    def sum_variance(self) -> float:
+        """The same with a bound on what rounding adds, averaged over numbers: what a learner has to do with."""
+        return self.noise_variance + self.workers * self.code.rounding_variance * self.code.step**2
+
+    def mu(self, log_cut: float, *, honest: int = 0, adjacency: str = "remove-one") -> float:
+        """Return mu of a Gaussian mechanism that hides no more than this, but for d exp(``log_cut``) of the chances.
+
+        Losses add up over many sums in mu^2, and in (1 + e^epsilon) d exp(``log_cut``), which is part of delta.
+        """
+        carried = _carriers(self.workers, honest) * self.variance_per_worker
+        return _distance(adjacency) * self.code.steps * rounded_mu_per_step(carried, log_cut)
+
+    def epsilon(self, delta: float, *, honest: int = 0, adjacency: str = "remove-one") -> float:
+        """Return an epsilon that holds at ``delta`` if ``honest`` workers (0: all) keep their noise secret; or inf."""
+
+        def excess(assumed: float) -> float:
+            """Above 0 where the cut that goes with an assumed epsilon proves no more than that epsilon."""
+            return max(assumed - self._epsilon(delta, assumed, honest, adjacency), -_LARGEST_EPSILON)
+
+        enough = 1.0
+        while excess(enough) < 0.0:
+            enough *= 2.0
+            if enough > _LARGEST_EPSILON:
+                return math.inf
+        return bracket_root(excess, 0.0, enough, tolerance=_MARGIN, relative=_MARGIN)[1]
+
+    def _epsilon(self, delta: float, assumed: float, honest: int, adjacency: str) -> float:
+        """Return what holds if it is not above the ``assumed`` epsilon."""
+        mu = self.mu(_log_cut(self.code.numbers, assumed, delta), honest=honest, adjacency=adjacency)
+        return gaussian_epsilon(mu, delta * (1.0 - _SHARE_FOR_TAILS)) if mu < _LARGEST_MU else math.inf
+
+    def worker_integers(self, vectors: NDArray[np.floating], generator: np.random.Generator) -> Integers:
+        """Return what workers have before masks: rounded vectors with a share of noise each; workers x numbers."""
+        return self.code.rounded(vectors, generator) + draw_skellam(self.variance_per_worker, generator, vectors.shape)
+
+    def sum_of(self, blocks: Iterable[NDArray[np.floating]], generator: np.random.Generator) -> Doubles:
+        """Return the sum that the server gets, of vectors given as blocks of workers x numbers; numbers.
+
+        Masks cancel modulo 2^b, and the workers' Skellam numbers add up to one of their total variance: neither is
+        formed for each worker. Rounding is.
+        """
+        total, present = np.zeros(self.code.numbers, dtype=np.int64), 0
+        for block in blocks:
+            total += self.code.rounded(block, generator).sum(axis=0)
+            present += len(block)
+        return self.received(total, present, generator)
+
+    def modelled_sum(
+        self, exact_sum: Doubles, some_vectors: NDArray[np.floating], generator: np.random.Generator
+    ) -> Doubles:
+        """Return a sum with the distribution of ``sum_of`` as far as rounding errors of many workers are Gaussian.
+
+        For simulations of more numbers than can be formed: the sum of all vectors, numbers, in float64, and some of
+        the vectors, workers x numbers, from which the variance of rounding is estimated. Protects nobody.
+        """
+        variance = measured_rounding_variance(some_vectors, self.code.step) * (self.workers / len(some_vectors))
+        rounded = exact_sum / self.code.step + np.sqrt(variance) * generator.standard_normal(self.code.numbers)
+        return self.received(np.rint(rounded).astype(np.int64), self.workers, generator)
+
+    def decoded(self, residues: NDArray[np.uint64]) -> Doubles:
+        """Return the sum, in the units of the data, that residues stand for; any shape."""
+        return np.asarray(signed(residues, self.code.bits) * np.float64(self.code.step), dtype=np.float64)
+
+    def received(self, total: Integers, present: int, generator: np.random.Generator) -> Doubles:
+        """Return the server's sum from that of the rounded vectors of ``present`` workers, numbers; numbers."""
+        if present != self.workers:
+            raise PrivacyError(f"blocks: hold {present} workers; the noise was set for {self.workers}")
+        noisy = total + draw_skellam(self.workers * self.variance_per_worker, generator, total.shape)
+        return self.decoded(reduce(noisy, self.code.bits))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **self.code.to_dict(),
+            "workers": self.workers,
+            "variance_per_worker": self.variance_per_worker,
+            "noise_variance": self.noise_variance,
+        }
+
+
+def _carriers(workers: int, honest: int) -> int:
+    if not 0 <= honest <= workers:
+        raise PrivacyError(f"honest = {honest}: must be 1 to {workers}, the number of workers, or 0 for all")
+    return honest or workers
+
+
+def _distance(adjacency: str) -> float:
+    if adjacency not in _DISTANCES:
+        raise PrivacyError(f"privacy.adjacency = {adjacency}: must be one of {', '.join(_DISTANCES)}")
+    return _DISTANCES[adjacency]
+
+
+def _log_cut(numbers: int, epsilon: float, delta: float) -> float:
+    """Return ln eta with (1 + e^epsilon) d eta = the share of delta that is set aside."""
+    return math.log(_SHARE_FOR_TAILS * delta / numbers) - max(epsilon, 0.0) - math.log1p(math.exp(-max(epsilon, 0.0)))

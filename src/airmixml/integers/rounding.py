@@ -1,0 +1,109 @@
+"""From bounded vectors to integers: every number is rounded up or down at random, so that it is right on average.
+
+A vector v with ||v|| <= D is divided by a step, and u = v / step is cut off, towards zero, to a grid of 2^-32. Then
+z = floor(u + r) for r uniform on that grid, in integer arithmetic: z has exactly the mean u. The norm is checked on the
+grid, with a margin for the check's own floats; a longer vector is shortened. So ||u|| <= D / step holds whatever the
+input, and skellam.py says what that is worth. The random words must be secret, like the noise.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.arrays import Integers
+from airmixml.errors import PrivacyError
+
+LARGEST_BITS: Final = 62
+RANGE_IN_DEVIATIONS: Final = 8.0
+_FRACTION_BITS: Final = 32
+_MOST_STEPS: Final = 2.0**29
+_NORM_MARGIN: Final = 1e-9  # more than the rounding of a sum of 10^6 squares
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerCode:
+    """How vectors become integers.
+
+    Attributes:
+        numbers: d, numbers of a vector.
+        norm: D, the largest Euclidean norm of a vector.
+        step: what 1 stands for.
+        bits: b; sums are taken modulo 2^b.
+    """
+
+    numbers: int
+    norm: float
+    step: float
+    bits: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= LARGEST_BITS:
+            raise PrivacyError(f"workers.bits = {self.bits}: must be 2 to {LARGEST_BITS} where sums are integers")
+        if not (0.0 < self.norm < math.inf and 0.0 < self.step < math.inf and self.numbers > 0):
+            raise PrivacyError(
+                f"norm = {self.norm:g}, step = {self.step:g}, numbers = {self.numbers}: must be above 0 and finite"
+            )
+        if self.steps > _MOST_STEPS:
+            raise PrivacyError(
+                f"step = {self.step:g}: must be at least norm / 2^29 = {self.norm / _MOST_STEPS:.3g}; use fewer bits"
+            )
+
+    @classmethod
+    def of(cls, *, numbers: int, norm: float, workers: int, bits: int, sum_range: float = 0.0) -> Self:
+        """Return the finest code with which sums up to +-``sum_range`` do not wrap around.
+
+        The range is assumed, not measured: sums beyond it cost accuracy, never privacy. 0 stands for 8 times the root
+        mean square of a sum of equal vectors, N D / sqrt(d).
+        """
+        assumed = sum_range or RANGE_IN_DEVIATIONS * workers * norm / math.sqrt(numbers)
+        return cls(numbers=numbers, norm=norm, step=2.0 * assumed / 2.0**bits, bits=bits)
+
+    @property
+    def steps(self) -> float:
+        """D / step, the largest norm of a vector in steps."""
+        return self.norm / self.step
+
+    @property
+    def rounding_variance(self) -> float:
+        """A bound on the variance that rounding adds to one worker's number, in squared steps, averaged over numbers.
+
+        A part f of a step has variance f (1 - f), which is at most 1 / 4, or a (1 - a) on average where the mean
+        a <= D / (step sqrt(d)) of all |u| is below one half.
+        """
+        mean = min(self.steps / math.sqrt(self.numbers), 0.5)
+        return mean * (1.0 - mean)
+
+    def rounded(self, vectors: NDArray[np.floating], generator: np.random.Generator) -> Integers:
+        """Return integers; workers x numbers, as the vectors."""
+        if not np.isfinite(vectors).all():
+            raise PrivacyError("vectors: must be finite; a worker without data sends zeros")
+        in_steps = vectors / np.float64(self.step)
+        lengths = np.sqrt(np.einsum("wd,wd->w", in_steps, in_steps))
+        factors = np.minimum(self.steps * (1.0 - _NORM_MARGIN) / np.maximum(lengths, 1e-300), 1.0)
+        in_steps *= factors[:, None] * 2.0**_FRACTION_BITS
+        places = in_steps.astype(np.int64)  # towards zero: no number grows
+        del in_steps
+        places += generator.integers(0, 1 << _FRACTION_BITS, size=vectors.shape, dtype=np.uint32)
+        places >>= _FRACTION_BITS
+        return places
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def measured_rounding_variance(vectors: NDArray[np.floating], step: float) -> NDArray[np.float64]:
+    """Return sum_i f (1 - f), the variance that rounding adds to the sum, in squared steps; numbers."""
+    parts = vectors / step
+    parts -= np.floor(parts)
+    return np.asarray((parts * (1.0 - parts)).sum(axis=0, dtype=np.float64))
+
+
+def blocks_of(vectors: NDArray[np.floating], workers_at_once: int = 64) -> Iterator[NDArray[np.floating]]:
+    """Yield the vectors of some workers at a time."""
+    for first in range(0, len(vectors), workers_at_once):
+        yield vectors[first : first + workers_at_once]

@@ -1,0 +1,65 @@
+"""docs/trust_integers.md shows what benchmarks/results/integers*.json hold, and what the formulas of the air give."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from airmixml.integers import IntegerCode, IntegerNoise
+from airmixml.integers.residues_on_air import (
+    analog_gain_error,
+    analog_snr_db,
+    largest_group,
+    plane_error_rate,
+    symbols_in_planes,
+)
+from airmixml.privacy.gaussian import gaussian_mu
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs/trust_integers.md").read_text(encoding="utf-8")
+WORKERS, BITS, NUMBERS = 60_000, 20, 35_456
+
+
+def accuracies(name: str) -> dict[tuple[float, int], str]:
+    rows = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))["rows"]
+    return {(row["epsilon"], row["bits"]): f"{100 * row['accuracy']:.1f} %" for row in rows}
+
+
+def test_accuracies() -> None:
+    some, full = accuracies("integers"), accuracies("integers_full")
+    assert set(some) == set(full)
+    for bits in sorted({bits for _, bits in some}):
+        cells = [column[epsilon, bits] for column in (some, full) for epsilon in (1.0, 10.0)]
+        assert f"| {bits or 'analog'} | {' | '.join(cells)} |" in TEXT
+
+
+def test_the_analog_sum_of_residues() -> None:
+    snr_db = analog_snr_db(BITS, 6.0)
+    # Half of -114 dBm is on the real part; 250 sqrt(2) m at -32 dB per metre, squared.
+    watts_dbm = -114 - 10 * math.log10(2) + snr_db + 32 + 20 * math.log10(250 * math.sqrt(2))
+    assert f"{snr_db:.0f} dB of SNR per worker ({watts_dbm:.0f} dBm, 5 MW)" in TEXT
+    assert analog_gain_error(BITS, WORKERS, 6.0) == pytest.approx(1e-9, rel=0.2)
+
+
+@pytest.mark.parametrize(("percent", "group"), [("0.1", 25_984), ("0.3", 2545), ("1", 199), ("5", 6)])
+def test_bit_planes(percent: str, group: int) -> None:
+    gain_error = float(percent) / 100
+    symbols = symbols_in_planes(WORKERS, BITS, group)
+    rate = 0.01 / (NUMBERS * symbols)
+    assert plane_error_rate(group, gain_error, 25.0) <= rate
+    assert largest_group(gain_error, 25.0, rate) == group
+    assert f"gains right to {percent} % | groups of {group:,} | {symbols:,} |" in TEXT
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"), [(NUMBERS, "0.5 % wider than Gaussian noise"), (535_040, "0.14 % (1,024")]
+)
+def test_how_much_wider_the_noise_is(numbers: int, said: str) -> None:
+    code = IntegerCode.of(numbers=numbers, norm=math.sqrt(1.25), workers=WORKERS, bits=BITS)
+    mechanism = IntegerNoise.calibrate(code, workers=WORKERS, epsilon=1.0, delta=1e-5)
+    wider = math.sqrt(mechanism.noise_variance) * gaussian_mu(1.0, 1e-5) / code.norm - 1.0
+    assert wider == pytest.approx(float(said.split(" %", maxsplit=1)[0]) / 100, rel=0.05)
+    assert said in TEXT
