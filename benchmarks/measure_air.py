@@ -13,6 +13,7 @@ import argparse
 import json
 import multiprocessing
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -98,6 +99,7 @@ def measure(entry: Entry, device: str, threads: int) -> dict[str, Any]:
         "symbols_per_slot": spent["symbols_per_slot"],
         "air_seconds": report.air_seconds,
         "energy_joules": report.energy_joules,
+        "power_dbm": spent["power_dbm"],
         "mean_power_dbm": float(watts_to_dbm(report.energy_joules / scenario.workers.count / on_air)),
         "seconds": seconds,
         "airmixml": __version__,
@@ -105,20 +107,25 @@ def measure(entry: Entry, device: str, threads: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="private-mnist,frames,drift,private-mnist-release,paper-mnist,iris")
+    measure_all(__doc__, "private-mnist,frames,drift,private-mnist-release,paper-mnist,iris", entries, RESULTS)
+
+
+def measure_all(about: str | None, parts: str, entries: Callable[[set[str], int], list[Entry]], results: Path) -> None:
+    """Make the runs that the command line asks for and the results lack."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default=parts)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=results)
     asked = parser.parse_args()
-    parts = set(asked.parts.split(","))
+    chosen = set(asked.parts.split(","))
     rows: dict[str, Any] = json.loads(asked.out.read_text())["rows"] if asked.out.exists() else {}
     if asked.again:
-        rows = {name: row for name, row in rows.items() if row["part"] not in parts}
-    missing = [entry for entry in entries(parts, asked.seeds) if entry.name not in rows]
+        rows = {name: row for name, row in rows.items() if row["part"] not in chosen}
+    missing = [entry for entry in entries(chosen, asked.seeds) if entry.name not in rows]
     spawning = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(asked.jobs, mp_context=spawning) as pool:
         running = {pool.submit(measure, entry, asked.device, asked.threads): entry for entry in missing}

@@ -13,6 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
+from airmixml.impairments.expected_drift import expected_drift
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gains import draw_gains
 from airmixml.impairments.noise_floor import true_noise_watts
@@ -47,7 +48,7 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     noise_watts = true_noise_watts(scenario)
     by_poisson = scenario.radio.schedule == "poisson"  # which has no pilots
     pilots = [np.flatnonzero(np.array(frame.pilots) == pilot) for pilot in range(frame.pilot_count)]
-    seconds = np.array(frame.seconds)
+    seconds, drift = np.array(frame.seconds), expected_drift(scenario, frame)
     received = np.empty((len(shares), frame.pieces), dtype=np.complex128)
     masking, known = masking_of(scenario), np.zeros((len(shares), frame.pieces))
     if drawn.planned_ratios is not None:
@@ -71,7 +72,7 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
             beside = here[seconds[here] == seconds[here[0]]]
             through = (shares[slot] * pulse) @ gain[slot][:, beside]  # one, or those on neighbouring subcarriers
             energy = setting.pilot_energy / len(pilots)
-            received[slot, here] /= amplitude * _mean_gain(through, amplitude, energy, noise_watts, rng)
+            received[slot, here] /= amplitude * _mean_gain(through, amplitude, energy, noise_watts, rng) * drift[here]
     return (_without_mean_pulse(received, air, frame) if smears(air) else received) - known
 
 

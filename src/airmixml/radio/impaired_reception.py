@@ -1,8 +1,9 @@
 """What the server receives on an air that is not ideal, and what it does about it without knowing any gain.
 
 In each block all workers send a known symbol first. It arrives as the mean gain sum_i q_i g_i with noise on it, and the
-server divides the block by that. What it must reckon with as noise it measures where no signal should be: workers send
-real numbers in phase, so whatever arrives a quarter turn off is noise, or a signal whose phase is wrong.
+server divides the block by that, and by what drifting phases are expected to take of it from there on. What it must
+reckon with as noise it measures where no signal should be: workers send real numbers in phase, so whatever arrives a
+quarter turn off is noise, or a signal whose phase is wrong.
 """
 
 import math
@@ -12,6 +13,7 @@ from typing import Final
 
 import torch
 
+from airmixml.impairments.expected_drift import expected_drift
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, expansion_softness, pilot_gain, smears
@@ -21,7 +23,7 @@ from airmixml.radio.hardware import TransmitterErrors, convert_received, kept_of
 from airmixml.radio.leftover import Leftover
 from airmixml.radio.masking import masking_of
 from airmixml.radio.off_time import in_runs, mix_off_time
-from airmixml.radio.senders import Sender, mix_in_pieces, probed_symbols
+from airmixml.radio.senders import Sender, mix_in_pieces, mix_with_factors, probed_symbols
 from airmixml.randomness.distributions import normal_pairs
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.streams import Streams
@@ -72,7 +74,8 @@ def receive_impaired(
     if scenario.radio.schedule != "poisson":
         divisor = estimate_mean_gain(setting, frame, drawn, deviation, slots, source)
         if frame.pieces > 1:
-            divisor = divisor[:, torch.tensor(frame.pilots, device=device)]
+            drift = torch.from_numpy(expected_drift(scenario, frame)).to(device)
+            divisor = divisor[:, torch.tensor(frame.pilots, device=device)] * drift
     probed = probed_symbols(sender, setting.signal.symbols).to(device)
     if smears(scenario.air) and not setting.signal.moments:
         probed = in_runs(probed)
@@ -89,8 +92,9 @@ def receive_impaired(
         turned, limits = errors.add(turned, samples, drawn.power_watts[:, seats])
         mixed = partial(mix_in_pieces, sender, samples, lengths=frame.lengths, in_slot=in_slot, limits=limits)
         if smears(scenario.air):
+            on_time = partial(mix_with_factors, *mixed.args, **mixed.keywords)
             offsets = draw_offsets(gains.draws.some(seats))
-            mixed = partial(mix_off_time, mixed, offsets=offsets, air=scenario.air, frame=frame)
+            mixed = partial(mix_off_time, on_time, offsets=offsets, air=scenario.air, frame=frame)
         some_clean, some_across = mixed(shares=turned.real), mixed(shares=turned.imag, symbols=probed)
         clean, across = (some_clean, some_across) if seats.start == 0 else (clean + some_clean, across + some_across)
     noise_scales = [errors.with_noise(deviation[:, None] / divisor.abs(), part) for part in ("real", "imag")]

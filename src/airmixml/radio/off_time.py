@@ -23,22 +23,22 @@ def mix_off_time(
 ) -> torch.Tensor:
     """Return sum_i q_ip sum_m rc(m + tau_i) v_i(k + m) of workers that are off time; slots x symbols.
 
-    ``mix`` adds up workers that are on time (``mix_in_pieces``). Offsets, in units of the largest, are slots x
+    ``mix`` adds up workers that are on time (``mix_with_factors``). Offsets, in units of the largest, are slots x
     scheduled, shares slots x scheduled x pieces. ``symbols`` asks for some of them alone: then only those and what is
     heard in them is added up.
     """
     filters = torch.from_numpy(timing_filters(air.roll_off, air.timing_offset_symbols)).to(shares.device)
     heard = None if symbols is None else _heard_in(symbols, filters.shape[1] // 2, frame)
     mixed = torch.zeros((), device=shares.device)
-    shares = expansion_softness(air.roll_off, air.timing_offset_symbols) * shares
-    for taps, weight in zip(filters, polynomials(offsets, len(filters)), strict=True):
-        weighted = shares * weight[:, :, None]
+    factors = expansion_softness(air.roll_off, air.timing_offset_symbols) * torch.stack(
+        polynomials(offsets, len(filters)), dim=2
+    )
+    every = mix(shares=shares, factors=factors, symbols=None if heard is None else heard[0])
+    for taps, one in zip(filters, every, strict=True):
         if heard is None:
-            mixed = mixed + filter_blocks(mix(shares=weighted), taps, frame)
+            mixed = mixed + filter_blocks(one, taps, frame)
         else:
-            needed, places = heard
-            with_silence = torch.nn.functional.pad(mix(shares=weighted, symbols=needed), (0, 1))
-            mixed = mixed + with_silence[:, places] @ taps.to(with_silence.dtype)
+            mixed = mixed + torch.nn.functional.pad(one, (0, 1))[:, heard[1]] @ taps.to(one.dtype)
     return torch.as_tensor(mixed)
 
 

@@ -62,15 +62,28 @@ def most_pairs(tiles: list[Tile]) -> int:
     return max(len(tile.left) for tile in tiles)
 
 
-def add_up_tiles(tiles: list[Tile], inputs: torch.Tensor, labels: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
-    """Return sum_i q_ip times the products of worker i; slots x symbols, float64.
+def add_up_tiles(
+    tiles: list[Tile],
+    inputs: torch.Tensor,
+    labels: torch.Tensor,
+    shares: torch.Tensor,
+    factors: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return sum_i q_ip f_ik times the products of worker i, for each k; factors x slots x symbols, float64.
 
-    Inputs are slots x workers x features, labels slots x workers x outputs, shares slots x workers x pieces.
+    Inputs are slots x workers x features, labels slots x workers x outputs, shares slots x workers x pieces in the
+    precision that products are to have, factors slots x workers x any number (None: one, of 1).
     """
-    right = torch.cat([inputs, labels], dim=2).double()
-    total = right.new_empty((len(right), sum(len(tile.symbols) for tile in tiles)))
+    right = torch.cat([inputs, labels], dim=2).to(shares.dtype)
+    count = 1 if factors is None else factors.shape[2]
+    symbols = sum(len(tile.symbols) for tile in tiles)
+    total = torch.empty((count, len(right), symbols), dtype=torch.float64, device=right.device)
     for tile in tiles:
-        weighted = right[:, :, tile.left] * shares[:, :, tile.piece]
-        products = weighted.transpose(1, 2) @ right[:, :, tile.columns]
-        total[:, tile.symbols] = products[:, tile.row, tile.column] * tile.weight
+        weighted, columns = right[:, :, tile.left] * shares[:, :, tile.piece], right[:, :, tile.columns]
+        width = columns.shape[2]
+        if factors is not None:  # on the side that has few numbers
+            columns = (factors[..., None].to(columns.dtype) * columns[:, :, None, :]).flatten(2)
+        products = (weighted.transpose(1, 2) @ columns).reshape(len(right), -1, count, width)
+        found = products[:, tile.row, :, tile.column] * tile.weight[:, None, None]  # symbols x slots x factors
+        total[:, :, tile.symbols] = found.permute(2, 1, 0).to(total.dtype)
     return total

@@ -10,7 +10,7 @@ replacement may move more, since rounded vectors can point apart.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -107,6 +107,27 @@ def mix_in_pieces(
         first += length
     mixed = torch.cat(parts, dim=1)
     return mixed if symbols is None else mixed[:, symbols]
+
+
+def mix_with_factors(
+    sender: Sender,
+    sample_index: torch.Tensor,
+    shares: torch.Tensor,
+    factors: torch.Tensor,
+    lengths: Sequence[int],
+    symbols: torch.Tensor | None = None,
+    *,
+    in_slot: int = 0,
+    limits: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return sum_i q_ip f_ik v_i for each k, factors slots x scheduled x any number; number x slots x symbols.
+
+    All else is as in ``mix_in_pieces``. Products are weighted once for all factors.
+    """
+    if isinstance(sender, MomentSender) and sender.multiplies_pieces(limits):
+        return sender.add_pieces(sample_index, shares, lengths, symbols, in_slot, factors)
+    mixed = partial(mix_in_pieces, sender, sample_index, lengths=lengths, symbols=symbols, in_slot=in_slot)
+    return torch.stack([mixed(shares=shares * factor[:, :, None], limits=limits) for factor in factors.unbind(dim=2)])
 
 
 def probed_symbols(sender: Sender, symbols: int) -> torch.Tensor:
@@ -414,36 +435,11 @@ class MomentSender(PoolSender):
         limits: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T), piece after piece; slots x symbols, float64."""
-        lengths = tuple(lengths) if shares.shape[2] > 1 else (self.signal.symbols,)
-        scheduled, most_rows = sample_index.shape[1], 1 if self.rows is None else self.rows.index.shape[1]
-        if self._rounds_in_cache:
-            return self._add_in_cache(
-                sample_index, shares, lengths, symbols, in_slot or self.in_slot or scheduled, limits
-            )
-        # Clipped sums of several rows, and those of protected data, are computed worker by worker.
-        formed = self.forms_products or (limits is not None and (self.rows is not None or self.protects))
-        tiles = tiles_of(self.signal, lengths, symbols, self.inputs.device)
-        width = self.signal.symbols if formed else self.signal.features + most_pairs(tiles)
-        workers_at_once = max(1, min(BLOCK, self.numbers_at_once // width) // most_rows)
-        softened = (
-            softness((in_slot or self.in_slot or scheduled) * most_rows, workers_at_once * most_rows) * shares.double()
-        )
-        slots_at_once = 1  # rounding as ``mix`` does
-        if not formed:
-            slots_at_once = max(1, self.numbers_at_once // (width * min(scheduled, workers_at_once) * most_rows))
-        mixed = []
-        for first in range(0, len(sample_index), slots_at_once):
-            here = slice(first, first + slots_at_once)
-            parts = [torch.split(part[here], workers_at_once, dim=1) for part in (sample_index, softened)]
-            if formed:
-                clips = None if limits is None else torch.split(limits[here], workers_at_once, dim=1)
-                every = self._add_rounded(list(zip(*parts, strict=True)), lengths, clips)
-                mixed.append(every if symbols is None else every[:, symbols])
-                continue
-            added = sum(self._add_pieces(tiles, *part) for part in zip(*parts, strict=True))
-            mixed.append(torch.as_tensor(added))
-        together = torch.cat(mixed)
-        if limits is not None and not formed:
+        if self._rounds_in_cache or self._forms_pieces(limits):
+            return self._add_formed(sample_index, shares, lengths, symbols, in_slot, limits)
+        together: torch.Tensor
+        (together,) = self.add_pieces(sample_index, shares, lengths, symbols, in_slot, exact=limits is not None)
+        if limits is not None:
             beyond = self.largest_symbols[sample_index] > limits
             for slot in torch.nonzero(beyond.any(dim=1))[:, 0].tolist():
                 who = torch.nonzero(beyond[slot])[:, 0]
@@ -452,12 +448,90 @@ class MomentSender(PoolSender):
                     self.inputs[index],
                     self.labels[index],
                     self.signal.label_weight,
-                    softened[slot, who],
+                    self._softened(shares, in_slot or self.in_slot or sample_index.shape[1])[slot, who],
                     limits[slot, who],
-                    lengths,
+                    self._lengths(shares, lengths),
                 )
                 together[slot] -= lost if symbols is None else lost[symbols]
         return together
+
+    def add_pieces(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        factors: torch.Tensor | None = None,
+        *,
+        exact: bool = False,
+    ) -> torch.Tensor:
+        """Add up products by matrix products; factors x slots x symbols, float64 (see ``mix_with_factors``).
+
+        In a simulation, which protects nobody, products of some workers at a time are added up in float32, unless they
+        are to be ``exact``.
+        """
+        tiles = tiles_of(self.signal, self._lengths(shares, lengths), symbols, self.inputs.device)
+        scheduled, most_rows = sample_index.shape[1], self._most_rows
+        width = self.signal.features + most_pairs(tiles)
+        workers_at_once = self._workers_at_once(width)
+        softened = self._softened(shares, in_slot or self.in_slot or scheduled, workers_at_once)
+        if not (self.protects or exact):
+            softened = softened.float()
+        slots_at_once = max(1, self.numbers_at_once // (width * min(scheduled, workers_at_once) * most_rows))
+        mixed = []
+        for first in range(0, len(sample_index), slots_at_once):
+            here = slice(first, first + slots_at_once)
+            together = (sample_index, softened) if factors is None else (sample_index, softened, factors)
+            parts = [torch.split(part[here], workers_at_once, dim=1) for part in together]
+            mixed.append(torch.as_tensor(sum(self._add_pieces(tiles, *part) for part in zip(*parts, strict=True))))
+        return torch.cat(mixed, dim=1)
+
+    def multiplies_pieces(self, limits: torch.Tensor | None) -> bool:
+        """Whether sums are matrix products: no symbols are formed, rounded or clipped, or made of several rows."""
+        return limits is None and self.rows is None and not (self._rounds_in_cache or self._forms_pieces(limits))
+
+    def _forms_pieces(self, limits: torch.Tensor | None) -> bool:
+        """Whether sums are computed worker by worker: clipped ones of several rows, and of protected data, too."""
+        return self.forms_products or (limits is not None and (self.rows is not None or self.protects))
+
+    @property
+    def _most_rows(self) -> int:
+        return 1 if self.rows is None else self.rows.index.shape[1]
+
+    def _lengths(self, shares: torch.Tensor, lengths: Sequence[int]) -> tuple[int, ...]:
+        return tuple(lengths) if shares.shape[2] > 1 else (self.signal.symbols,)
+
+    def _workers_at_once(self, width: int) -> int:
+        return max(1, min(BLOCK, self.numbers_at_once // width) // self._most_rows)
+
+    def _softened(self, shares: torch.Tensor, in_slot: int, workers_at_once: int = BLOCK) -> torch.Tensor:
+        """Return shares that leave room for what rounding adds, float64; same shape."""
+        return softness(in_slot * self._most_rows, workers_at_once * self._most_rows) * shares.double()
+
+    def _add_formed(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Add up symbols that are formed worker by worker; slots x symbols, float64."""
+        lengths, in_slot = self._lengths(shares, lengths), in_slot or self.in_slot or sample_index.shape[1]
+        if self._rounds_in_cache:
+            return self._add_in_cache(sample_index, shares, lengths, symbols, in_slot, limits)
+        workers_at_once = self._workers_at_once(self.signal.symbols)
+        softened = self._softened(shares, in_slot, workers_at_once)
+        mixed = []
+        for slot in range(len(sample_index)):  # rounding as ``mix`` does
+            here = slice(slot, slot + 1)
+            parts = [torch.split(part[here], workers_at_once, dim=1) for part in (sample_index, softened)]
+            clips = None if limits is None else torch.split(limits[here], workers_at_once, dim=1)
+            every = self._add_rounded(list(zip(*parts, strict=True)), lengths, clips)
+            mixed.append(every if symbols is None else every[:, symbols])
+        return torch.cat(mixed)
 
     @property
     def _rounds_in_cache(self) -> bool:
@@ -496,12 +570,14 @@ class MomentSender(PoolSender):
         together = torch.stack(mixed)
         return together if symbols is None else together[:, symbols]
 
-    def _add_pieces(self, tiles: list[Tile], sample_index: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
-        """Add up products with shares of each piece, slots x workers x pieces; slots x symbols."""
+    def _add_pieces(
+        self, tiles: list[Tile], sample_index: torch.Tensor, shares: torch.Tensor, factors: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Add up products with shares of each piece, slots x workers x pieces; factors x slots x symbols."""
         if self.rows is not None:
             weights = self.rows.weights[sample_index][..., None] * shares[:, :, None, :]
             sample_index, shares = self.rows.index[sample_index].flatten(1), weights.flatten(1, 2)
-        return add_up_tiles(tiles, self.inputs[sample_index], self.labels[sample_index], shares)
+        return add_up_tiles(tiles, self.inputs[sample_index], self.labels[sample_index], shares, factors)
 
     def _add_exact(self, parts: _Parts) -> torch.Tensor:
         """Add up products by matrix products, without forming any worker's own; slots x symbols."""
