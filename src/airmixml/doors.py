@@ -252,7 +252,7 @@ METHODS: Final = Registry(
         "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
         "dp-logistic": "airmixml.compare.baselines.dp_logistic:DP_LOGISTIC",
         "adassp": "airmixml.compare.baselines.adassp:ADASSP",
-        "local-dp": "airmixml.compare.baselines.separate:LOCAL_DP",
+        "local-dp": "airmixml.compare.baselines.local_dp:LOCAL_DP",
         "logistic": "airmixml.compare.baselines.logistic:LOGISTIC",
         "raw": "airmixml.compare.baselines.separate:RAW",
     },
