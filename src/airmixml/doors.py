@@ -248,6 +248,7 @@ METHODS: Final = Registry(
         "mixup-features": "airmixml.compare.ours:MIXUP_FEATURES",
         "paper": "airmixml.compare.ours:PAPER",
         "federated": "airmixml.compare.baselines.federated:FEDERATED",
+        "federated-50": "airmixml.compare.baselines.federated:FEDERATED_50",
         "federated-network": "airmixml.compare.baselines.federated:FEDERATED_NETWORK",
         "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
         "dp-logistic": "airmixml.compare.baselines.dp_logistic:DP_LOGISTIC",

@@ -45,7 +45,7 @@ MOST_ROUNDS: Final = 400
 class LocalDp(Method):
     """Clipped gradients of a linear softmax, each with its worker's own noise, added up over the air."""
 
-    about = "every worker adds its own noise to clipped gradients of that linear softmax, added up over the air"
+    about = "every worker adds its own noise to clipped gradients of a linear softmax, added up over the air"
 
     def run(self, work: Work) -> Outcome:
         """Let every worker send its noisy gradient in every round."""
