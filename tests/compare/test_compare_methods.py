@@ -84,12 +84,12 @@ def test_orthogonal_slots_use_the_power_that_they_need() -> None:
     np.testing.assert_allclose(slots.worker_energy_joules, slots.sent_watts * 2.0 / 794_000)
     assert slots.sent_watts.max() < limit_watts / 100
     # Workers beyond the limit send with all they may, and are received with more noise.
-    weak = SMALL.with_overrides("radio.max_power_dbm=-30")
+    weak = SMALL.with_overrides("radio.max_power_dbm=-6")
     limited = plan_orthogonal(weak, people, signal, squared_norm=2.0)
-    far = slots.sent_watts > dbm_to_watts(-30.0)
+    far = slots.sent_watts > dbm_to_watts(-6.0)
     assert 0 < far.sum() < 400
-    np.testing.assert_allclose(limited.sent_watts[far], dbm_to_watts(-30.0))
-    np.testing.assert_allclose(limited.noise_variance[far], noise_watts / 2 / (dbm_to_watts(-30.0) * gain[far]))
+    np.testing.assert_allclose(limited.sent_watts[far], dbm_to_watts(-6.0))
+    np.testing.assert_allclose(limited.noise_variance[far], noise_watts / 2 / (dbm_to_watts(-6.0) * gain[far]))
     np.testing.assert_allclose(limited.noise_variance[~far], 2.0 / 74 / 100)
 
 
