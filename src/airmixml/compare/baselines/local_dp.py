@@ -2,9 +2,9 @@
 
 In every round all workers send, at once, the clipped gradients of a linear softmax with noise of their own; the server
 takes the sum, descends and broadcasts. Of the mechanisms that were tried on made-up data
-(``benchmarks/choose_local_dp.py``) this one is the most accurate. One round is the noisy mean of x l'. Noisy samples
-lose because noise is multiplied by noise, noisy moments because it is spread over d^2 numbers, and workers that send
-once, in groups, because a group has sampling noise on top.
+(``benchmarks/choose_local_dp.py``) this one is the most accurate in 11 of 12 cells. One round is the noisy mean of
+x l'. Noisy samples lose because noise is multiplied by noise, noisy moments because it is spread over d^2 numbers.
+Workers that send once, in groups, need the same symbols and energy, have the same noise, and that of sampling on top.
 """
 
 import math
@@ -15,6 +15,7 @@ from typing import Final, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import pool_tensors, score
@@ -32,7 +33,6 @@ from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
-from airmixml.workers.declared import declared_bounds
 from airmixml.workers.encoder import HARD_OPERATION
 
 # Fixed for all data sets: chosen on made-up data, which belong to nobody.
@@ -54,12 +54,10 @@ class LocalDp(Method):
         symbols = dataset.input_dim * dataset.label_dim
         plan = LocalPlan.of(scenario.privacy, population.count)
         air = plan_air(scenario, population, plan, symbols)
-        norm = math.sqrt(declared_bounds(scenario.workers, dataset.input_dim)[0])
         inputs, labels = pool_tensors(dataset, work.device)
+        inputs = nn.functional.normalize(inputs)  # the highest of scores without bias is that of any length
         held = torch.bincount(torch.from_numpy(population.sample_index), minlength=dataset.train_samples).to(inputs)
-        weights = descend(
-            inputs / norm, labels, held, plan, air, Streams(scenario.seed), progress=work.context.progress
-        )
+        weights = descend(inputs, labels, held, plan, air, Streams(scenario.seed), progress=work.context.progress)
         model = linear_model(weights.cpu(), torch.zeros(dataset.label_dim))
         stated = state_both(scenario, partial(state_local, scenario.privacy, plan))
         uplink = plan.rounds * symbols
