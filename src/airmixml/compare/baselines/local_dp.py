@@ -2,9 +2,9 @@
 
 In every round all workers send, at once, the clipped gradients of a linear softmax with noise of their own; the server
 takes the sum, descends and broadcasts. Of the mechanisms that were tried on made-up data
-(``benchmarks/choose_local_dp.py``) this one is the most accurate in 11 of 12 cells. One round is the noisy mean of
+(``benchmarks/choose_local_dp.py``) gradients are the most accurate in 11 of 12 cells. One round is the noisy mean of
 x l'. Noisy samples lose because noise is multiplied by noise, noisy moments because it is spread over d^2 numbers.
-Workers that send once, in groups, need the same symbols and energy, have the same noise, and that of sampling on top.
+Groups of workers that send once need the same symbols and energy, and are as accurate; all at once need no groups.
 """
 
 import math
@@ -35,7 +35,7 @@ from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
 from airmixml.workers.encoder import HARD_OPERATION
 
-# Fixed for all data sets: chosen on made-up data, which belong to nobody.
+# Fixed for all data sets; docs/comparison.md says on which data they were chosen.
 CLIP_NORM: Final = 0.4
 SCORE_NOISE: Final = 1.2
 STEP: Final = 16.0
