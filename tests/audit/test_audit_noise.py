@@ -11,13 +11,14 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from airmixml.audit import Audit, fault_named
+from airmixml.audit import Audit, fault_named, noise_check
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.audit.report import verdict_of
 from airmixml.audit.settings import SOUND
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio import draws, transmission
 from airmixml.storage.results import from_plain, to_plain
+from airmixml.streams import Streams
 
 Audited = Callable[..., Audit]
 FEW: dict[str, Any] = {"trials": 200}
@@ -101,6 +102,20 @@ def test_one_slot(name: str, audited: Audited, monkeypatch: pytest.MonkeyPatch) 
     module, function, instead, _ = BROKEN[name]
     monkeypatch.setattr(module, function, instead)
     assert audited("private-iris", adversary="server", canaries=100, **FEW).caught
+
+
+@pytest.mark.parametrize("seed", [1000, 2**63 - 3])
+def test_runs_begin_with_the_audited_seed(seed: int, audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds, real = [], noise_check.deploy
+
+    def deploy(workers: Any, samples: int, streams: Streams) -> Any:
+        seeds.append(streams.seed)
+        return real(workers, samples, streams)
+
+    monkeypatch.setattr(noise_check, "deploy", deploy)
+    check = audited("private-iris", f"seed={seed}", adversary="server", **FEW).noise_check
+    assert seeds == [(seed + run) % 2**63 for run in range(167)]
+    assert check.passed is True
 
 
 def test_epsilon_of_measured_noise(audited: Audited) -> None:

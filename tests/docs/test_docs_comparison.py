@@ -38,3 +38,32 @@ def test_the_tables_are_those_of_the_results(table: str, epsilon: int) -> None:
     columns, _, *shown = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines())
     assert results["target"]["epsilon"] == epsilon
     assert shown == [[cells(row)[column] for column in columns] for row in results["rows"]]
+
+
+def test_epsilon_against_each_adversary() -> None:
+    table = re.search(r"^\| target \| method \|.*\n\|.*\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
+    assert table is not None
+    shown = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[1].splitlines()]
+    expected = []
+    for epsilon in (10, 1):
+        path = ROOT / "benchmarks" / "results" / f"compare_mnist_epsilon_{epsilon}.json"
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+            if row["exposure"] is not None:
+                found = [row["exposure"][name] for name in ("server", "eavesdropper", "everyone")]
+                texts = [
+                    NONE if each is None else "inf" if each == "infinite" else epsilon_text(each) for each in found
+                ]
+                accuracy = f"{100 * row['accuracy']['mean']:.2f} %"
+                expected.append([str(epsilon), row["method"], accuracy, *texts, row["exposure"]["rests_on"]])
+    assert shown == expected
+
+
+def test_how_often_the_mechanism_of_local_dp_is_the_best() -> None:
+    path = ROOT / "benchmarks" / "results" / "local_dp_choice.json"
+    cells_of = [each["accuracy"] for each in json.loads(path.read_text(encoding="utf-8"))["results"]]
+    best = [max(each, key=lambda name: each[name]) for each in cells_of]
+    said = TEXT.replace("\n", " ")
+    ours, groups = best.count("gradients"), best.count("groups")
+    assert f"Gradients are the best in {ours + groups} of {len(best)} cells" in said
+    assert f"the former in {ours} cells and the latter in {groups}" in said
+    assert max(abs(each["gradients"] - each["groups"]) for each in cells_of) < 0.003

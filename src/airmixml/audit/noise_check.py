@@ -8,7 +8,6 @@ deviation must be independent standard normal numbers. Noise that is stronger th
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +41,7 @@ _MANY: Final = 10_000_000
 # Runs go on to this many numbers, which tell a deviation to 5 %, or to so many runs.
 _ENOUGH_NUMBERS: Final = 5000
 _MOST_RUNS: Final = 200
+_SEEDS: Final = 2**63
 _THRESHOLDS: Final = (1.0, 2.0, 3.0)
 _STAGE: Final = "noise of a run"
 
@@ -51,7 +51,7 @@ class NoiseCheck:
     """What the noise of a real run is like, over what is stated.
 
     Attributes:
-        runs: with which the noise was measured, the first with the scenario's seed.
+        runs: with which the noise was measured: the scenario's seed and those that follow.
         slots: whose noise was measured.
         slots_left_out: whose signal is so loud that float32 rounds the noise away.
         numbers: of noise, slots times symbols.
@@ -276,13 +276,13 @@ def check_noise(
 ) -> NoiseCheck:
     """Run all slots of a scenario on its own data, and return what their noise is like.
 
-    Few slots tell little of it, so runs of other seeds follow until there are enough numbers or runs.
+    Few slots tell little of it, so runs with the seeds that follow are added until there are enough numbers or runs.
+    After the largest seed comes 0.
     """
     meter, runs = NoiseMeter(symbols, assumed_noise_watts(scenario)), runs_needed(scenario, symbols)
-    others = (seed for seed in count() if seed != scenario.seed)
     for run in range(runs):
         context.progress(_STAGE, run, runs)
-        seeded = scenario.with_seed(next(others)) if run else scenario
+        seeded = scenario.with_seed((scenario.seed + run) % _SEEDS)
         population = deploy(seeded.workers, dataset.train_samples, Streams(seeded.seed))
         centred = centre_privately([seeded], dataset, population)
         for _ in heard_blocks(seeded, centred, population, fault, context.speed, meter):

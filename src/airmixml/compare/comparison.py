@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from airmixml.compare.adversaries import Exposure
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import run_scenario
 from airmixml.devices import find_device, using_threads
@@ -69,6 +70,12 @@ class Row:
         return tuple(max(kind, key=lambda stated: stated.epsilon) for kind in by_kind)
 
     @property
+    def exposure(self) -> Exposure | None:
+        """The worst seed's epsilon against each adversary; None where the method does not say."""
+        said = [outcome.exposure for outcome in self.outcomes if outcome.exposure is not None]
+        return Exposure.worst(said) if said else None
+
+    @property
     def first(self) -> Outcome:
         """The first seed's outcome: symbols, air time and operations are the same for all of them."""
         return self.outcomes[0]
@@ -90,7 +97,9 @@ class Row:
         return {
             **(value if self.about is None else {"method": self.name, "about": self.about}),
             "accuracy": {"mean": self.accuracy, "deviation": self.deviation, "by_seed": self.accuracies},
+            "note": self.first.note,
             "privacy": [_finite(statement.to_dict()) for statement in self.privacy],
+            "exposure": None if self.exposure is None else self.exposure.to_dict(),
             "uplink_symbols": self.first.uplink_symbols,
             "air_seconds": self.first.air_seconds,
             "energy_joules": self.energy_joules,

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from airmixml.compare.adversaries import Exposure
 from airmixml.data import DataSet, known_dataset
 from airmixml.devices import find_device
 from airmixml.doors import METHODS
@@ -33,6 +34,8 @@ class Outcome:
     Attributes:
         accuracy: on the clean test set, of the model after the last step.
         privacy: the guarantee for the scenario's neighbours, then for the other kind where there is one.
+        exposure: epsilon against each adversary; None where the method does not say.
+        note: how the method was set for this scenario, in words; empty where there is nothing to choose.
         uplink_symbols: channel uses of the whole run, all workers together; None where no radio is used.
         air_seconds: how long they take.
         energy_joules: what all workers radiate.
@@ -42,6 +45,8 @@ class Outcome:
 
     accuracy: float
     privacy: tuple[PrivacyStatement, ...]
+    exposure: Exposure | None = None
+    note: str = ""
     uplink_symbols: int | None = None
     air_seconds: float | None = None
     energy_joules: float | None = None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from airmixml.compare.adversaries import Exposure
 from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
 from airmixml.data import DataSet
 from airmixml.doors import ADVERSARIES
@@ -176,6 +177,9 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
         privacy=_statements(scenario, report),
+        exposure=Exposure.of_receiver_noise(
+            lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency)
+        ),
         uplink_symbols=report.slots * report.symbols_per_slot + centring_symbols,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,
@@ -185,19 +189,19 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
 
 def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement, ...]:
     """Return the sharpest guarantee against the scenario's adversary, for both kinds of neighbours."""
-    privacy, delta = scenario.privacy, slots_target(scenario)[1]
-    adversary = adversary_named(privacy.adversary, scenario)
-    sharpest = exact_accountant(privacy.adversary, everybody_sends=report.design.everybody_sends)
-
-    def state(adjacency: str) -> PrivacyStatement:
-        by = partial(state_privacy, report.design, adversary, adjacency=adjacency, delta=delta)
-        try:
-            statement = by(sharpest)
-        except PrivacyError:
-            statement = by(privacy.accountant)
-        return with_centring(statement, report.centring)
-
+    state = partial(_sharpest, scenario, report, scenario.privacy.adversary)
     try:
         return state_both(scenario, state, targeted=scenario.mixing.power == "dp")
     except PrivacyError:
         return (report.privacy,)  # which says why nothing can be stated
+
+
+def _sharpest(scenario: Scenario, report: AirReport, name: str, adjacency: str) -> PrivacyStatement:
+    """Return the guarantee against the adversary of that name by the sharpest accountant, or by the scenario's."""
+    adversary = adversary_named(name, scenario)
+    by = partial(state_privacy, report.design, adversary, adjacency=adjacency, delta=slots_target(scenario)[1])
+    try:
+        statement = by(exact_accountant(name, everybody_sends=report.design.everybody_sends))
+    except PrivacyError:
+        statement = by(scenario.privacy.accountant)
+    return with_centring(statement, report.centring)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from airmixml.compare.adversaries import HEARING
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.pictures import draw_comparison
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
@@ -13,14 +14,14 @@ from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_ta
 from airmixml.storage.files import writing_to
 
 # What a narrow terminal does without, first to last.
-_SPARE: Final = ("wall time", "MACs", "air time", "symbols", "replace-one", "remove-one")
+_SPARE: Final = ("wall time", "MACs", "air time", "symbols", "replace-one", "remove-one", "everyone")
 
 
 def write_comparison(comparison: Comparison) -> list[Path]:
     """Write the table as Markdown, CSV, LaTeX and JSON and the picture as PNG and SVG; return the files."""
     stem, table = comparison.out / "compare", comparison_table(comparison)
     texts = {
-        ".md": table.to_markdown() + "\n![comparison](compare.png)\n",
+        ".md": f"{table.to_markdown()}\n{adversaries_table(comparison).to_markdown()}\n![comparison](compare.png)\n",
         ".csv": rows_csv([_flat(row) for row in comparison.rows]),
         ".tex": table.to_latex(),
         ".json": json.dumps(comparison.to_dict(), indent=1, allow_nan=False) + "\n",
@@ -36,6 +37,29 @@ def comparison_table(comparison: Comparison) -> TextTable:
     cells = [_cells(row, brief=False) for row in comparison.rows]
     rows = tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True))
     return TextTable(title=varied, note=_note(comparison), columns=(title, *cells[0]), rows=rows)
+
+
+def adversaries_table(comparison: Comparison) -> TextTable:
+    """Return accuracy and epsilon of every row against each adversary, whichever of them the target is for."""
+    rows = tuple(
+        (row.label, f"{100 * row.accuracy:.2f} %", *_against_each(row).values())
+        for row in comparison.rows
+        if row.exposure is not None
+    )
+    privacy = comparison.scenario.privacy
+    note = (
+        f"{privacy.adjacency} neighbours, delta {privacy.delta:g}. Everyone: hears every worker separately, without "
+        "receiver noise, and knows what the server knows. inf: nothing is promised."
+    )
+    columns = (comparison.varied or "method", "accuracy", *HEARING, "rests on")
+    return TextTable(title="Epsilon against each adversary", note=note, columns=columns, rows=rows)
+
+
+def _against_each(row: Row) -> dict[str, str]:
+    """Return the texts of epsilon against each adversary, and what it rests on."""
+    said = {} if row.exposure is None else {name: getattr(row.exposure, name) for name in HEARING}
+    texts = {name: NONE if said.get(name) is None else epsilon_text(said[name]) for name in HEARING}
+    return {**texts, "rests on": NONE if row.exposure is None else row.exposure.rests_on}
 
 
 def brief_table(comparison: Comparison) -> FittedTable:
@@ -71,6 +95,7 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
             "epsilon": epsilon,
             "against": own.adversary,
             "replace-one" if own.adjacency == "remove-one" else "remove-one": others,
+            "everyone": _against_each(row)["everyone"],
             "symbols": NONE if uplink is None else short_count(uplink),
             "air time": on_air,
             "energy": energy,
@@ -100,7 +125,11 @@ def _target(comparison: Comparison) -> str:
 def _note(comparison: Comparison) -> str:
     workers, seeds = comparison.scenario.workers, len(comparison.seeds)
     varied = f"{comparison.varied} varied; " if comparison.varied else ""
-    items = [f"- **{row.name}**: {row.about}" for row in comparison.rows if row.about is not None]
+    items = [
+        f"- **{row.name}**: {row.about}{row.first.note and f' ({row.first.note})'}"
+        for row in comparison.rows
+        if row.about is not None
+    ]
     items += [f"- left out: {name} ({why})" for name, why in comparison.left_out.items()]
     lines = [
         f"{workers.dataset}, {workers.count:,} workers; {varied}{_target(comparison)}; "
@@ -125,5 +154,6 @@ def _flat(row: Row) -> dict[str, Any]:
         **{name: getattr(own, name) for name in ("epsilon", "delta", "adversary", "adjacency", "accountant")},
         "other_epsilon": None if other is None else other.epsilon,
         "other_adjacency": None if other is None else other.adjacency,
+        **{f"epsilon_{name}": None if row.exposure is None else getattr(row.exposure, name) for name in HEARING},
         **{name: plain[name] for name in (*costs, "seconds")},
     }

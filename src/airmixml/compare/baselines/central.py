@@ -10,6 +10,7 @@ from functools import partial
 
 import torch
 
+from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import pool_tensors, score
 from airmixml.compare.methods import Outcome, Work
 from airmixml.compare.ours import state_both
@@ -73,7 +74,11 @@ class Curator:
         """Return what a linear classifier without bias gave; d x classes."""
         model = linear_model(weights, torch.zeros(weights.shape[1], dtype=weights.dtype))
         state = partial(state_curator, self.scenario.privacy, len(self.inputs), self.total_mu)
-        return Outcome(accuracy=score(model, self.dataset), privacy=state_both(self.scenario, state))
+        return Outcome(
+            accuracy=score(model, self.dataset),
+            privacy=state_both(self.scenario, state),
+            exposure=Exposure.of_curator(),
+        )
 
 
 def calibrated_mu(privacy: Privacy, workers: int) -> float:

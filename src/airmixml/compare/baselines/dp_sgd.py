@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import CLIP_NORM, score
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import samples_scenario, state_both
@@ -43,7 +44,7 @@ class DpSgd(Method):
         design = calibrate_dp_sgd(scenario.privacy, population.count)
         model = _train(design, dataset, population, work)
         stated = state_both(scenario, partial(state_dp_sgd, design, scenario.privacy))
-        return Outcome(accuracy=score(model, dataset), privacy=stated)
+        return Outcome(accuracy=score(model, dataset), privacy=stated, exposure=Exposure.of_curator())
 
     def missing(self) -> str:
         """Return whether the library is."""

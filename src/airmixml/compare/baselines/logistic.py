@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from typing import Final
 
+from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.central import state_curator
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import state_both
@@ -37,7 +38,9 @@ class Logistic(Method):
             return replace(state_curator(scenario.privacy, len(held), 1.0, adjacency), epsilon=math.inf)
 
         accuracy = float(model.score(dataset.test_inputs, dataset.test_labels))
-        return Outcome(accuracy=accuracy, privacy=state_both(scenario, state, targeted=False))
+        return Outcome(
+            accuracy=accuracy, privacy=state_both(scenario, state, targeted=False), exposure=Exposure.of_curator()
+        )
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
         """Return why it is not fitted unless asked for."""

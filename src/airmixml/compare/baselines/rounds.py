@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.compare.adversaries import Exposure
 from airmixml.compare.methods import Outcome
-from airmixml.compare.ours import state_both, with_slots
+from airmixml.compare.ours import exact_accountant, state_both, with_slots
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.radio.channel import draw_fading
@@ -54,11 +55,12 @@ class Rounds:
         half_noise_watts = true_noise_watts(self.scenario) / 2.0
         return np.asarray(np.sqrt(half_noise_watts / self.received_watts) / self.scenario.radio.scheduled)
 
-    def state(self, adjacency: str) -> PrivacyStatement:
-        """Return what holds against the scenario's adversary, for the powers really used."""
-        privacy = self.scenario.privacy
-        adversary = adversary_named(privacy.adversary, self.scenario)
-        return state_privacy(self.design, adversary, privacy.accountant, adjacency=adjacency, delta=privacy.delta)
+    def state(self, adjacency: str, *, against: str = "") -> PrivacyStatement:
+        """Return what holds against the scenario's adversary, or the one named, for the powers really used."""
+        privacy, name = self.scenario.privacy, against or self.scenario.privacy.adversary
+        adversary = adversary_named(name, self.scenario)
+        accountant = exact_accountant(name, everybody_sends=self.design.everybody_sends)
+        return state_privacy(self.design, adversary, accountant, adjacency=adjacency, delta=privacy.delta)
 
     def outcome(self, accuracy: float, operations: int) -> Outcome:
         """Return what such rounds gave and cost; ``operations`` are one average worker's, of all rounds."""
@@ -66,6 +68,7 @@ class Rounds:
         return Outcome(
             accuracy=accuracy,
             privacy=state_both(self.scenario, self.state),
+            exposure=Exposure.of_receiver_noise(lambda name: self.state(self.scenario.privacy.adjacency, against=name)),
             uplink_symbols=uplink,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(self.worker_energy_joules.sum()),

@@ -1,11 +1,11 @@
-"""Every worker sends its own sample alone: in the clear, or with noise of its own that makes it private (local DP).
+"""Every worker sends its own sample alone and in the clear: no privacy, the upper limit of accuracy.
 
-Nothing is mixed, every worker has a slot of its own at full power, and the receiver noise hides next to nothing. The
-server learns in closed form from samples that arrive one by one, each with noise of known variance.
+Nothing is mixed, every worker has a slot of its own, and the receiver noise hides next to nothing. The server learns in
+closed form from samples that arrive one by one, each with noise of known variance.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -13,31 +13,29 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.baselines.rounds import power_gains
+from airmixml.compare.baselines.needed_power import RECEIVER_NOISE_SHARE, worker_gains
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
-from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.privacy_target import adversary_named, assumed_noise_watts, sensitivity_of
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population, Signal
-from airmixml.workers.encoder import HARD_OPERATION
 
 _WORKERS_AT_ONCE: Final = 8192
 
 
-class SeparateSamples(Method):
-    """Every worker sends its sample in a slot of its own; ``private``: with the noise that keeps the target."""
+class Raw(Method):
+    """Every worker sends its sample in a slot of its own, in the clear."""
 
-    def __init__(self, about: str, *, private: bool) -> None:
-        self.about, self._private = about, private
+    about = "every worker sends its features alone, in the clear"
 
     def run(self, work: Work) -> Outcome:
         """Send all samples and learn from what arrives."""
@@ -45,30 +43,23 @@ class SeparateSamples(Method):
         dataset, population = work.load(scenario.workers)
         sensitivity = sensitivity_of(scenario, dataset.input_dim, dataset.label_dim)
         signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
-        deviation = local_noise_deviation(scenario, sensitivity) if self._private else 0.0
-        slots = plan_orthogonal(
-            scenario, population, signal, squared_norm=sensitivity.removal, local_variance=deviation**2
-        )
-        moments = received_moments(work, scenario, dataset, population, deviation**2 + slots.noise_variance)
+        slots = plan_orthogonal(scenario, population, signal, squared_norm=sensitivity.removal)
+        moments = received_moments(work, scenario, dataset, population, slots.noise_variance)
         model = linear_model(*(each.cpu() for each in solve(scenario.learner, moments)))
-        if self._private:
-            state = partial(_state_local, scenario, sensitivity, deviation)
-        else:
-            state = partial(_state_orthogonal, scenario, sensitivity, slots, population)
+        state = partial(_state_orthogonal, scenario, sensitivity, slots, population)
         uplink = population.count * signal.symbols
-        noise_operations = HARD_OPERATION * signal.symbols if self._private else 0
         return Outcome(
             accuracy=score(model, dataset),
-            privacy=state_both(scenario, state, targeted=self._private),
+            privacy=state_both(scenario, state, targeted=False),
+            exposure=Exposure.of_receiver_noise(lambda name: state(scenario.privacy.adjacency, against=name)),
             uplink_symbols=uplink,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(slots.worker_energy_joules.sum()),
-            worker_multiply_accumulates=encoding_cost(scenario, dataset) + noise_operations,
+            worker_multiply_accumulates=encoding_cost(scenario, dataset),
         )
 
 
-LOCAL_DP = SeparateSamples("every worker adds its own noise and sends alone", private=True)
-RAW = SeparateSamples("every worker sends its features alone, in the clear", private=False)
+RAW: Final = Raw()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,43 +67,49 @@ class OrthogonalSlots:
     """One slot per worker.
 
     Attributes:
-        received_watts: how strongly a symbol of amplitude 1 is received from each worker; shape workers.
+        sent_watts: with how much a symbol of amplitude 1 is sent by each worker; shape workers.
+        received_watts: how strongly it is received; shape workers.
         noise_variance: variance of the receiver noise on a symbol, relative to what was to be sent; shape workers.
         worker_energy_joules: what each worker spends; shape workers.
     """
 
+    sent_watts: NDArray[np.float64]
     received_watts: NDArray[np.float64]
     noise_variance: NDArray[np.float64]
     worker_energy_joules: NDArray[np.float64]
 
 
 def plan_orthogonal(
-    scenario: Scenario, population: Population, signal: Signal, *, squared_norm: float, local_variance: float = 0.0
+    scenario: Scenario, population: Population, signal: Signal, *, squared_norm: float
 ) -> OrthogonalSlots:
     """Return slots in which every worker sends its own vector v once, with ||v||^2 <= ``squared_norm``.
 
-    Without local noise a symbol of amplitude 1 is sent with the power limit, as mixtures are. With it symbols have no
-    largest amplitude: they are scaled so that their mean power is the limit. ``local_variance`` is that of the noise
-    which the worker itself adds to each symbol.
+    All are received alike: so strongly that the receiver noise is ``RECEIVER_NOISE_SHARE`` of the mean square of a
+    vector at the bound. A worker whose power limit, at amplitude 1, does not allow that is received more weakly.
     """
-    gains = power_gains(replace(scenario.radio, slots=1), scenario.seed, population.distance_metres)[0]
-    limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
-    squared_sum = min(squared_norm, float(signal.symbols)) + signal.symbols * local_variance
-    mean_square = squared_sum / signal.symbols if local_variance else 1.0
-    received_watts = limit_watts * gains / mean_square
-    joules = limit_watts / mean_square * squared_sum / SYMBOLS_PER_SECOND
+    gains = worker_gains(scenario, population)
+    limit_watts, noise_watts = dbm_to_watts(scenario.radio.max_power_dbm), true_noise_watts(scenario) / 2.0
+    squared_sum = min(squared_norm, float(signal.symbols))
+    needed_watts = noise_watts / (RECEIVER_NOISE_SHARE * squared_sum / signal.symbols)
+    sent_watts = np.minimum(needed_watts / gains, limit_watts)
     return OrthogonalSlots(
-        received_watts=received_watts,
-        noise_variance=true_noise_watts(scenario) / 2.0 / received_watts,
-        worker_energy_joules=np.full(len(gains), joules),
+        sent_watts=sent_watts,
+        received_watts=sent_watts * gains,
+        noise_variance=noise_watts / (sent_watts * gains),
+        worker_energy_joules=sent_watts * squared_sum / SYMBOLS_PER_SECOND,
     )
 
 
 def _state_orthogonal(
-    scenario: Scenario, sensitivity: Sensitivity, slots: OrthogonalSlots, population: Population, adjacency: str
+    scenario: Scenario,
+    sensitivity: Sensitivity,
+    slots: OrthogonalSlots,
+    population: Population,
+    adjacency: str,
+    *,
+    against: str = "",
 ) -> PrivacyStatement:
     """Return what the receiver noise alone hides of the worker that is received best; exact."""
-    limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     loudest = float(slots.received_watts.max())
     design = Design(
         workers=population.count,
@@ -122,42 +119,14 @@ def _state_orthogonal(
         sensitivity=sensitivity,
         noise_watts=assumed_noise_watts(scenario),
         weakest_gain=weakest_gain(scenario, population.distance_metres),
-        max_power_watts=limit_watts,
+        max_power_watts=dbm_to_watts(scenario.radio.max_power_dbm),
         power_tells_schedule=True,
         worst_received_watts=loudest,
-        worst_sent_watts=limit_watts,
+        worst_sent_watts=float(slots.sent_watts.max()),
         worst_participations=1,
     )
-    adversary = adversary_named(scenario.privacy.adversary, scenario)
+    adversary = adversary_named(against or scenario.privacy.adversary, scenario)
     return state_privacy(design, adversary, "gdp", adjacency=adjacency, delta=scenario.privacy.delta)
-
-
-def local_noise_deviation(scenario: Scenario, sensitivity: Sensitivity) -> float:
-    """Return s = Delta / mu: a worker's vector with that much noise keeps the target by itself, against anybody."""
-    privacy = scenario.privacy
-    move = sensitivity.squared_move(privacy.adjacency, "none")
-    return math.sqrt(move) / gaussian_mu(privacy.epsilon, privacy.delta)
-
-
-def _state_local(scenario: Scenario, sensitivity: Sensitivity, deviation: float, adjacency: str) -> PrivacyStatement:
-    """Return what a worker's own noise promises; it needs no trust in the server and no receiver noise."""
-    privacy = scenario.privacy
-    move = sensitivity.squared_move(adjacency, "none")
-    return PrivacyStatement(
-        epsilon=gaussian_epsilon(math.sqrt(move) / deviation, privacy.delta),
-        delta=privacy.delta,
-        adversary="anybody",
-        accountant="gdp",
-        adjacency=adjacency,
-        sensitivity=move,
-        sampling="none",
-        sampling_rate=1.0,
-        compositions=1,
-        noise_watts_per_symbol=0.0,
-        given="any schedule",
-        knows="every message, without receiver noise",
-        why="each worker adds noise of its own before it sends",
-    )
 
 
 def received_moments(

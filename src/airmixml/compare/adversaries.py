@@ -1,0 +1,72 @@
+"""What a method's epsilon is against each adversary: methods that are compared at one of them differ at the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
+
+from airmixml.doors import ADVERSARIES
+from airmixml.errors import PrivacyError
+from airmixml.privacy import PrivacyStatement
+
+HEARING: Final = ("server", "eavesdropper", "everyone")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """Epsilon against each adversary, for the scenario's neighbours and delta.
+
+    It is infinite where nothing can be promised, and None where that adversary hears nothing.
+
+    Attributes:
+        server: the server with its own receiver, which knows who sent when.
+        eavesdropper: the scenario's.
+        everyone: an adversary who hears every worker separately, without any receiver noise, and is told all that the
+            server is.
+        rests_on: what hides a worker.
+    """
+
+    server: float | None
+    eavesdropper: float | None
+    everyone: float | None
+    rests_on: str
+
+    @classmethod
+    def of_receiver_noise(cls, state: Callable[[str], PrivacyStatement], *, rests_on: str = "receiver noise") -> Self:
+        """Return what ``state`` says against the adversary of each name; where it refuses, nothing is promised.
+
+        An adversary without receiver noise sees through whatever rests on it, unless one is registered that says more.
+        """
+
+        def epsilon(name: str) -> float:
+            try:
+                return state(name).epsilon if name in ADVERSARIES else math.inf
+            except PrivacyError:
+                return math.inf
+
+        return cls(**{name: epsilon(name) for name in HEARING}, rests_on=rests_on)
+
+    @classmethod
+    def of_workers_noise(cls, epsilon: float) -> Self:
+        """Return the same epsilon against all: what a worker sends is private by itself."""
+        return cls(server=epsilon, eavesdropper=epsilon, everyone=epsilon, rests_on="the worker's own noise")
+
+    @classmethod
+    def of_curator(cls) -> Self:
+        """Return what holds where a curator, who is the server, is given all samples in secret."""
+        return cls(server=math.inf, eavesdropper=None, everyone=math.inf, rests_on="trust in the curator")
+
+    @classmethod
+    def worst(cls, seeds: Iterable[Self]) -> Self:
+        """Return the largest epsilon of all seeds against each adversary."""
+        first, *others = seeds
+        by_name = {name: [getattr(each, name) for each in (first, *others)] for name in HEARING}
+        worst = {name: None if None in found else max(found) for name, found in by_name.items()}
+        return cls(**worst, rests_on=first.rests_on)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, which has no infinity: it is the text "infinite" there."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: "infinite" if value == math.inf else value for name, value in values.items()}
