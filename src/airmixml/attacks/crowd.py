@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from airmixml.attacks.layouts import Layout, Moments
 from airmixml.attacks.received import Received
 from airmixml.attacks.whitening import blocks_of
-from airmixml.data import DataSet
+from airmixml.data import LabelCode
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.workers import Signal
 
@@ -50,11 +50,11 @@ class Crowd(Protocol):
 
 
 def crowd_of(
-    received: Received, signal: Signal, dataset: DataSet, inputs: NDArray[np.float32], labels: NDArray[np.int64]
+    received: Received, signal: Signal, label_code: LabelCode, inputs: NDArray[np.float32], labels: NDArray[np.int64]
 ) -> Crowd:
     """Learn the crowd from public samples: encoded inputs (samples x features) and classes."""
     if signal.moments and signal.symbols > MOST_EXPLICIT:
-        return CrowdOfProducts(received, signal, dataset, inputs[:_MOST_PUBLIC], labels[:_MOST_PUBLIC])
+        return CrowdOfProducts(received, signal, label_code, inputs[:_MOST_PUBLIC], labels[:_MOST_PUBLIC])
     return CrowdOfSymbols(received, Moments(signal) if signal.moments else Layout(signal), inputs, labels)
 
 
@@ -84,7 +84,8 @@ class CrowdOfSymbols:
         # Where nobody turned the phases, sums have no mean.
         mean = np.zeros(public.shape[1]) if received.symbols.is_complex() else public.mean(axis=0)
         # With few public samples C is drawn towards a multiple of I (Ledoit and Wolf 2004).
-        covariance, _ = ledoit_wolf(public - mean, assume_centered=True)
+        about = public - mean
+        covariance = ledoit_wolf(about, assume_centered=True)[0] if len(about) > 1 else about.T @ about
         powers, directions = np.linalg.eigh(covariance)
         kind: dict[str, Any] = {"dtype": torch.float32, "device": self.device}
         self._directions, self._mean = torch.tensor(directions, **kind), torch.tensor(mean, **kind)
@@ -136,13 +137,13 @@ class CrowdOfProducts:
         self,
         received: Received,
         signal: Signal,
-        dataset: DataSet,
+        label_code: LabelCode,
         inputs: NDArray[np.float32],
         labels: NDArray[np.int64],
     ) -> None:
         """Learn from public samples, and take what was received apart."""
         self.slots, self.device = len(received.symbols), received.symbols.device
-        self._signal, self._dataset = signal, dataset
+        self._signal, self._label_code = signal, label_code
         self._centred = not received.symbols.is_complex()
         packed, with_labels = (received.symbols[:, : signal.input_symbols], received.symbols[:, signal.input_symbols :])
         self._squares = unpack_symmetric(packed, signal.features)
@@ -164,7 +165,7 @@ class CrowdOfProducts:
 
     def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> Samples:
         """Return the candidates on the device."""
-        codes = self._dataset.label_code.coded(labels).astype(np.float32)
+        codes = self._label_code.coded(labels).astype(np.float32)
         return Samples(inputs=torch.from_numpy(inputs).to(self.device), codes=torch.from_numpy(codes).to(self.device))
 
     def products(self, candidates: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:

@@ -84,7 +84,7 @@ class Naming:
         self._sent, self._received, self._everyone, self._candidates = view.dataset, received, everyone, candidates
         workers = view.transmission.scenario.workers
         signal = Signal.of(workers, self._sent.input_dim, self._sent.label_dim)
-        self._crowd = crowd_of(received, signal, self._sent, public.inputs, public.labels)
+        self._crowd = crowd_of(received, signal, self._sent.label_code, public.inputs, public.labels)
         self._decoys = self._crowd.prepare(public.decoys[:most], public.decoy_labels[:most])
         by_sample = np.zeros(self._sent.train_samples)
         np.add.at(by_sample, view.held_index, received.strength)
