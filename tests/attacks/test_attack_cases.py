@@ -206,6 +206,7 @@ def listener(
             reidentified_p_value=p_named,
             private_candidates=100,
             public_candidates=100,
+            method="likelihood",
         ),
         unmixing=Recovery(
             estimates=500,

@@ -15,9 +15,11 @@ from scipy.stats import hypergeom, multivariate_normal
 from airmixml.attacks.crowd import CrowdOfProducts, CrowdOfSymbols, crowd_of, crowd_power
 from airmixml.attacks.layouts import Layout, Moments
 from airmixml.attacks.likelihood import averaged, log_ratios, log_ratios_by_level, score
-from airmixml.attacks.naming import count_loudest
+from airmixml.attacks.likeness import correlations
+from airmixml.attacks.listener_findings import Identified
+from airmixml.attacks.naming import better_of, count_loudest, places_among
 from airmixml.attacks.received import Amplitudes, Received, rows_of_classes, slots_kept, strongest_workers
-from airmixml.attacks.whitening import correlations, whiten, whitening_of
+from airmixml.attacks.whitening import whiten, whitening_of
 from airmixml.data import OneHot
 from airmixml.workers import Signal
 
@@ -200,6 +202,17 @@ def test_the_loudest_that_come_first() -> None:
     backwards = count_loudest(-scores, strength, 3)
     assert (backwards.looked_at, backwards.identified, backwards.p_value) == (3, 0, 1.0)
     assert count_loudest(scores, np.ones(100), 10).looked_at == 0
+
+
+def test_the_better_of_two_methods_pays_for_both() -> None:
+    worse, better = (Identified(looked_at=10, identified=k, p_value=p) for k, p in ((1, 0.2), (3, 0.001)))
+    assert better_of(worse, better) == Identified(looked_at=10, identified=3, p_value=0.002)
+    assert better_of(worse, worse, worse, worse, worse, worse).p_value == 1.0
+
+
+def test_places_among_candidates() -> None:
+    places = places_among(np.array([2, 5, 9]), np.array([5, -1, 9, 10, 2, 0]))
+    np.testing.assert_array_equal(places, [1, -1, 2, -1, 0, -1])
 
 
 def test_levels_keep_the_power_and_the_loudest_apart() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
+from airmixml.attacks.likelihood import Scores
 from airmixml.errors import ScenarioError
 
 FALSE_POSITIVES: Final = 0.01
@@ -31,6 +32,7 @@ class Linkage:
         reidentified_chance: the same for a guess among the private candidates.
         reidentified_p_value: of so many, were every candidate that dominates a slot named once, and by guessing.
         private_candidates, public_candidates: how many there are; the public ones are the decoys.
+        method: what the candidates were scored by, "likelihood" or "likeness".
     """
 
     auc: float
@@ -42,19 +44,16 @@ class Linkage:
     reidentified_p_value: float
     private_candidates: int
     public_candidates: int
+    method: str
 
 
-def link(
-    private_scores: NDArray[np.float64],
-    public_scores: NDArray[np.float64],
-    nearest: NDArray[np.int64],
-    dominating: NDArray[np.int64],
-) -> Linkage:
+def link(scores: Scores, nearest: NDArray[np.int64], dominating: NDArray[np.int64], *, method: str) -> Linkage:
     """Judge scores of candidates that workers hold and of decoys, and the likeliest held candidate of each mixture.
 
     ``dominating`` is the one with the largest share of each mixture, by its number among the held candidates, -1 where
     nobody sent or that one is no candidate; both have the shape of the mixtures.
     """
+    private_scores, public_scores = scores.held, scores.decoys
     members, decoys = len(private_scores), len(public_scores)
     if not members or not decoys:
         raise ScenarioError(f"{members} private and {decoys} public candidates: must be at least one of each")
@@ -71,6 +70,7 @@ def link(
         reidentified_p_value=float(binom.sf(math.floor(reidentified * different) - 1, different, 1.0 / members)),
         private_candidates=members,
         public_candidates=decoys,
+        method=method,
     )
 
 

@@ -1,7 +1,8 @@
 """The attacks without a schedule: on mixtures as they are released, and as an eavesdropper receives them.
 
-Likelihood ratios tell whether a known sample took part, and which one lies behind a slot; unmixing joins slots that
-share a sample, and works on the purest, those that look least like the mean of all.
+Likelihood ratios tell whether a known sample took part, and which one lies behind a slot; so does likeness, which is
+better where few send without noise. Unmixing joins slots that share a sample. Likeness and unmixing work on the purest
+slots, those that look least like the mean of all.
 """
 
 from collections.abc import Callable
@@ -22,15 +23,16 @@ from airmixml.attacks.label_inference import (
     tell_populations_apart,
     total_variation,
 )
+from airmixml.attacks.likeness import most_alike, score_likeness
 from airmixml.attacks.linkage import link
 from airmixml.attacks.listener_findings import ClassShares, ClearestSlots, Identified, ListenerFindings
-from airmixml.attacks.naming import Naming, PublicSamples, candidates_of, count_loudest
+from airmixml.attacks.naming import Naming, PublicSamples, better_of, candidates_of, count_loudest, places_among
 from airmixml.attacks.overheard import align_phase, overhear
 from airmixml.attacks.received import Amplitudes, Received, strongest_workers
 from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.target import Outcome, Target
 from airmixml.attacks.unmixing import Unmixed, unmix
-from airmixml.attacks.whitening import blocks_of, correlations, unit_length, whiten, whitening_of
+from airmixml.attacks.whitening import unit_length, whitening_of
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario, Speed
 from airmixml.workers import input_range
@@ -140,20 +142,34 @@ class ListenerAttack:
             estimates, groups = unmixed.estimates, _dominating_groups(unmixed, dominating[looked_at])
         # Few mixtures do not tell what mixtures have in common; public samples do, about.
         whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
-        grouped = identified(everyone[_most_alike(estimates, everything, whitening)], groups)
+        grouped = identified(everyone[most_alike(estimates, everything, whitening)], groups)
         recovery = judge_recovery(estimates, everything, decoys)
         clear, shown = mixtures[clearest], dominating[clearest]
-        named, truth = identified(found.named[: len(clearest)], shown), inputs_of(shown)
+        truth = inputs_of(shown)
+        named = better_of(
+            identified(found.named[: len(clearest)], shown),
+            identified(everyone[most_alike(clear, everything, whitening)], shown),
+        )
         single = _right_way_round(clear, truth, signed=input_range(workers)[0] < 0.0)
         psnr_db = fitted_psnr_db(single, truth).cpu().numpy()
+        beside = None
+        if received.beside is not None:
+            beside = better_of(
+                identified(found.named[len(clearest) :], dominating[nearby]),
+                identified(everyone[most_alike(mixtures[nearby], everything, whitening)], dominating[nearby]),
+            )
+        by_model = link(found.scores, found.nearest, naming.places_of(dominating), method="likelihood")
+        few = candidates_of(everyone, target.scenario.seed, self.candidates)
+        likeness, nearest = score_likeness(chosen, inputs_of(few), decoys[: self.candidates], whitening)
+        by_likeness = link(likeness, nearest, places_among(few, dominating[looked_at]), method="likeness")
         slot_labels, shares = _labels_and_shares(received, sent.train_labels[held_index])
         findings = ListenerFindings(
-            linkage=link(found.scores.held, found.scores.decoys, found.nearest, naming.places_of(dominating)),
+            linkage=max((by_model, by_likeness), key=lambda each: each.auc),
             unmixing=replace(recovery, identified=grouped.identified, p_value=grouped.p_value),
             slot_labels=slot_labels,
             shares=shares,
             clearest_slots=ClearestSlots(**vars(named), psnr_db=float(np.median(psnr_db)) if len(psnr_db) else 0.0),
-            beside=None if received.beside is None else identified(found.named[len(clearest) :], dominating[nearby]),
+            beside=beside,
             loudest=count_loudest(found.scores.held, naming.strength, _EXAMPLES),
             loudest_hundred=count_loudest(found.scores.held, naming.strength, _HUNDRED),
             image_shape=held.image_shape,
@@ -162,7 +178,8 @@ class ListenerAttack:
         examples = target.decoder.decode(_as_bright(single, truth).cpu().numpy())
         progress(self.adversary, 2, 2)
         pictures = {"originals": held.train_inputs[shown], "examples": examples}
-        return Outcome(findings=findings, arrays={**pictures, **naming.arrays(found.scores)})
+        alike = {"likeness_rows": few, "likeness_held": likeness.held, "likeness_decoys": likeness.decoys}
+        return Outcome(findings=findings, arrays={**pictures, **naming.arrays(found.scores), **alike})
 
 
 def _promise(received: Received) -> torch.Tensor:
@@ -229,17 +246,6 @@ def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArr
     found = np.full(len(unmixed.estimates), -1)
     found[pairs[0, order]] = pairs[1, order]
     return found
-
-
-def _most_alike(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> NDArray[np.int64]:
-    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
-    theirs = whiten(samples, whitening)
-    kind = torch.complex64 if mixtures.is_complex() else theirs.dtype
-    found = [
-        correlations(mixtures[some].to(kind), whitening, theirs).argmax(dim=1)
-        for some in blocks_of(len(mixtures), len(theirs))
-    ]
-    return np.asarray(torch.cat(found).cpu().numpy())
 
 
 def _as_bright(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """Name the samples behind a reception by their likelihood ratios, and judge the names by the truth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -92,9 +92,7 @@ class Naming:
 
     def places_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places of rows of the pool among the candidates, -1 for others and for -1."""
-        place = np.full(self._sent.train_samples + 1, -1)
-        place[self._candidates] = np.arange(len(self._candidates))
-        return place[rows]
+        return places_among(self._candidates, rows)
 
     def look_up(self, mixtures: NDArray[np.int64]) -> Named:
         """Score all candidates, and look the sample of some mixtures up among everyone."""
@@ -142,6 +140,21 @@ class Naming:
             ratios.masked_fill((labels != number)[:, None], -torch.inf) for number in range(self._received.classes)
         ]
         return torch.stack([each.argmax(dim=0) for each in others])
+
+
+def places_among(candidates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of rows of the pool among candidates in ascending order, -1 for others; shape of the rows."""
+    place = np.searchsorted(candidates, rows).clip(max=len(candidates) - 1)
+    return np.where(candidates[place] == rows, place, -1)
+
+
+def better_of(*found: Identified) -> Identified:
+    """Return what the better of several methods identified, judged with the truth at hand.
+
+    Its p-value is that of the best of so many (Bonferroni).
+    """
+    best = max(found, key=lambda each: each.identified)
+    return replace(best, p_value=min(1.0, len(found) * best.p_value))
 
 
 def count_loudest(scores: NDArray[np.float64], strength: NDArray[np.float64], most: int) -> Identified:

@@ -35,14 +35,6 @@ def whiten(mixtures: torch.Tensor, whitening: torch.Tensor) -> torch.Tensor:
     return unit_length(torch.complex(*parts) if mixtures.is_complex() else parts[0])
 
 
-def correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
-    whitened = whiten(mixtures, whitening)
-    if not whitened.is_complex():
-        return whitened @ candidates.T
-    return torch.hypot(whitened.real @ candidates.T, whitened.imag @ candidates.T)
-
-
 def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
     """Return V diag(w)^(-1/2) of the mixtures' second moments; d x directions.
 
