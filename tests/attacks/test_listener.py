@@ -193,3 +193,20 @@ def test_who_stands_beside_a_worker_names_it_in_its_slots() -> None:
     assert beside["looked_at"] >= 5  # 1500 x 16 / 1300 slots are its own, about
     assert beside["identified"] >= 0.8 * beside["looked_at"]
     assert plain(RELEASE.run(close))["beside"] is None
+
+
+def test_kept_scores_give_the_area_and_the_ranks_again() -> None:
+    for case in (DIGITS, MOMENTS):
+        found = EAVESDROPPER.run(target_of(case))
+        arrays, figures = found.arrays, plain(found)
+        names = ("held_scores", "decoy_scores") if figures["linkage"]["method"] == "likelihood" else (
+            "likeness_held", "likeness_decoys",
+        )  # fmt: skip
+        held, decoys = (arrays[name] for name in names)
+        area = np.mean((held[:, None] > decoys) + 0.5 * (held[:, None] == decoys))
+        assert figures["linkage"]["auc"] == pytest.approx(area)
+        assert len(arrays["held_rows"]) == len(arrays["held_scores"]) == len(arrays["held_strength"])
+        count = figures["loudest"]["looked_at"]
+        first, loudest = (set(np.argsort(-arrays[name])[:count]) for name in ("held_scores", "held_strength"))
+        assert figures["loudest"]["identified"] == len(first & loudest)
+        assert count > 0

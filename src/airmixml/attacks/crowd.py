@@ -24,7 +24,7 @@ from airmixml.data import LabelCode
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.workers import Signal
 
-MOST_EXPLICIT: Final = 4096
+MOST_EXPLICIT: Final = 1024
 _MOST_PUBLIC: Final = 5000
 _SAMPLES_AT_ONCE: Final = 4096
 
