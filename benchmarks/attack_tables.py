@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airmixml.attacks.findings import grade_of
+from airmixml.attacks.findings import TOO_FEW, grade_of, naming_bound
 from airmixml.attacks.results import epsilon_text
 
 ROOT = Path(__file__).parents[1]
@@ -36,9 +36,10 @@ def percent(share: float) -> str:
 
 
 def grade(case: Result, adversary: str) -> str:
-    """Return the grade; results measured before there was a "not found" say "hidden" for it."""
-    found: str = case[adversary]["grade"]
-    return grade_of("" if found == "hidden" else found, case["claimed"][adversary])
+    """Return the grade; older results judged by epsilon alone where nothing was found."""
+    found, claimed = case[adversary]["grade"], case["claimed"]
+    bound = naming_bound(claimed[adversary], claimed["delta"], claimed["adjacency"], case.get("held", case["workers"]))
+    return grade_of(found if found in ("leaks", "exposed") else "", bound, too_few=found == TOO_FEW)
 
 
 def listener_cells(figures: Result) -> list[str]:

@@ -6,6 +6,7 @@ import copy
 import csv
 import io
 import json
+import math
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -18,7 +19,7 @@ import pytest
 
 from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, read_cases
 from airmixml.attacks.attack_cases import PartStore
-from airmixml.attacks.findings import GRADES, Findings, can_tell, grade_of
+from airmixml.attacks.findings import GRADES, Findings, can_tell, grade_of, naming_bound
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference
 from airmixml.attacks.linkage import Linkage
@@ -32,6 +33,7 @@ from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
+from airmixml.wording import FOUND_NOBODY
 from airmixml.workers import deploy, load_dataset
 
 PARTS = ("least-squares", "non-negative", "prior", "release", "eavesdropper")
@@ -204,6 +206,7 @@ def listener(
             reidentified_p_value=p_named,
             private_candidates=100,
             public_candidates=100,
+            method="likelihood",
         ),
         unmixing=Recovery(
             estimates=500,
@@ -251,14 +254,26 @@ def test_how_much_was_found_without_a_schedule(findings: ListenerFindings, level
 
 
 def test_only_a_small_claimed_epsilon_hides_people() -> None:
-    assert [grade_of("", epsilon) for epsilon in (0.1, 10.0, 10.01, 1.1e4, None)] == [
-        "hidden", "hidden", "not found", "not found", "not found",
-    ]  # fmt: skip
+    assert [grade_of("", bound) for bound in (0.0, 0.499, 0.5, 1.0)] == ["hidden", "hidden", FOUND_NOBODY, FOUND_NOBODY]
     for level in ("leaks", "exposed"):  # what was found counts, whatever is claimed
-        assert {grade_of(level, epsilon) for epsilon in (0.1, 1e4, None)} == {level}
+        assert {grade_of(level, bound) for bound in (0.1, 1.0)} == {level}
         assert grade_of(level, 0.1, too_few=True) == level
-    assert {grade_of("", epsilon, too_few=True) for epsilon in (0.1, 1e4, None)} == {"too few to tell"}
-    assert GRADES == ("hidden", "not found", "too few to tell", "leaks", "exposed")
+    assert {grade_of("", bound, too_few=True) for bound in (0.1, 1.0)} == {"too few to tell"}
+    assert GRADES == ("hidden", "our attacks found nobody", "too few to tell", "leaks", "exposed")
+
+
+def test_what_a_claim_leaves_of_naming() -> None:
+    # Randomised response among M answers is replace-one private and names with exactly this probability.
+    for epsilon, count in ((0.5, 2), (3.0, 10), (8.0, 1000)):
+        truthful = math.exp(epsilon) / (math.exp(epsilon) + count - 1)
+        assert naming_bound(epsilon, 0.0, "replace-one", count) == pytest.approx(truthful)
+    # Revealed with probability delta, and nothing else: right in delta, or by guessing in the rest.
+    assert naming_bound(0.0, 0.2, "replace-one", 10) == pytest.approx(0.2 + 0.8 * 0.1)
+    # By hand: e^10 / 60,000 + 1e-5, and e^5 beyond 100 samples.
+    assert naming_bound(10.0, 1e-5, "remove-one", 60_000) == pytest.approx(0.367118, rel=1e-5)
+    assert naming_bound(5.0, 0.01, "remove-one", 100) == 1.0
+    assert [naming_bound(epsilon, 1e-5, "remove-one", 60_000) for epsilon in (None, 1.1e4)] == [1.0, 1.0]
+    assert naming_bound(1.1e4, 0.01, "replace-one", 60_000) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -284,6 +299,7 @@ def result(epsilon: float | None = 1.0, **findings: Findings) -> CaseResult:
         claimed=dict.fromkeys(("server", "release", "eavesdropper"), epsilon),
         found={each.attack: each for each in found.values()},
         left_out={},
+        held=100,
     )
 
 
@@ -343,20 +359,21 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
 
 def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
     quiet = {"server": of_many(server(0.0, 0.0)), "release": listener(), "eavesdropper": listener()}
-    assert result(10.0, **quiet).grade == "hidden"
+    assert result(1.0, **quiet).grade == "hidden"  # e^1 / (e^1 + 99) by replace-one, and a little delta
+    assert result(10.0, **quiet).grade == FOUND_NOBODY
     large = result(1.1e4, **quiet)
-    assert large.grade == "not found"
+    assert large.grade == FOUND_NOBODY
     assert large.verdict == (
-        "NOT FOUND: as the server, our attacks found nobody beyond chance (at epsilon 1.1e+04 a stronger "
-        "attack may); as an adversary who sees only the mixtures, our attacks found nobody beyond chance (at epsilon "
-        "1.1e+04 a stronger attack may); as an eavesdropper 2.5 m from a worker, our attacks found nobody beyond "
-        "chance (at epsilon 1.1e+04 a stronger attack may)."
+        "OUR ATTACKS FOUND NOBODY: as the server, our attacks found nobody (at epsilon 1.1e+04 a stronger attack may); "
+        "as an adversary who sees only the mixtures, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
+        "may); as an eavesdropper 2.5 m from a worker, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
+        "may)."
     )
     unclaimed = result(None, release=listener())
-    assert unclaimed.grade == "not found"
+    assert unclaimed.grade == FOUND_NOBODY
     assert "(without any claim a stronger attack may)" in unclaimed.verdict
     figures = large.to_dict()
-    assert [figures[name]["grade"] for name in ("server", "release", "eavesdropper")] == ["not found"] * 3
+    assert [figures[name]["grade"] for name in ("server", "release", "eavesdropper")] == [FOUND_NOBODY] * 3
 
 
 def test_epsilons_in_few_digits() -> None:

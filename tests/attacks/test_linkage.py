@@ -1,4 +1,4 @@
-"""Nearest neighbours against brute force and scikit-learn, at both ends: everything leaks, nothing does."""
+"""What scores show, against scikit-learn and known cases."""
 
 from __future__ import annotations
 
@@ -6,33 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from airmixml.attacks.linkage import area_under_curve, hit_rate, link_candidates, score_candidates
-from airmixml.attacks.whitening import unit_length, whitening_of
+from airmixml.attacks.likelihood import Scores
+from airmixml.attacks.linkage import area_under_curve, hit_rate, link
 from airmixml.errors import ScenarioError
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 SCORES = st.lists(st.integers(0, 12), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=float))
-
-
-def samples_of(count: int, d: int, seed: int) -> torch.Tensor:
-    """Non-negative samples with a common mean and a few large components, as images have."""
-    rng = np.random.default_rng(seed)
-    shapes = np.random.default_rng(99).uniform(0, 1, (5, d))
-    mixed = rng.dirichlet(np.ones(5), count) @ shapes
-    return torch.from_numpy((0.7 * mixed + 0.3 * rng.uniform(0, 1, (count, d))).astype(np.float32))
-
-
-def mixtures_of(private: torch.Tensor, slots: int, scheduled: int, noise: float, seed: int) -> tuple[torch.Tensor, Any]:
-    """Equal mixtures of so many samples; and the first sample of each slot."""
-    rng = np.random.default_rng(seed)
-    chosen = rng.integers(len(private), size=(slots, scheduled))
-    mixed = private[torch.from_numpy(chosen)].mean(dim=1)
-    return mixed + noise * torch.from_numpy(rng.standard_normal(mixed.shape).astype(np.float32)), chosen[:, 0]
 
 
 @given(private=SCORES, public=SCORES)
@@ -51,81 +34,22 @@ def test_the_hit_rate_is_the_best_point_of_the_curve_of_scikit_learn(
     assert hit_rate(private, public, rate) == pytest.approx(true_rate[false_rate <= rate + 1e-12].max())
 
 
-def test_correlations_are_those_of_whitening_written_out() -> None:
-    private, public = samples_of(40, 8, 1).double(), samples_of(30, 8, 2).double()
-    mixtures = mixtures_of(private.float(), 150, 2, 0.05, 3)[0].double()
-    private_scores, public_scores, nearest = score_candidates(mixtures, private, public, numbers_at_once=1100)
-    rows = mixtures.numpy() / np.linalg.norm(mixtures.numpy(), axis=1, keepdims=True)
-    _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
-    whiten = directions.T / lengths
-    mine, theirs = rows @ whiten, np.vstack([private, public]) @ whiten
-    cosines = (mine / np.linalg.norm(mine, axis=1, keepdims=True)) @ (
-        theirs / np.linalg.norm(theirs, axis=1, keepdims=True)
-    ).T
-    expected = cosines.max(axis=0)
-    np.testing.assert_allclose(np.concatenate([private_scores, public_scores]), expected, rtol=1e-9)
-    np.testing.assert_array_equal(nearest, cosines[:, :40].argmax(axis=1))
-
-
-def test_single_samples_leak_everything() -> None:
-    private, public = samples_of(300, 60, 1), samples_of(300, 60, 2)
-    mixtures, dominating = mixtures_of(private, 4000, 1, 0.01, 3)
-    found = link_candidates(mixtures, private, public, dominating=dominating)
-    assert found.auc > 0.999
-    assert found.hit_rate > 0.999
-    assert found.reidentified > 0.999
-    assert found.reidentified_chance == pytest.approx(1 / 300)
-    assert (found.private_candidates, found.public_candidates) == (300, 300)
-
-
-def test_noise_alone_leaves_chance() -> None:
-    private, public = samples_of(500, 60, 1), samples_of(500, 60, 2)
-    noise = torch.from_numpy(np.random.default_rng(4).standard_normal((3000, 60)).astype(np.float32))
-    dominating = np.random.default_rng(5).integers(500, size=3000)
-    for mixtures in (noise, torch.complex(noise, noise.flip(0))):
-        found = link_candidates(mixtures, private, public, dominating=dominating)
-        assert found.auc_chance_deviation == pytest.approx(np.sqrt(1001 / (12 * 500 * 500)))
-        assert abs(found.auc - 0.5) < 4 * found.auc_chance_deviation
-        assert found.hit_rate < 0.05
-        assert found.reidentified < 0.01
-
-
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_scale_and_phase_of_each_slot_do_not_matter(seed: int) -> None:
-    private, public = samples_of(50, 20, 1).double(), samples_of(50, 20, 2).double()
-    mixtures = mixtures_of(private.float(), 200, 1, 0.02, 3)[0].double()
-    rng = np.random.default_rng(seed)
-    factor = torch.from_numpy(10.0 ** rng.uniform(-6, 6, (200, 1)))
-    turn = torch.from_numpy(np.exp(1j * rng.uniform(0, 2 * np.pi, (200, 1))))
-    plain, scaled, turned = (
-        score_candidates(each, private, public)[0] for each in (mixtures, factor * mixtures, factor * turn * mixtures)
+def test_slots_of_nobody_and_of_no_candidate_do_not_count() -> None:
+    found = link(
+        Scores(held=np.array([3.0, 1.0]), decoys=np.array([2.0, 0.0])),
+        np.array([0, 1, 0, 1]), np.array([0, -1, 1, -1]), method="likeness",
+    )  # fmt: skip
+    assert (found.reidentified, found.reidentified_chance) == (0.5, 0.5)
+    assert found.auc == 0.75
+    assert found.auc_chance_deviation == pytest.approx(np.sqrt(5 / 48))
+    assert (found.private_candidates, found.public_candidates) == (2, 2)
+    nobody = link(
+        Scores(held=np.ones(2), decoys=np.ones(2)), np.zeros(3, dtype=int), np.full(3, -1), method="likelihood"
     )
-    np.testing.assert_allclose(scaled, plain, rtol=1e-7)
-    # A phase hides the sign: a mixture as unlike a candidate as can be counts as like it.
-    assert np.all(turned >= plain - 1e-7)
-    assert link_candidates(factor * turn * mixtures, private, public).auc > 0.99
+    assert (nobody.auc, nobody.reidentified, nobody.reidentified_p_value) == (0.5, 0.0, 1.0)
 
 
-def test_whitened_mixtures_have_no_direction_in_common_more_than_others() -> None:
-    mixtures = mixtures_of(samples_of(300, 30, 1), 5000, 8, 0.02, 3)[0].double()
-    whitened = unit_length(mixtures) @ whitening_of(mixtures)
-    moments = (whitened.T @ whitened / len(mixtures)).numpy()
-    np.testing.assert_allclose(moments, np.eye(len(moments)), atol=1e-8)
-    assert len(moments) == 30
-    before, after = (
-        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (mixtures.numpy(), whitened.numpy())
-    )
-    assert np.median(before @ before[0]) > 0.98
-    assert abs(np.median(after @ after[0])) < 0.1
-
-
-def test_one_number_stays_one_number() -> None:
-    values = torch.tensor([[0.2], [0.9]])
-    assert link_candidates(values, values, torch.tensor([[0.5]])).auc == 0.5
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    some, none = torch.ones((2, 3)), torch.ones((0, 3))
+def test_no_candidates_are_refused() -> None:
+    some = np.zeros(1, dtype=int)
     with pytest.raises(ScenarioError, match="at least"):
-        link_candidates(some, some, none)
+        link(Scores(held=np.ones(2), decoys=np.ones(0)), some, some, method="likeness")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE, candidates_of, decoys_of
+from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE
+from airmixml.attacks.naming import PublicSamples, candidates_of
 from airmixml.attacks.overheard import overhear
 from airmixml.attacks.server_view import watch
 from airmixml.attacks.target import Outcome, Target
@@ -144,9 +145,13 @@ def test_decoys_are_held_by_nobody() -> None:
     view = watch(DIGITS)
     everyone = np.unique(view.held_index)
     pool = view.dataset.train_inputs
-    # Of a pool of 1,300 too few are left, so they are public ones; with fewer asked for, they come from the pool.
-    np.testing.assert_array_equal(decoys_of(view.dataset, everyone, 2000), view.dataset.test_inputs)
-    decoys = decoys_of(view.dataset, everyone, 500)
+    # Of a pool of 1,300 too few are left, so they are public ones, none of which teaches what samples are like.
+    public = PublicSamples.of(view.dataset, everyone, 2000)
+    np.testing.assert_array_equal(public.decoys, view.dataset.test_inputs[1::2])
+    np.testing.assert_array_equal(public.inputs, view.dataset.test_inputs[::2])
+    np.testing.assert_array_equal(public.decoy_labels, view.dataset.test_labels[1::2])
+    # With fewer asked for, they come from the pool.
+    decoys = PublicSamples.of(view.dataset, everyone, 500).decoys
     assert len(decoys) == len(pool) - len(everyone)
     rows = {row.tobytes() for row in pool[everyone]}
     free = [row for row in decoys if row.tobytes() not in rows]
@@ -160,7 +165,7 @@ def test_most_slots_are_left_alone_where_there_are_too_many() -> None:
     target = target_of(ALONE)
     short = replace(EAVESDROPPER, hear=partial(overhear, most_slots=60))
     for attack in (RELEASE, short):
-        few = replace(attack, slots_compared=40, slots_unmixed=55, candidates=30)
+        few = replace(attack, slots_compared=40, slots_unmixed=55, candidates=30, pairs_compared=0)
         figures = plain(few.run(target))
         assert figures["linkage"]["private_candidates"] == 30
         assert figures["linkage"]["public_candidates"] == 30
@@ -188,3 +193,20 @@ def test_who_stands_beside_a_worker_names_it_in_its_slots() -> None:
     assert beside["looked_at"] >= 5  # 1500 x 16 / 1300 slots are its own, about
     assert beside["identified"] >= 0.8 * beside["looked_at"]
     assert plain(RELEASE.run(close))["beside"] is None
+
+
+def test_kept_scores_give_the_area_and_the_ranks_again() -> None:
+    for case in (DIGITS, MOMENTS):
+        found = EAVESDROPPER.run(target_of(case))
+        arrays, figures = found.arrays, plain(found)
+        names = ("held_scores", "decoy_scores") if figures["linkage"]["method"] == "likelihood" else (
+            "likeness_held", "likeness_decoys",
+        )  # fmt: skip
+        held, decoys = (arrays[name] for name in names)
+        area = np.mean((held[:, None] > decoys) + 0.5 * (held[:, None] == decoys))
+        assert figures["linkage"]["auc"] == pytest.approx(area)
+        assert len(arrays["held_rows"]) == len(arrays["held_scores"]) == len(arrays["held_strength"])
+        count = figures["loudest"]["looked_at"]
+        first, loudest = (set(np.argsort(-arrays[name])[:count]) for name in ("held_scores", "held_strength"))
+        assert figures["loudest"]["identified"] == len(first & loudest)
+        assert count > 0

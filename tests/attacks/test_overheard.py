@@ -141,7 +141,7 @@ def align_angle(received: torch.Tensor) -> np.ndarray[Any, Any]:
 def test_fading_never_lets_it_hear_more_than_is_sent() -> None:
     scenario = BASE.with_overrides("radio.fading='rayleigh'", "privacy.eavesdropper_antennas=1000000")
     listener = Listener.of(scenario, places_of(scenario))
-    for _, draws, heard_watts in overhear_chapters(watch(scenario).transmission, listener, chapters=2):
+    for _, draws, heard_watts in overhear_chapters(watch(scenario).transmission, listener, slots=256):
         sent_watts = draws.power_watts / listener.noise_watts
         assert np.all(heard_watts <= sent_watts * (1 + 1e-12))
         assert np.any(heard_watts > 0.99 * sent_watts)

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -199,7 +200,8 @@ def attack_each(
     first, progress = cases[0].scenario, context.progress
     with using_threads(context.speed.threads):
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=context.data_dir, progress=progress)
-        examples = _choose_examples(cases, dataset)
+        held = [_held_samples(case, dataset) for case in cases]
+        examples = _choose_examples(held, dataset)
         if not context.engine.here:
             _attack_elsewhere(cases, attacks, examples, store=store, context=context)
         readers: dict[Any, Reader] = {}
@@ -208,9 +210,8 @@ def attack_each(
             target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
             found, left_out = _attack_case(target, attacks, store, number, len(cases))
             claimed = _claimed(store, number, case.scenario, dataset, attacks)
-            results.append(
-                CaseResult(label=case.label, scenario=case.scenario, claimed=claimed, found=found, left_out=left_out)
-            )
+            shared: dict[str, Any] = {"label": case.label, "scenario": case.scenario, "held": len(held[number])}
+            results.append(CaseResult(**shared, claimed=claimed, found=found, left_out=left_out))
         progress("attacks", len(cases) * len(attacks), len(cases) * len(attacks))
     return results
 
@@ -299,13 +300,15 @@ def _claimed(
     return claimed
 
 
-def _choose_examples(cases: Sequence[Case], dataset: DataSet) -> NDArray[np.int64]:
+def _held_samples(case: Case, dataset: DataSet) -> NDArray[np.int64]:
+    """Return the different samples that workers hold; rows of the pool."""
+    population = deploy(case.scenario.workers, dataset.train_samples, Streams(case.scenario.seed))
+    return np.unique(population.sample_index)
+
+
+def _choose_examples(held_in_cases: Sequence[NDArray[np.int64]], dataset: DataSet) -> NDArray[np.int64]:
     """Return samples that some worker holds in every case, class after class; rows of the pool."""
-    held = np.arange(dataset.train_samples)
-    for case in cases:
-        scenario = case.scenario
-        population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
-        held = np.intersect1d(held, population.sample_index)
+    held = reduce(np.intersect1d, held_in_cases)
     if not len(held):
         raise ScenarioError("--vary, --beside: no sample is held in every setting to be shown; deploy more workers")
     labels = dataset.train_labels[held]

@@ -11,10 +11,10 @@ from typing import Any, Final, Self
 from scipy.stats import binom
 
 from airmixml.storage.results import from_plain
+from airmixml.wording import FOUND_NOBODY
 
 TOO_FEW: Final = "too few to tell"
-GRADES: Final = ("hidden", "not found", TOO_FEW, "leaks", "exposed")
-LARGEST_EPSILON_THAT_HIDES: Final = 10.0
+GRADES: Final = ("hidden", FOUND_NOBODY, TOO_FEW, "leaks", "exposed")
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
 EXPOSED: Final = 0.5
@@ -113,13 +113,30 @@ def level_of(share: float, *, anybody: bool = False) -> str:
     return "exposed" if share >= EXPOSED else "leaks" if share >= LEAK or anybody else ""
 
 
-def grade_of(level: str, epsilon: float | None, *, too_few: bool = False) -> str:
-    """Return the grade: where nothing was found, only a small claimed epsilon hides people; None is no claim.
+def naming_bound(epsilon: float | None, delta: float, adjacency: str, candidates: int) -> float:
+    """Return what a claim leaves of naming which of M equally likely samples a worker holds: a probability.
 
-    Where there was too little to tell a finding from a guess, nothing found says nothing.
+    However an adversary against whom (epsilon, delta) holds goes about it, and whatever it knows of all others, it is
+    right with probability s. Remove-one: P(names c | c is held) <= e^epsilon P(names c | nobody) + delta, whose sum
+    over all c gives s <= e^epsilon / M + delta. Replace-one: the same with each of the other M - 1 samples in place of
+    nobody gives s <= (e^epsilon + (M - 1) delta) / (e^epsilon + M - 1). Without a claim it is 1.
     """
-    promised = epsilon is not None and epsilon <= LARGEST_EPSILON_THAT_HIDES
-    return level or (TOO_FEW if too_few else "hidden" if promised else "not found")
+    if epsilon is None:
+        return 1.0
+    if adjacency == "remove-one":
+        logarithm = epsilon - math.log(candidates)
+        return 1.0 if logarithm >= 0.0 else min(1.0, math.exp(logarithm) + delta)
+    others = (candidates - 1) * math.exp(-epsilon)
+    return min(1.0, (1.0 + others * delta) / (1.0 + others))
+
+
+def grade_of(level: str, bound: float, *, too_few: bool = False) -> str:
+    """Return the grade: where nothing was found, only a claim that bounds naming below a half hides people.
+
+    A half is what "exposed" begins at. Where there was too little to tell a finding from a guess, nothing found says
+    nothing.
+    """
+    return level or (TOO_FEW if too_few else "hidden" if bound < EXPOSED else FOUND_NOBODY)
 
 
 def can_tell(trials: int, share: float, chance: float, significance: float) -> bool:

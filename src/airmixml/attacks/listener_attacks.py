@@ -1,7 +1,8 @@
 """The attacks without a schedule: on mixtures as they are released, and as an eavesdropper receives them.
 
-Nearest neighbours tell whether a known sample took part; unmixing joins slots that share a sample. Both work on the
-purest slots, those that look least like the mean of all.
+Likelihood ratios tell whether a known sample took part, and which one lies behind a slot; so does likeness, which is
+better where few send without noise. Unmixing joins slots that share a sample. Likeness and unmixing work on the purest
+slots, those that look least like the mean of all.
 """
 
 from collections.abc import Callable
@@ -22,22 +23,23 @@ from airmixml.attacks.label_inference import (
     tell_populations_apart,
     total_variation,
 )
-from airmixml.attacks.linkage import correlations, link_candidates
+from airmixml.attacks.likeness import most_alike, score_likeness
+from airmixml.attacks.linkage import link
 from airmixml.attacks.listener_findings import ClassShares, ClearestSlots, Identified, ListenerFindings
-from airmixml.attacks.overheard import Received, align_phase, overhear, strongest_workers
+from airmixml.attacks.naming import Naming, PublicSamples, better_of, candidates_of, count_loudest, places_among
+from airmixml.attacks.overheard import align_phase, overhear
+from airmixml.attacks.received import Amplitudes, Received, strongest_workers
 from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.target import Outcome, Target
 from airmixml.attacks.unmixing import Unmixed, unmix
-from airmixml.attacks.whitening import blocks_of, unit_length, whiten, whitening_of
-from airmixml.data import DataSet
+from airmixml.attacks.whitening import unit_length, whitening_of
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario, Speed
-from airmixml.streams import Streams
 from airmixml.workers import input_range
 
 _EXAMPLES: Final = 10
+_HUNDRED: Final = 100
 _FEW_SLOTS: Final = 50
-_CANDIDATES_CHAPTER: Final = 10**9  # far beyond the chapters of slots
 _TINY: Final = 1e-30
 
 
@@ -59,7 +61,19 @@ def hear_release(view: ServerView, _speed: Speed) -> Received:
         for first_slot, draws in zip(first_slots, view.draws, strict=False)
         if first_slot * classes < len(mixtures)
     ]
+    slots = len(view.symbols)
+    strength = np.zeros(view.transmission.scenario.workers.count)
+    for first_slot, draws in zip(accumulate(map(len, view.draws), initial=0), view.draws, strict=False):
+        precise = weights[first_slot : first_slot + len(draws), None]
+        here = slice(0, max(0, slots - first_slot))
+        np.add.at(strength, draws.scheduled_workers[here], (np.square(draws.ratios) * precise)[here])
+    some = np.square(view.draws[0].ratios)
     return Received(
+        symbols=view.symbols,
+        noise=1.0 / np.maximum(weights[:slots], _TINY),
+        crowd=float(some.sum(axis=1).mean()),
+        amplitudes=Amplitudes.of(some, len(strength), alike=slots == 1),
+        strength=strength,
         mixtures=mixtures,
         labels=view.labels.double().cpu().numpy(),
         strongest_worker=np.concatenate(strongest)[: len(mixtures)],
@@ -78,6 +92,7 @@ class ListenerAttack:
     slots_compared: int = 100_000
     slots_unmixed: int = 10_000
     candidates: int = 2_000
+    pairs_compared: int = 1 << 27  # of candidates and slots, where that is more
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
 
     def refusal(self, _scenario: Scenario) -> str:
@@ -89,9 +104,11 @@ class ListenerAttack:
 
         Examples are the clearest slots in which somebody sent, each dominated by another sample, decoded.
         """
-        target.context.progress(self.adversary, 0, 1)
+        progress = target.context.progress
+        progress(self.adversary, 0, 2)
         view, held, workers = target.view, target.held, target.scenario.workers
         received = self.hear(view, target.context.speed)
+        progress(self.adversary, 1, 2)
         sent, held_index, strongest = view.dataset, view.held_index, received.strongest_worker
         mixtures, device = received.mixtures, received.mixtures.device
         dominating = np.where(strongest >= 0, held_index[strongest], -1)
@@ -101,53 +118,68 @@ class ListenerAttack:
             return torch.from_numpy(sent.train_inputs[rows]).to(device)
 
         everything = inputs_of(everyone)
-        decoys = torch.from_numpy(decoys_of(sent, everyone, self.candidates)).to(device)
+        most = max(self.candidates, self.pairs_compared // len(received.symbols))
+        public = PublicSamples.of(sent, everyone, self.candidates)
+        decoys = torch.from_numpy(public.decoys).to(device)
         promise = _promise(received).masked_fill(torch.from_numpy(dominating < 0).to(device), -torch.inf)
         order = promise.argsort(descending=True)[: self.slots_compared]
         chosen, looked_at = mixtures[order], order.cpu().numpy()
-        # Few mixtures do not tell what mixtures have in common; public samples do, about.
-        whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
+        clearest = _first_of_each(looked_at, dominating)[:_EXAMPLES]
+        nearby = np.flatnonzero(strongest == received.beside)
+        naming = Naming(
+            received, view, public, everyone, candidates=candidates_of(everyone, target.scenario.seed, most), most=most
+        )
+        found = naming.look_up(np.concatenate([clearest, nearby]))
 
-        def identify(mixed: torch.Tensor, right: NDArray[np.int64]) -> Identified:
-            """Return how many mixtures are most like the right one of all samples that are held."""
-            found = int((everyone[_most_alike(mixed, everything, whitening)] == right).sum())
-            by_guessing = float(binom.sf(found - 1, len(right), 1.0 / len(everyone)))
-            return Identified(looked_at=len(right), identified=found, p_value=by_guessing)
+        def identified(named: NDArray[np.int64], right: NDArray[np.int64]) -> Identified:
+            right_ones = int((named == right).sum())
+            by_guessing = float(binom.sf(right_ones - 1, len(right), 1.0 / len(everyone)))
+            return Identified(looked_at=len(right), identified=right_ones, p_value=by_guessing)
 
-        candidates = candidates_of(everyone, target.scenario.seed, self.candidates)
-        place = np.full(sent.train_samples + 1, -1)  # the last one, too, for slots in which nobody sent
-        place[candidates] = np.arange(len(candidates))
-        members, strangers, known = inputs_of(candidates), decoys[: self.candidates], place[dominating[looked_at]]
-        linkage = link_candidates(chosen, members, strangers, dominating=known, whitening=whitening)
         estimates, groups = mixtures.real[:0], np.zeros(0, dtype=np.int64)
         if len(mixtures) >= _FEW_SLOTS:
             unmixed = unmix(chosen[: self.slots_unmixed], seed=target.scenario.seed)
             estimates, groups = unmixed.estimates, _dominating_groups(unmixed, dominating[looked_at])
-        grouped, recovery = identify(estimates, groups), judge_recovery(estimates, everything, decoys)
-        clearest = _first_of_each(looked_at, dominating)[:_EXAMPLES]
+        # Few mixtures do not tell what mixtures have in common; public samples do, about.
+        whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
+        grouped = identified(everyone[most_alike(estimates, everything, whitening)], groups)
+        recovery = judge_recovery(estimates, everything, decoys)
         clear, shown = mixtures[clearest], dominating[clearest]
-        named = identify(clear, shown)
         truth = inputs_of(shown)
+        named = better_of(
+            identified(found.named[: len(clearest)], shown),
+            identified(everyone[most_alike(clear, everything, whitening)], shown),
+        )
         single = _right_way_round(clear, truth, signed=input_range(workers)[0] < 0.0)
         psnr_db = fitted_psnr_db(single, truth).cpu().numpy()
         beside = None
         if received.beside is not None:
-            nearby = np.flatnonzero(strongest == received.beside)
-            beside = identify(mixtures[nearby], dominating[nearby])
+            beside = better_of(
+                identified(found.named[len(clearest) :], dominating[nearby]),
+                identified(everyone[most_alike(mixtures[nearby], everything, whitening)], dominating[nearby]),
+            )
+        by_model = link(found.scores, found.nearest, naming.places_of(dominating), method="likelihood")
+        few = candidates_of(everyone, target.scenario.seed, self.candidates)
+        likeness, nearest = score_likeness(chosen, inputs_of(few), decoys[: self.candidates], whitening)
+        by_likeness = link(likeness, nearest, places_among(few, dominating[looked_at]), method="likeness")
         slot_labels, shares = _labels_and_shares(received, sent.train_labels[held_index])
         findings = ListenerFindings(
-            linkage=linkage,
+            linkage=max((by_model, by_likeness), key=lambda each: each.auc),
             unmixing=replace(recovery, identified=grouped.identified, p_value=grouped.p_value),
             slot_labels=slot_labels,
             shares=shares,
             clearest_slots=ClearestSlots(**vars(named), psnr_db=float(np.median(psnr_db)) if len(psnr_db) else 0.0),
             beside=beside,
+            loudest=count_loudest(found.scores.held, naming.strength, _EXAMPLES),
+            loudest_hundred=count_loudest(found.scores.held, naming.strength, _HUNDRED),
             image_shape=held.image_shape,
             beside_worker=received.beside,
         )
         examples = target.decoder.decode(_as_bright(single, truth).cpu().numpy())
-        target.context.progress(self.adversary, 1, 1)
-        return Outcome(findings=findings, arrays={"originals": held.train_inputs[shown], "examples": examples})
+        progress(self.adversary, 2, 2)
+        pictures = {"originals": held.train_inputs[shown], "examples": examples}
+        alike = {"likeness_rows": few, "likeness_held": likeness.held, "likeness_decoys": likeness.decoys}
+        return Outcome(findings=findings, arrays={**pictures, **naming.arrays(found.scores), **alike})
 
 
 def _promise(received: Received) -> torch.Tensor:
@@ -204,18 +236,6 @@ def _shares(received: Received, worker_labels: NDArray[np.int64]) -> ClassShares
     )
 
 
-def decoys_of(sent: DataSet, everyone: NDArray[np.int64], enough: int) -> NDArray[np.float32]:
-    """Return samples that nobody holds: of the same pool, where that leaves enough of them, or else public ones."""
-    free = np.setdiff1d(np.arange(sent.train_samples), everyone)
-    return sent.train_inputs[free] if len(free) >= enough else sent.test_inputs
-
-
-def candidates_of(everyone: NDArray[np.int64], seed: int, most: int) -> NDArray[np.int64]:
-    """Return some of the samples that are held; rows of the pool."""
-    order = Streams(seed).generator("eavesdropper", _CANDIDATES_CHAPTER).permutation(len(everyone))
-    return np.sort(everyone[order[:most]])
-
-
 def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the sample that dominates most slots of each group; shape groups."""
     joined = unmixed.group_of_slot >= 0
@@ -228,17 +248,6 @@ def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArr
     return found
 
 
-def _most_alike(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> NDArray[np.int64]:
-    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
-    theirs = whiten(samples, whitening)
-    kind = torch.complex64 if mixtures.is_complex() else theirs.dtype
-    found = [
-        correlations(mixtures[some].to(kind), whitening, theirs).argmax(dim=1)
-        for some in blocks_of(len(mixtures), len(theirs))
-    ]
-    return np.asarray(torch.cat(found).cpu().numpy())
-
-
 def _as_bright(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
     """Return the estimates with the offset and scale that fit the samples best: only to be looked at; same shape."""
     ours = estimates - estimates.mean(dim=1, keepdim=True)
@@ -248,7 +257,7 @@ def _as_bright(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
 
 
 RELEASE: Final = ListenerAttack(
-    "release", "match known samples with the mixtures, and unmix those that share one", hear_release
+    "release", "likelihood ratios of known samples given the mixtures, and unmixing those that share one", hear_release
 )
 EAVESDROPPER: Final = ListenerAttack(
     "eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear

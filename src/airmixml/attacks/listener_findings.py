@@ -51,6 +51,10 @@ def _beyond_chance(found: Identified | Recovery | None) -> int:
     return found.identified if found is not None and found.p_value < _NAMED_BY_CHANCE else 0
 
 
+def _out_of(found: Identified | None) -> str:
+    return NONE if found is None or not found.looked_at else f"{found.identified} of {found.looked_at}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ListenerFindings(Findings):
     """What was found without a schedule, in figures.
@@ -62,6 +66,8 @@ class ListenerFindings(Findings):
         shares: classes of the population; None where too little was received.
         clearest_slots: of those the samples that were named.
         beside: slots in which the worker nearby was loudest; None where no worker is nearby.
+        loudest: of the ten candidates received most strongly those that score among the first ten.
+        loudest_hundred: the same of a hundred; none are looked at where all are received alike.
         image_shape: shape of a sample that is an image or a series.
         beside_worker: the worker nearby, of an eavesdropper; None for the release.
     """
@@ -72,18 +78,20 @@ class ListenerFindings(Findings):
     shares: ClassShares | None
     clearest_slots: ClearestSlots
     beside: Identified | None
+    loudest: Identified | None = None
+    loudest_hundred: Identified | None = None
     image_shape: ImageShape = None
     beside_worker: int | None = None
 
     @property
     def level(self) -> str:
         """How much was found, of all workers or of one nearby."""
-        clearest, nearby = _beyond_chance(self.clearest_slots), _beyond_chance(self.beside)
-        if self._hits >= EXPOSED or clearest >= EXPOSED * max(self.clearest_slots.looked_at, 1):
+        looked_for = (self.clearest_slots, self.beside, self.loudest, self.loudest_hundred)
+        if self._hits >= EXPOSED or any(
+            each and _beyond_chance(each) >= EXPOSED * max(each.looked_at, 1) for each in looked_for
+        ):
             return "exposed"
-        if self.beside and nearby and nearby >= EXPOSED * self.beside.looked_at:
-            return "exposed"
-        anybody = clearest or nearby or _beyond_chance(self.unmixing)
+        anybody = any(map(_beyond_chance, (*looked_for, self.unmixing)))
         return "leaks" if anybody or self._hits >= LEAK or self._renamed >= LEAK else ""
 
     @property
@@ -111,9 +119,11 @@ class ListenerFindings(Findings):
         return {
             "AUC": f"{self.linkage.auc:.2f}",
             "hits": f"{100 * self.linkage.hit_rate:.1f} %",
-            "clearest": f"{clearest.identified} of {clearest.looked_at}",
+            "loudest": _out_of(self.loudest),
+            "loudest 100": _out_of(self.loudest_hundred),
+            "clearest": _out_of(clearest),
             "unmixed": f"{unmixing.identified:,} of {unmixing.estimates:,}",
-            "beside": NONE if beside is None else f"{beside.identified} of {beside.looked_at}",
+            "beside": _out_of(beside),
             "classes": NONE if self.shares is None else f"{100 * self.shares.distance:.1f} %",
         }
 
@@ -132,6 +142,13 @@ class ListenerFindings(Findings):
             told.append(
                 f"names the sample of {clearest.identified} of the {plural(clearest.looked_at, 'clearest worker')}"
             )
+        loudest = max(
+            (each for each in (self.loudest, self.loudest_hundred) if each and _beyond_chance(each)),
+            key=lambda each: each.identified / each.looked_at,
+            default=None,
+        )
+        if loudest:
+            told.append(f"ranks {loudest.identified} of the {loudest.looked_at} loudest workers' samples that high")
         if unmixed := _beyond_chance(self.unmixing):
             told.append(f"unmixes {plural(unmixed, 'sample')}")
         if self._hits >= LEAK:

@@ -10,28 +10,31 @@ gains on top of its own phases. What the gain of a channel to the server does, i
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.attacks.received import Amplitudes, Received, rows_of_classes, slots_kept, strongest_workers
 from airmixml.attacks.server_view import ServerView
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.impairments.frame import frame_of
-from airmixml.radio.air import mix_samples
+from airmixml.impairments.gains import SeatGains
 from airmixml.radio.channel import draw_fading, draw_phase
-from airmixml.radio.draws import AirSetting, SlotDraws, chapter_count, draw_blocks
+from airmixml.radio.draws import AirSetting, SlotDraws, draw_slots
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.senders import SampleSender, make_sender
+from airmixml.radio.senders import Sender, make_sender, mix_in_pieces
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import place_coordinates
+from airmixml.workers import Signal, place_coordinates
+
+_ALIKE: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,32 +73,6 @@ class Listener:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Received:
-    """Mixtures as an adversary without a schedule received them, and the truth that judges what it makes of them.
-
-    Where moments are sent, every slot counts as many as there are classes: the products of inputs and label are, class
-    by class, mixtures of the inputs of that class's workers. The products of inputs with each other are left alone.
-
-    Attributes:
-        mixtures: of inputs; slots x inputs, real or complex.
-        labels: mixtures of labels; slots x classes, or no column where no label is sent by itself.
-        strongest_worker: who is strongest in each, -1 for nobody; slots.
-        noise_energy: expected ||noise||^2 of each mixture, where slots differ in it; slots.
-        label_weights: how well the labels of each slot were received; slots. None: all alike.
-        known_scale: whether mixtures come in the scale in which they were sent.
-        beside: the worker that the adversary stands beside; None for none.
-    """
-
-    mixtures: torch.Tensor
-    labels: NDArray[np.float64]
-    strongest_worker: NDArray[np.int64]
-    noise_energy: NDArray[np.float64] | None = None
-    label_weights: NDArray[np.float64] | None = None
-    known_scale: bool = True
-    beside: int | None = None
-
-
 def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_000) -> Received:
     """Return what an eavesdropper beside the farthest worker receives in the first slots, in units of its noise.
 
@@ -106,115 +83,110 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     scenario, dataset, workers = view.transmission.scenario, view.dataset, view.transmission.scenario.workers
     placement = Streams(scenario.seed).generator("placement")
     listener = Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
-    classes = dataset.label_dim if workers.sends == "moments" else 1
-    slots = min(max(1, most_slots // classes), scenario.radio.slots)
+    signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    classes = signal.classes if signal.moments else 1
+    slots = slots_kept(min(max(1, most_slots // classes), scenario.radio.slots), signal.symbols)
     labels = dataset.train_labels[view.held_index]
-    parts, strongest = [], []
-    for part, draws, heard_watts in overhear_chapters(view.transmission, listener, chapter_count(slots), speed):
+    strength = np.zeros(workers.count)
+    parts, strongest, heard = [], [], []
+    for part, draws, heard_watts in overhear_chapters(view.transmission, listener, slots, speed):
         parts.append(part)
+        heard.append(heard_watts)
         strongest.append(strongest_workers(draws.scheduled_workers, heard_watts, labels, classes))
-    received = torch.cat(parts)[: slots * classes]
+        np.add.at(strength, draws.scheduled_workers, heard_watts)
+    symbols = torch.cat(parts)
+    with_labels = symbols[:, signal.input_symbols :]
+    if signal.moments:
+        mixtures, sent_labels = rows_of_classes(with_labels, signal.features, classes), with_labels[:, :0].real
+        sent_labels = sent_labels.repeat_interleave(classes, dim=0)
+    else:
+        mixtures, sent_labels = symbols[:, : signal.features], align_phase(symbols)[:, signal.features :]
+    every_watts = np.concatenate(heard)
     return Received(
-        mixtures=received[:, : dataset.input_dim],
-        labels=align_phase(received)[:, dataset.input_dim :].double().cpu().numpy(),
-        strongest_worker=np.concatenate(strongest)[: slots * classes],
+        symbols=symbols,
+        noise=np.ones(slots),
+        crowd=None,
+        amplitudes=Amplitudes.of(every_watts, workers.count, alike=_heard_alike(view, every_watts)),
+        strength=strength,
+        mixtures=mixtures,
+        labels=sent_labels.double().cpu().numpy(),
+        strongest_worker=np.concatenate(strongest),
         known_scale=False,
         beside=listener.beside_worker,
     )
 
 
-def overhear_chapters(
-    sent: Transmission, listener: Listener, chapters: int | None = None, speed: Speed | None = None
-) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
-    """Yield, chapter by chapter of the run's own draws, what a listener receives in its slots.
+def _heard_alike(view: ServerView, heard_watts: NDArray[np.float64]) -> bool:
+    """Return whether the scenario lets a worker sound alike in all slots: equal shares of a power that stays."""
+    scenario, first = view.transmission.scenario, view.draws[0]
+    steady = scenario.radio.fading == "none" and scenario.air.is_ideal
+    shares, scales = first.ratios[first.ratios > 0.0], first.power_scale_watts[np.isfinite(first.power_scale_watts)]
+    return len(heard_watts) == 1 or bool(
+        steady and len(shares) and np.ptp(shares) < _ALIKE * shares.min() and np.ptp(scales) < _ALIKE * scales.min()
+    )
 
-    Yields y / sigma (slots x symbols, complex; of moments: slots and classes x inputs), the draws, and the power with
-    which each scheduled worker is heard in units of the noise power (slots x scheduled).
+
+def overhear_chapters(
+    sent: Transmission, listener: Listener, slots: int | None = None, speed: Speed | None = None
+) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
+    """Yield, chapter by chapter of the run's own draws, what a listener receives in the first slots, or in all.
+
+    Yields y / sigma (slots x symbols, complex), the draws, and the power with which each scheduled worker is heard in
+    units of the noise power (slots x scheduled). Of moments the products are as they are before any rounding.
     """
     scenario, dataset, population = sent.scenario, sent.dataset, sent.population
     speed = speed or Speed()
     device = find_device(speed.device)
-    sender = make_sender(scenario, dataset, device)
-    classes = 1
-    if isinstance(sender, SampleSender):
-        table = sender.table
-    else:  # of moments the products of inputs and label, as they are before any rounding
-        table = scenario.workers.label_weight * torch.from_numpy(dataset.train_inputs).to(device)
-        classes = dataset.label_dim
-    labels = dataset.train_labels[population.sample_index]
+    sender = make_sender(_unrounded(scenario), dataset, device)
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
-    streams, some = Streams(scenario.seed), None if chapters is None else range(chapters)
-    pieces = _piece_of_columns(setting, table.shape[1], classes)
-    for chapter, drawn in enumerate(draw_blocks(setting, SLOTS_PER_CHAPTER, chapters=some)):
-        draws, slots = drawn.numpy(), range(chapter * SLOTS_PER_CHAPTER, chapter * SLOTS_PER_CHAPTER + len(drawn))
-        scheduled = draws.scheduled_workers
-        phase_radians = draw_phase(slots, scheduled.shape[1], slot_words(streams, "eavesdropper")).numpy()
+    streams, every = Streams(scenario.seed), range(scenario.radio.slots)[:slots]
+    for chapter, first in enumerate(range(0, len(every), SLOTS_PER_CHAPTER)):
+        numbers = every[first : first + SLOTS_PER_CHAPTER]
+        drawn = draw_slots(setting, numbers)
+        draws, scheduled = drawn.numpy(), drawn.scheduled_workers.numpy()
+        phase_radians = draw_phase(numbers, scheduled.shape[1], slot_words(streams, "eavesdropper")).numpy()
         power_gain = listener.power_gain[scheduled]
         if scenario.radio.fading != "none":
             source = slot_words(streams, "eavesdropper-fading")
-            fading = draw_fading(scenario.radio, slots, scheduled.shape[1], source).numpy()
+            fading = draw_fading(scenario.radio, numbers, scheduled.shape[1], source).numpy()
             power_gain = np.minimum(power_gain * fading**2, 1.0)  # nobody receives more than was sent
         heard_watts = power_gain * draws.power_watts / listener.noise_watts
-        weights = np.sqrt(heard_watts) * np.exp(1j * phase_radians)
+        weights = torch.from_numpy(np.sqrt(heard_watts) * np.exp(1j * phase_radians)).to(device)
         if drawn.gains is not None:
             heard_watts = heard_watts * drawn.gains.peaks.numpy()
         noise = streams.generator("eavesdropper-noise", chapter)
         with using_threads(speed.threads):
             sample_index = torch.from_numpy(population.sample_index[scheduled]).to(device)
-            if classes > 1:
-                sample_index = sample_index.repeat_interleave(classes, dim=0)
-                weights = _by_class(weights, labels[scheduled], classes)
-            if drawn.gains is None:
-                parts = _mix(table, sample_index, weights, device)
-            else:
-                mixed = []
-                for piece, here in pieces:
-                    turned = drawn.gains.in_piece(piece).numpy().repeat(classes, axis=0)
-                    mixed.append(_mix(table[:, here], sample_index, weights * turned, device))
-                parts = [torch.cat([part[number] for part in mixed], dim=1) for number in range(2)]
-            standard = torch.from_numpy(noise.standard_normal((2, *parts[0].shape), dtype=np.float32)).to(device)
-            received = torch.complex(*parts) + math.sqrt(0.5) * torch.complex(standard[0], standard[1])
+            parts = [part.float() for part in _mix(setting, sender, sample_index, weights, drawn.gains)]
+            # Slot by slot, so that fewer slots are the first of more.
+            normals = noise.standard_normal((len(numbers), 2, parts[0].shape[1]), dtype=np.float32)
+            standard = torch.from_numpy(normals).to(device)
+            received = torch.complex(*parts) + math.sqrt(0.5) * torch.complex(standard[:, 0], standard[:, 1])
         yield received, draws, heard_watts
 
 
+def _unrounded(scenario: Scenario) -> Scenario:
+    """Return a scenario of moments without rounding, which would differ between real and imaginary part."""
+    if scenario.workers.sends != "moments":
+        return scenario
+    workers = replace(scenario.workers, bits=0, bits_range=0.0)
+    return replace(scenario, workers=workers, air=replace(scenario.air, dac_bits=0))
+
+
 def _mix(
-    table: torch.Tensor, sample_index: torch.Tensor, weights: NDArray[np.complex128], device: torch.device
+    setting: AirSetting, sender: Sender, sample_index: torch.Tensor, weights: torch.Tensor, gains: SeatGains | None
 ) -> list[torch.Tensor]:
-    """Return real and imaginary part of the sum of samples with complex weights, slots x scheduled; slots x numbers."""
-    parts = (weights.real.copy(), weights.imag.copy())
-    return [mix_samples(table, sample_index, torch.from_numpy(part).to(device)) for part in parts]
-
-
-def _piece_of_columns(setting: AirSetting, columns: int, classes: int) -> list[tuple[int, torch.Tensor]]:
-    """Return the pieces of a slot in which numbers of a table are sent, in order, each with its columns.
-
-    Of moments the products of a number with the label are sent one after the other, in the piece of the first of them.
-    """
-    frame, every = frame_of(setting.scenario.air, setting.signal.symbols), torch.arange(columns)
-    first = setting.signal.input_symbols if classes > 1 else 0
-    piece = torch.repeat_interleave(torch.tensor(frame.lengths))[first + classes * every]
-    return [(number, every[piece == number]) for number in sorted(set(piece.tolist()))]
-
-
-def strongest_workers(
-    scheduled: NDArray[np.int64], strength: NDArray[np.float64], labels: NDArray[np.int64], classes: int
-) -> NDArray[np.int64]:
-    """Return whose strength (slots x scheduled) is largest in each slot, -1 where all are 0; (slots classes).
-
-    More than one class says that the workers of each class, by ``labels`` of all workers, are a mixture of their own.
-    """
-    if classes > 1:
-        strength = _by_class(strength, labels[scheduled], classes)
-        scheduled = scheduled.repeat(classes, axis=0)
-    seat = strength.argmax(axis=1)[:, None]
-    worker, largest = (np.take_along_axis(part, seat, axis=1)[:, 0] for part in (scheduled, strength))
-    return np.where(largest > 0.0, worker, -1)
-
-
-def _by_class(values: NDArray[Any], labels: NDArray[np.int64], classes: int) -> NDArray[Any]:
-    """Return the values of each class's workers, 0 for the others, class after class; (slots classes) x scheduled."""
-    mine = labels[:, None, :] == np.arange(classes)[:, None]
-    return np.asarray(np.where(mine, values[:, None, :], 0.0).reshape(-1, values.shape[1]))
+    """Return real and imaginary part of the sum with complex weights, slots x scheduled; slots x symbols each."""
+    lengths, in_slot = frame_of(setting.scenario.air, setting.signal.symbols).lengths, sample_index.shape[1]
+    mixed: list[torch.Tensor] = []
+    for seats in [slice(None)] if gains is None else gains.parts:
+        turned = weights[:, seats, None]
+        if gains is not None:
+            turned = turned * gains.of(seats).to(weights.device)
+        shares = (turned.real.contiguous(), turned.imag.contiguous())
+        some = [mix_in_pieces(sender, sample_index[:, seats], part, lengths, in_slot=in_slot) for part in shares]
+        mixed = some if not mixed else [total + more for total, more in zip(mixed, some, strict=True)]
+    return mixed
 
 
 def align_phase(received: torch.Tensor) -> torch.Tensor:

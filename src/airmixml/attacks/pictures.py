@@ -19,6 +19,7 @@ from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.shapes import ImageShape, Shape, is_series, planes
+from airmixml.wording import FOUND_NOBODY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = {
     "hidden": "#3f8a57",
-    "not found": "#a08c00",
+    FOUND_NOBODY: "#a08c00",
     TOO_FEW: "#6f6f6f",
     "leaks": "#d9771a",
     "exposed": "#c8452c",
@@ -124,7 +125,7 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     server = isinstance(found.findings, ServerFindings)
     sums = "" if server or case.scenario.workers.sends != "moments" else "class sums · "
     told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
-    nobody = {"not found": "nobody found beyond chance", TOO_FEW: f"{told}: too few to tell"}
+    nobody = {FOUND_NOBODY: FOUND_NOBODY, TOO_FEW: f"{told}: too few to tell"}
     if grade == "hidden" and isinstance(found.findings, ListenerFindings) and found.findings.clearest_slots.identified:
         told += " by luck"
     text = f"{sums}ε {claimed} · {nobody.get(grade, told)}"

@@ -5,13 +5,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.findings import GRADES, TOO_FEW, Findings, grade_of
+from airmixml.attacks.findings import GRADES, TOO_FEW, Findings, grade_of, naming_bound
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
 from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario, keys_in_force
+from airmixml.wording import FOUND_NOBODY
 
 LISTENERS: Final = ("release", "eavesdropper")
 _WHO: Final = {"server": "the server", "release": "an adversary who sees only the mixtures"}
@@ -38,6 +39,7 @@ class Group:
     adversary: str
     found: list[Found]
     epsilon: float | None
+    bound: float  # on naming a worker's sample, by that claim
 
     @property
     def best(self) -> Found:
@@ -50,15 +52,15 @@ class Group:
         return max((self._grade(each.findings) for each in self.found), key=GRADES.index)
 
     def _grade(self, findings: Findings) -> str:
-        return grade_of(findings.level, self.epsilon, too_few=bool(findings.too_few()))
+        return grade_of(findings.level, self.bound, too_few=bool(findings.too_few()))
 
     def in_words(self, who: str) -> str:
         """Return what that adversary learns, or that our attacks found nobody."""
         if self.grade == "hidden":
             return f"{who} {self.best.findings.nothing()}"
-        if self.grade == "not found":
+        if self.grade == FOUND_NOBODY:
             claim = "without any claim" if self.epsilon is None else f"at epsilon {epsilon_text(self.epsilon)}"
-            return f"as {who}, our attacks found nobody beyond chance ({claim} a stronger attack may)"
+            return f"as {who}, {FOUND_NOBODY} ({claim} a stronger attack may)"
         if self.grade == TOO_FEW:
             return f"{who} has {self.best.findings.too_few()}"
         *others, last = self.best.findings.learned()
@@ -73,6 +75,7 @@ class CaseResult:
         label: what tables and pictures call it.
         claimed: least epsilon against each adversary; None for no claim.
         left_out: attacks that do not fit, and why.
+        held: different samples that workers hold, among which one is named.
     """
 
     label: str
@@ -80,15 +83,22 @@ class CaseResult:
     claimed: dict[str, float | None]
     found: dict[str, Found]
     left_out: dict[str, str]
+    held: int
 
     @property
     def groups(self) -> list[Group]:
         """All that was found, by adversary and kind of findings."""
         groups: dict[tuple[str, type], Group] = {}
         for each in self.found.values():
-            group = Group(adversary=each.adversary, found=[], epsilon=self.claimed[each.adversary])
+            who = each.adversary
+            group = Group(adversary=who, found=[], epsilon=self.claimed[who], bound=self.naming_bound(who))
             groups.setdefault((each.adversary, type(each.findings)), group).found.append(each)
         return list(groups.values())
+
+    def naming_bound(self, adversary: str) -> float:
+        """Return the largest probability that the claim leaves an adversary of naming the sample of a worker."""
+        privacy = self.scenario.privacy
+        return naming_bound(self.claimed[adversary], privacy.delta, privacy.adjacency, self.held)
 
     def group_of(self, attack: str) -> Group:
         """Return the group of an attack."""
@@ -137,6 +147,8 @@ class CaseResult:
             **{name: self.graded(name) if name in self.found else None for name in LISTENERS},
             **({"other_attacks": others} if others else {}),
             "claimed": {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency, **self.claimed},
+            "naming_bound": {name: self.naming_bound(name) for name in self.claimed},
+            "held": self.held,
             "left_out": self.left_out,
             "scenario": scenario.to_json(),
             "grade": self.grade,

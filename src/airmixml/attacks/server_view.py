@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from airmixml.attacks.layouts import Layout, layout_of, numbers_in
 from airmixml.attacks.least_squares import MixingMatrix
+from airmixml.attacks.received import rows_of_classes, slots_kept
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
@@ -35,8 +36,9 @@ class ServerView:
         transmission: what was sent, with the data as they are sent and who holds which.
         layout: which numbers of a worker are looked at.
         received: mixtures of those numbers; slots x numbers, on the device.
+        symbols: all symbols of the first slots, as sent; slots x symbols.
         released: mixtures of inputs in the open; slots x inputs, or of moments those of each class's workers in the
-            first slots, slot after slot: (slots classes) x inputs.
+            same slots, slot after slot: (slots classes) x inputs.
         labels: mixtures of labels; slots x classes, none of moments, which send no label by itself.
         matrix: shares, each slot weighted by 1 / (noise variance).
         draws: schedule, ratios and powers, block by block. On an air that is not ideal ratios are those with which
@@ -46,6 +48,7 @@ class ServerView:
     transmission: Transmission
     layout: Layout
     received: torch.Tensor
+    symbols: torch.Tensor
     released: torch.Tensor
     labels: torch.Tensor
     matrix: MixingMatrix
@@ -74,7 +77,8 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     _check_memory(scenario, signal, device)
     layouts: list[Layout] = []
     received: list[torch.Tensor] = []
-    by_class: list[torch.Tensor] = []
+    whole: list[torch.Tensor] = []
+    kept = slots_kept(_SLOTS_BY_CLASS, signal.symbols)
     draws: list[SlotDraws] = []
     cleared: list[NDArray[np.float64]] = []
 
@@ -83,9 +87,9 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
 
     def receive(_number: int, block: MixtureBlock) -> None:
         received.append(layouts[0].received(block))
-        if signal.moments and block.first_slot < _SLOTS_BY_CLASS:
-            products = block.labels.reshape(-1, signal.features, signal.classes).transpose(1, 2)
-            by_class.append(products[: _SLOTS_BY_CLASS - block.first_slot].reshape(-1, signal.features))
+        if signal.moments and block.first_slot < kept:
+            symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
+            whole.append(symbols[: kept - block.first_slot].float())
         draws.append(_as_heard(block))
         if block.divisor is not None:  # what the mean gain was divided out of, noise and all
             cleared.append(block.divisor.abs().square().mean(dim=1).cpu().numpy())
@@ -98,11 +102,17 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     weights[~np.isfinite(weights)] = 0.0  # a slot of a Poisson schedule in which nobody sent
     everything = torch.cat(received)
     labels = everything[:, signal.features :] / signal.label_weight
+    symbols, released = everything, everything[:, : signal.features]
+    if signal.moments:
+        symbols = torch.cat(whole)
+        with_labels = symbols[:, signal.input_symbols :] / signal.label_weight
+        released = rows_of_classes(with_labels, signal.features, signal.classes)
     return ServerView(
         transmission=transmission,
         layout=layouts[0],
         received=everything,
-        released=torch.cat(by_class) if signal.moments else everything[:, : signal.features],
+        symbols=symbols,
+        released=released,
         labels=labels[:, :0] if signal.moments else labels,
         matrix=MixingMatrix.of(draws, scenario.workers.count, weights, device),
         draws=draws,

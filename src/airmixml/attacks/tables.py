@@ -22,8 +22,10 @@ _SERVER_NOTE: Final = (
     "is judged with the truth at hand."
 )
 _LISTENER_NOTE: Final = (
-    "*AUC*: samples that workers hold told from samples that nobody holds, by their nearest mixture (0.5 is guessing); "
-    "*hits*: of the held ones, at 1 % false alarms; *clearest*: of the workers whose slots are clearest, how many are "
+    "*AUC*: samples that workers hold told from samples that nobody holds, by their likelihood ratio (0.5 is "
+    "guessing); *hits*: of the held ones, at 1 % false alarms; *loudest*: of the ten and the hundred workers received "
+    "most strongly, how many samples score among the first ten and hundred of all that are held; *clearest*: of the "
+    "workers whose slots are clearest, how many are "
     "found among all that are held; *unmixed*: groups of slots that lead to the right sample; *beside*: slots in which "
     "the worker next to the eavesdropper was loudest, and was found; *classes*: error of the class shares of the whole "
     "population (total variation), which privacy of one worker does not hide. In the picture, received samples are "

@@ -15,14 +15,14 @@ from airmixml.doors import ATTACKS
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Speed
 from airmixml.scenario.varied import only_varied
-from airmixml.wording import simulated
+from airmixml.wording import FOUND_NOBODY, simulated
 
 if TYPE_CHECKING:
     from airmixml.attacks import AttackResult
 
 _STYLES = {
     "hidden": "green",
-    "not found": "yellow",
+    FOUND_NOBODY: "yellow",
     "too few to tell": "bright_black",
     "leaks": "dark_orange",
     "exposed": "red",
@@ -62,8 +62,9 @@ def attack_command(
     """Attack a run and show what each adversary recovers.
 
     The adversaries are the server, the release and an eavesdropper. The grade is EXPOSED, LEAKS, TOO FEW TO TELL
-    (so few workers or mixtures that no finding could be told from a guess), NOT FOUND (our attacks found nobody, but
-    the claimed epsilon is above 10 or missing) or HIDDEN. Finished attacks are kept: repeat the same command to
+    (so few workers or mixtures that no finding could be told from a guess), OUR ATTACKS FOUND NOBODY
+    (and no claim keeps a stronger attack from it) or HIDDEN (the claimed epsilon keeps anybody from naming a worker's
+    sample with probability 1/2). Finished attacks are kept: repeat the same command to
     resume.
     """
     scenario = options.choose_scenario(

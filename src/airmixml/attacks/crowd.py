@@ -1,0 +1,223 @@
+"""Everybody else in a reception: a Gaussian with the second moments of public samples, and noise.
+
+A slot is the sum of many workers' v. To whoever tests one sample the rest is nearly Gaussian, with covariance
+
+    S = g C + s^2 I,
+
+C the second moments of what is sent (about its mean where phases are in line, so that the mean is known), g the sum of
+the squared amplitudes and s^2 the noise. Few symbols have C as a matrix. Half a million products x x^T have not: there
+C has the rank of the public samples, and by Woodbury S^-1 needs only products of two samples' symbols,
+v . v' = (x . x')^2 + w^2 (x . x') (l . l').
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from airmixml.attacks.layouts import Layout, Moments
+from airmixml.attacks.received import Received
+from airmixml.attacks.whitening import blocks_of
+from airmixml.data import LabelCode
+from airmixml.radio.senders import unpack_symmetric
+from airmixml.workers import Signal
+
+MOST_EXPLICIT: Final = 1024
+_MOST_PUBLIC: Final = 5000
+_SAMPLES_AT_ONCE: Final = 4096
+
+
+class Prepared(Protocol):
+    """Candidates in the form in which a crowd compares them."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+
+class Crowd(Protocol):
+    """The filter S^-1 for every slot of a reception."""
+
+    slots: int
+    device: torch.device
+
+    def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> Any:
+        """Return candidates with these encoded inputs and classes."""
+
+    def products(self, candidates: Any, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return b = v^H S^-1 y and c = v^T S^-1 v; candidates x slots each, or c of all slots: candidates x 1."""
+
+
+def crowd_of(
+    received: Received, signal: Signal, label_code: LabelCode, inputs: NDArray[np.float32], labels: NDArray[np.int64]
+) -> Crowd:
+    """Learn the crowd from public samples: encoded inputs (samples x features) and classes."""
+    if signal.moments and signal.symbols > MOST_EXPLICIT:
+        return CrowdOfProducts(received, signal, label_code, inputs[:_MOST_PUBLIC], labels[:_MOST_PUBLIC])
+    return CrowdOfSymbols(received, Moments(signal) if signal.moments else Layout(signal), inputs, labels)
+
+
+def crowd_power(received: Received, symbols_energy: float) -> torch.Tensor:
+    """Return g of each slot: as known, or from its energy, E ||y||^2 = g E ||v||^2 + s^2 symbols; slots."""
+    noise = torch.from_numpy(received.noise)
+    if received.crowd is not None:
+        return torch.full_like(noise, received.crowd)
+    symbols = received.symbols.shape[1]
+    energy = torch.cat(
+        [received.symbols[some].abs().double().square().sum(dim=1).cpu() for some in blocks_of(len(noise), symbols)]
+    )
+    return ((energy - symbols * noise) / max(symbols_energy, 1e-30)).clamp_min(0.0)
+
+
+class CrowdOfSymbols:
+    """The crowd of few symbols, slot by slot: C = U diag(p) U^T."""
+
+    def __init__(
+        self, received: Received, layout: Layout, inputs: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> None:
+        """Learn from public samples, and filter what was received."""
+        from sklearn.covariance import ledoit_wolf
+
+        self.slots, self.device, self._layout = len(received.symbols), received.symbols.device, layout
+        public = layout.numbers_of(inputs, labels)
+        # Where nobody turned the phases, sums have no mean.
+        mean = np.zeros(public.shape[1]) if received.symbols.is_complex() else public.mean(axis=0)
+        # With few public samples C is drawn towards a multiple of I (Ledoit and Wolf 2004).
+        about = public - mean
+        covariance = ledoit_wolf(about, assume_centered=True)[0] if len(about) > 1 else about.T @ about
+        powers, directions = np.linalg.eigh(covariance)
+        kind: dict[str, Any] = {"dtype": torch.float32, "device": self.device}
+        self._directions, self._mean = torch.tensor(directions, **kind), torch.tensor(mean, **kind)
+        gain = crowd_power(received, float(powers.clip(0.0).sum()))
+        noise = torch.from_numpy(received.noise)
+        scale = noise[:, None] + gain[:, None] * torch.from_numpy(powers.clip(0.0))
+        self._weights = (1.0 / scale).to(**kind)
+        self._alike = bool((self._weights == self._weights[:1]).all())
+        turned = (received.symbols - self._mean) @ self._directions.to(received.symbols.dtype)
+        self._filtered = turned * self._weights
+
+    def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> torch.Tensor:
+        """Return v less its mean, along U; candidates x symbols."""
+        parts = [
+            torch.from_numpy(self._layout.numbers_of(inputs[some], labels[some])).float().to(self.device) - self._mean
+            for some in blocks_of(len(inputs), 1, _SAMPLES_AT_ONCE)
+        ]
+        return torch.cat(parts) @ self._directions
+
+    def products(self, candidates: torch.Tensor, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return b and c."""
+        weights = self._weights[:1] if self._alike else self._weights[slots]
+        return _times(candidates, self._filtered[slots].T), candidates.square() @ weights.T
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Samples:
+    """Candidates of products: inputs (samples x features) and the codes of their labels (samples x classes)."""
+
+    inputs: torch.Tensor
+    codes: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def some(self, rows: slice) -> "Samples":
+        """Return some of them."""
+        return Samples(inputs=self.inputs[rows], codes=self.codes[rows])
+
+
+class CrowdOfProducts:
+    """The crowd of many products, the same in all slots but for what is received.
+
+    S^-1 = (I - V^T (n s^2 / g I + K)^-1 V) / s^2 with the n public samples' v as rows of V and K = V V^T. About their
+    mean m, every product with a v is that less the mean over public samples.
+    """
+
+    def __init__(
+        self,
+        received: Received,
+        signal: Signal,
+        label_code: LabelCode,
+        inputs: NDArray[np.float32],
+        labels: NDArray[np.int64],
+    ) -> None:
+        """Learn from public samples, and take what was received apart."""
+        self.slots, self.device = len(received.symbols), received.symbols.device
+        self._signal, self._label_code = signal, label_code
+        self._centred = not received.symbols.is_complex()
+        packed, with_labels = (received.symbols[:, : signal.input_symbols], received.symbols[:, signal.input_symbols :])
+        self._squares = unpack_symmetric(packed, signal.features)
+        self._with_labels = with_labels.reshape(-1, signal.features, signal.classes)
+        self._public = self.prepare(inputs, labels)
+        kernel = self._kernel(self._public)
+        self._means: torch.Tensor | float = kernel.mean(dim=0) if self._centred else 0.0
+        self._mean: torch.Tensor | float = kernel.mean() if self._centred else 0.0
+        centred = self._about_mean(kernel)
+        self._noise = float(received.noise.mean())
+        gain = float(crowd_power(received, float(centred.diagonal().mean())).mean())
+        ridge = self._noise * len(kernel) / max(gain, 1e-30)
+        lower = torch.linalg.cholesky(centred.double() + ridge * torch.eye(len(kernel), device=self.device))
+        identity = torch.eye(len(kernel), dtype=torch.float64, device=self.device)
+        self._half = torch.linalg.solve_triangular(lower, identity, upper=False).float()  # L^-1
+        heard = self._heard(self._public)
+        self._heard_mean = heard.mean(dim=0) - self._mean if self._centred else 0.0
+        self._solved = _times(self._half.T, _times(self._half, self._heard_about_mean(heard, kernel)))
+
+    def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> Samples:
+        """Return the candidates on the device."""
+        codes = self._label_code.coded(labels).astype(np.float32)
+        return Samples(inputs=torch.from_numpy(inputs).to(self.device), codes=torch.from_numpy(codes).to(self.device))
+
+    def products(self, candidates: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return b and c, some candidates at a time."""
+        parts = [
+            self._products(candidates.some(some), slots) for some in blocks_of(len(candidates), 1, _SAMPLES_AT_ONCE)
+        ]
+        b, c = (torch.cat(part) for part in zip(*parts, strict=True))
+        return b, c
+
+    def _products(self, some: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        kernel = self._kernel(some)
+        about = self._about_mean(kernel)
+        b = self._heard_about_mean(self._heard(some, slots), kernel, slots) - _times(about, self._solved[:, slots])
+        own = self._energy(some)
+        if self._centred:
+            own = own - 2.0 * kernel.mean(dim=1) + self._mean
+        c = own - (about @ self._half.T).square().sum(dim=1)
+        return b / self._noise, c.clamp_min(1e-9)[:, None] / self._noise
+
+    def _kernel(self, some: Samples) -> torch.Tensor:
+        """Return v . v' with every public sample; samples x public."""
+        inner = some.inputs @ self._public.inputs.T
+        return inner * (inner + self._signal.label_weight**2 * (some.codes @ self._public.codes.T))
+
+    def _energy(self, some: Samples) -> torch.Tensor:
+        """Return ||v||^2; samples."""
+        squares = some.inputs.square().sum(dim=1)
+        return squares * (squares + self._signal.label_weight**2 * some.codes.square().sum(dim=1))
+
+    def _about_mean(self, kernel: torch.Tensor) -> torch.Tensor:
+        """Return (v - m) . (v' - m); samples x public."""
+        return kernel - kernel.mean(dim=1, keepdim=True) - self._means + self._mean if self._centred else kernel
+
+    def _heard(self, some: Samples, slots: slice = slice(None)) -> torch.Tensor:
+        """Return v . y; samples x slots."""
+        weight, found = self._signal.label_weight, []
+        for squares, with_labels in zip(self._squares[slots], self._with_labels[slots], strict=True):
+            products = (_times(some.inputs, squares) * some.inputs).sum(dim=1)
+            found.append(products + weight * (_times(some.inputs, with_labels) * some.codes).sum(dim=1))
+        return torch.stack(found, dim=1)
+
+    def _heard_about_mean(self, heard: torch.Tensor, kernel: torch.Tensor, slots: slice = slice(None)) -> torch.Tensor:
+        """Return (v - m) . (y - m), given v . y and the products with public samples; samples x slots."""
+        if not self._centred:
+            return heard
+        mean = torch.as_tensor(self._heard_mean)
+        return heard - kernel.mean(dim=1, keepdim=True) - mean[slots]
+
+
+def _times(real: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return a real matrix times one that may be complex."""
+    if not other.is_complex():
+        return real @ other
+    return torch.complex(real @ other.real, real @ other.imag)
