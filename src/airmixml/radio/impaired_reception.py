@@ -82,9 +82,10 @@ def receive_impaired(
     for seats in gains.parts:
         turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
         if leftover is not None and planned_ratios is not None:
-            kept = drawn.ratios[:, seats] / planned_ratios[:, seats]
+            planned = planned_ratios[:, seats]
+            kept = drawn.ratios[:, seats] / planned
             offsets = draw_offsets(gains.draws.some(seats)) if smears(scenario.air) else None
-            leftover.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], kept > 0.0, offsets)
+            leftover.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
         samples, in_slot = sample_index[:, seats], sample_index.shape[1]
         turned, limits = errors.add(turned, samples, drawn.power_watts[:, seats])
         mixed = partial(mix_in_pieces, sender, samples, lengths=frame.lengths, in_slot=in_slot, limits=limits)
