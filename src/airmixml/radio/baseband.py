@@ -52,7 +52,7 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     masking, known = masking_of(scenario), np.zeros((len(shares), frame.pieces))
     if drawn.planned_ratios is not None:
         planned = drawn.planned_ratios.numpy()
-        kept = shares / planned
+        kept = np.divide(shares, planned, out=np.zeros_like(shares), where=planned > 0.0)
         sending = kept > 0.0
     for slot, amplitude in enumerate(amplitudes):
         arriving = shares[slot][:, None] * gain[slot] * vectors[slot]  # scheduled x symbols, over sqrt(beta)

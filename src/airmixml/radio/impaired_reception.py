@@ -21,6 +21,7 @@ from airmixml.radio.hardware import TransmitterErrors, convert_received, kept_of
 from airmixml.radio.leftover import Leftover
 from airmixml.radio.masking import masking_of
 from airmixml.radio.off_time import in_runs, mix_off_time
+from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.senders import Sender, mix_in_pieces, probed_symbols
 from airmixml.randomness.distributions import normal_pairs
 from airmixml.randomness.slot_words import SlotWords, slot_words
@@ -79,11 +80,13 @@ def receive_impaired(
     clean = across = torch.zeros(())
     errors, masking = TransmitterErrors(setting, sender), masking_of(scenario)
     leftover = None if masking is None else Leftover(scenario, masking)
+    if masking is not None:
+        check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
     for seats in gains.parts:
         turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
         if leftover is not None and planned_ratios is not None:
             planned = planned_ratios[:, seats]
-            kept = drawn.ratios[:, seats] / planned
+            kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
             offsets = draw_offsets(gains.draws.some(seats)) if smears(scenario.air) else None
             leftover.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
         samples, in_slot = sample_index[:, seats], sample_index.shape[1]
@@ -106,6 +109,7 @@ def receive_impaired(
         received = received + _leftover(leftover, drawn, frame, slots, source).to(received.dtype)
     across = across + probed_scale * _normals(source, slots, len(probed), _QUADRATURE)
     received, across, least = convert_received(scenario.air, received, across)
+    snr = None
     noise_variance = across.square().mean(dim=1).clamp(min=least)
     if smears(scenario.air):
         clean, received = (equalise(each, scenario.air, frame) for each in (clean, received))
@@ -113,7 +117,14 @@ def receive_impaired(
     if leftover is not None:
         # In a few symbols workers send nothing but noise and masks, which are far above what gains do to data.
         noise_variance = (received - clean)[:, :: max(1, received.shape[1] // _SILENT)].double().square().mean(dim=1)
-    return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, divisor=divisor)
+        snr = _signal(clean, setting.signal.input_symbols) / noise_variance
+    return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, snr=snr, divisor=divisor)
+
+
+def _signal(clean: torch.Tensor, inputs: int) -> torch.Tensor:
+    """Return the mean square of a symbol of the inputs and of the labels; 2 x slots."""
+    parts = (clean[:, :inputs], clean[:, inputs:])
+    return torch.stack([part.double().square().mean(dim=1) for part in parts])
 
 
 def _leftover(leftover: Leftover, drawn: SlotTensors, frame: Frame, slots: range, source: SlotWords) -> torch.Tensor:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from airmixml.errors import PrivacyError
+from airmixml.impairments.fading_floor import silent_share
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.masks.graph import MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, suitable_degree, who_is_left
@@ -17,6 +18,7 @@ from airmixml.scenario import Privacy, Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts
 
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
+_MOST_SILENT: Final = 0.999
 _ROUNDING: Final = 1e-9
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
 
@@ -64,7 +66,7 @@ def masking_of(scenario: Scenario) -> Masking | None:
     privacy, seats = scenario.privacy, scenario.radio.scheduled
     if privacy.noise == "receiver":
         return None
-    unit = _unit_masking(privacy, seats, scenario.seed, _mask_share(scenario))
+    unit = _unit_masking(privacy, seats, scenario.seed, mask_share_of(scenario))
     above_thermal = db_to_ratio(privacy.above_thermal_db) * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats
     if privacy.above_thermal_db == 0.0:
         most_watts = dbm_to_watts(scenario.radio.max_power_dbm - _HEADROOM_DB)
@@ -108,11 +110,12 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
     return replace(masking, self_watts=max(masking.hidden_watts - own_watts, 0.0))
 
 
-def _mask_share(scenario: Scenario) -> float:
+def mask_share_of(scenario: Scenario) -> float:
     """Return the share that is asked for, or the one that leaves least noise in the sum.
 
     With gains that differ by g, noise and what is left of masks together are in proportion to 1 / (1 - share) +
-    N g^2 / share, which is least at r / (1 + r), r = g sqrt(N).
+    N g^2 / share, which is least at r / (1 + r), r = g sqrt(N). Absent workers whose masks nobody recovers count as
+    gains of 0: they add a / (1 - a) to g^2.
     """
     if scenario.privacy.noise != "masked" or scenario.privacy.mask_share:
         return scenario.privacy.mask_share
@@ -120,7 +123,10 @@ def _mask_share(scenario: Scenario) -> float:
         return _LEAST_MASK_SHARE
     from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
 
-    times = math.sqrt(scenario.radio.scheduled * gain_spread(scenario))
+    spread, silent = gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
+    if silent and not scenario.privacy.most_absent:
+        spread = (spread + silent) / (1.0 - silent)
+    times = math.sqrt(scenario.radio.scheduled * spread)
     return min(max(times / (1.0 + times), _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
 
 
