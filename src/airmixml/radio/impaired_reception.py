@@ -13,6 +13,7 @@ from typing import Final
 import torch
 
 from airmixml.impairments.frame import Frame, frame_of
+from airmixml.impairments.gains import SeatGains
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, expansion_softness, pilot_gain, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
@@ -62,7 +63,7 @@ def receive_impaired(
     slots: range,
 ) -> ImpairedReception:
     """Return what arrives of workers with these samples (slots x scheduled), with standard noise (slots x symbols)."""
-    gains, planned_ratios = drawn.gains, drawn.planned_ratios
+    gains = drawn.gains
     assert gains is not None
     scenario, device = setting.scenario, noise.device
     frame = frame_of(scenario.air, setting.signal.symbols)
@@ -84,11 +85,8 @@ def receive_impaired(
         check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
     for seats in gains.parts:
         turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
-        if leftover is not None and planned_ratios is not None:
-            planned = planned_ratios[:, seats]
-            kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
-            offsets = draw_offsets(gains.draws.some(seats)) if smears(scenario.air) else None
-            leftover.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
+        if leftover is not None:
+            _add_added(leftover, drawn, gains, seats, divisor)
         samples, in_slot = sample_index[:, seats], sample_index.shape[1]
         turned, limits = errors.add(turned, samples, drawn.power_watts[:, seats])
         mixed = partial(mix_in_pieces, sender, samples, lengths=frame.lengths, in_slot=in_slot, limits=limits)
@@ -119,6 +117,15 @@ def receive_impaired(
         noise_variance = (received - clean)[:, :: max(1, received.shape[1] // _SILENT)].double().square().mean(dim=1)
         snr = _signal(clean, setting.signal.input_symbols) / noise_variance
     return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, snr=snr, divisor=divisor)
+
+
+def _add_added(leftover: Leftover, drawn: SlotTensors, gains: SeatGains, seats: slice, divisor: torch.Tensor) -> None:
+    """Take into account how the noise and masks of some seats arrive, over the mean gain; slots x pieces."""
+    assert drawn.planned_ratios is not None
+    planned = drawn.planned_ratios[:, seats]
+    kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+    offsets = draw_offsets(gains.draws.some(seats)) if smears(leftover.air) else None
+    leftover.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
 
 
 def _signal(clean: torch.Tensor, inputs: int) -> torch.Tensor:

@@ -6,9 +6,9 @@ Worker i arrives with x_i of what it should: on the ideal air 1, so that masks c
 
 over workers, masks, and self masks, which the server subtracts. No mask is ever formed. An absent worker has x_i = 0;
 where its masks are recovered the server subtracts them as well, and x_i = 1. The server divides by the mean gain that
-pilots tell, sum_i q_i g_i; it knows who is absent, so what it expects of a worker, and subtracts, is 1 / sum_i q_i over
-those who are there: that, not 1, stands in the last sum and for the recovered. Workers that are off time smear what they
-send: then x_i is a vector with a number for every term of the expansion in ``impairments.timing``, the variance a
+pilots tell, sum_i q_i g_i. It knows who is absent, so it expects 1 / sum_i q_i of a worker, over those who are there,
+and subtracts that much: it stands for 1 in the last sum and for the recovered. Workers that are off time smear what
+they send: then x_i is a vector with a number for every term of the expansion in ``impairments.timing``, the variance a
 matrix, and every term is filtered like the signal.
 
 Sums over the masks of very large slots are replaced by their mean over graphs, k / (N - 1) times the sum over all
@@ -27,7 +27,7 @@ from airmixml.radio.masking import Masking
 from airmixml.scenario import Scenario
 
 _MOST_DIFFERENCES: Final = 1 << 28
-_RANGE: Final = 4.0  # deviations of what it adds to which a worker's converter reaches
+CONVERTER_RANGE: Final = 4.0  # deviations of what it adds to which a worker's converter reaches
 
 
 class Leftover:
@@ -85,7 +85,7 @@ class Leftover:
             from_expected = squares - crossed - crossed.transpose(2, 3) + sending * expected
             total = total + masking.pair_watts * differences + masking.self_watts * from_expected
         if self.air.dac_bits:
-            largest = torch.tensor(_RANGE * math.sqrt(masking.added_watts), dtype=torch.float64)
+            largest = torch.tensor(CONVERTER_RANGE * math.sqrt(masking.added_watts), dtype=torch.float64)
             total = total + float(rounding_variance(largest, self.air.dac_bits)) * squares
         return total
 
