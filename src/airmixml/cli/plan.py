@@ -108,7 +108,7 @@ def plan_command(
         with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
     if write is not None and plan.feasible:
-        from airmixml.planning.mask_plan import with_masks_settled
+        from airmixml.radio.masking import with_masks_settled
         from airmixml.storage.files import write_text
 
         overrides = (*(plan.recommended.overrides if plan.recommended else ()), *_mask_overrides(plan))

@@ -19,6 +19,8 @@ _MEASURED: Final[dict[str, tuple[tuple[float, float], ...]]] = {
         (6.95e-5, 98.13),
         (1.31e-4, 97.63),
         (5.73e-4, 95.27),
+        (1.71e-3, 92.2),
+        (4.54e-3, 78.8),
     ),
     "trustless-digits": (
         (8.82e-5, 92.1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from airmixml.arrays import Doubles
@@ -13,17 +13,16 @@ from airmixml.planning.known_accuracy import known_accuracy
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
-from airmixml.radio.masking import Masking, mask_share_of, masking_of
+from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of, slot_seconds
 from airmixml.radio.recoverable import enough_absent
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts, ratio_to_db, watts_to_dbm
+from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
 
 _COLLUDING: Final = (0.01, 0.1, 0.3)
 _WORTH_DB: Final = 0.2  # less noise than that is no reason for another setting
-_SHOWN_DIGITS: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +121,7 @@ def plan_masks(
     return MaskPlan(
         degree=0 if masking.graph is None else masking.graph.degree,
         mask_share=mask_share_of(scenario) if masking.graph is not None else 0.0,
-        above_thermal_db=_above_thermal_db(scenario, masking),
+        above_thermal_db=above_thermal_db_of(scenario, masking),
         honest=masking.honest.count,
         neighbours=masking.honest.neighbours,
         nearest_dbm=float(watts_to_dbm(sent_watts / gains.max())),
@@ -137,24 +136,6 @@ def plan_masks(
         overrides=(better.override,) if better is not None and gain_db > _WORTH_DB else (),
         gain_db=gain_db,
     )
-
-
-def with_masks_settled(scenario: Scenario) -> Scenario:
-    """Return the scenario with the degree, the share and the level that it would choose by itself written out."""
-    masking = masking_of(scenario)
-    if masking is None:
-        return scenario
-    privacy = replace(scenario.privacy, above_thermal_db=round(_above_thermal_db(scenario, masking), _SHOWN_DIGITS))
-    if masking.graph is not None:
-        degree = masking.graph.degree + masking.graph.degree % 2  # everybody with everybody may be odd
-        share = round(mask_share_of(scenario), _SHOWN_DIGITS)
-        privacy = replace(privacy, mask_degree=degree, mask_share=share)
-    return replace(scenario, privacy=privacy)
-
-
-def _above_thermal_db(scenario: Scenario, masking: Masking) -> float:
-    thermal_watts = dbm_to_watts(scenario.radio.noise_dbm)
-    return float(ratio_to_db(2.0 * scenario.radio.scheduled * masking.own_watts / thermal_watts))
 
 
 def _gain_error(scenario: Scenario) -> float:
