@@ -1,3 +1,4 @@
+import math
 import pickle
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from airmixml import AirMixClassifier
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.privacy.gaussian import gaussian_mu
 
 QUICK = {
     "recipe": "paper",
@@ -212,3 +214,21 @@ def test_an_air_by_name() -> None:
     assert lab.energy_joules_ < ideal.energy_joules_
     with pytest.raises(ScenarioError, match=r"air.preset = 'lap': .*did you mean lab\?"):
         AirMixClassifier(air="lap", **given).fit(X, y)
+
+
+@pytest.mark.parametrize("noise", ["workers", "masked"])
+def test_fits_against_everyone_add_up_against_everyone(noise: str) -> None:
+    """Gaussian losses add up in mu^2, and what rests on a receiver's noise hides nobody from everyone."""
+    rng = np.random.default_rng(3)
+    rows = rng.random((400, 3)) + (0.5 if noise == "workers" else 0.25)  # rows that no other test has sent
+    classes = (rows[:, 0] > rows[:, 1]).astype(int)
+    given = {"epsilon": 2.0, "delta": 1e-5, "input_bounds": (0, 2), "adjacency": "remove-one"}
+    everyone = AirMixClassifier(adversary="everyone", noise=noise, **given)
+    for fits in (1, 2):
+        everyone.fit(rows, classes)
+        assert everyone.privacy_.adversary == everyone.joint_privacy_.adversary == "everyone"
+        assert everyone.privacy_.epsilon <= 2.0
+        joint_mu = gaussian_mu(everyone.joint_privacy_.epsilon, 1e-5)
+        assert joint_mu == pytest.approx(math.sqrt(fits) * gaussian_mu(2.0, 1e-5), rel=1e-6)
+    AirMixClassifier(**given).fit(rows, classes)
+    assert everyone.fit(rows, classes).joint_privacy_.epsilon == math.inf

@@ -61,3 +61,19 @@ def test_a_time_too_short_for_anything(airmix: Airmix) -> None:
 def test_mistakes(refused: Refused) -> None:
     for value in ("0", "nan"):
         assert f"--max-air-seconds = {value}: must be above 0" in refused("plan", *IRIS, "--max-air-seconds", value)
+
+
+def test_a_plan_of_masked_workers_says_what_to_expect(airmix: Airmix, tmp_path: Path) -> None:
+    asked = ("plan", "--preset", "trustless-digits", "--set", "air.absent=0.05", "--no-picture", "--write", "mine.toml")
+    done = airmix(*asked)
+    assert done.returncode == 0, done.stderr
+    for told in ("Workers hide themselves", "nearest worker", "noise in the sum", "accuracy", "colluders (10%)"):
+        assert told in done.stdout
+    assert "airmix run --preset trustless-digits --set air.absent=0.05 --set privacy.most_absent=0.09" in done.stdout
+    written = Scenario.from_toml((tmp_path / "mine.toml").read_text(encoding="utf-8"))
+    assert written.privacy.most_absent == 0.09
+    assert written.privacy.mask_degree >= 32
+    assert 0.0 < written.privacy.mask_share < 1.0
+    again = airmix(*asked)
+    assert again.returncode == 2
+    assert "--write mine.toml" in again.stderr

@@ -21,11 +21,11 @@ from airmixml.radio.privacy_target import (
     power_may_tell_schedule,
     private_received_watts,
     sensitivity_of,
-    weakest_gain,
 )
 from airmixml.radio.ratios import assign_max_min
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.tally import Tally
+from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 
 NOISE_WATTS = 10 ** (-14.4)

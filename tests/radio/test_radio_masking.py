@@ -1,5 +1,7 @@
 """Workers' own noise and masks: what is left of them in the sum, against every mask written out."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -7,11 +9,13 @@ from scipy import stats
 from test_radio_baseband import data, planned, scenario, vectors_of
 
 from airmixml import Scenario, Speed, simulate
-from airmixml.errors import AirMixError
+from airmixml.errors import AirMixError, ScenarioError
+from airmixml.impairments.fading_floor import silent_share
 from airmixml.radio import simulate_blocks
 from airmixml.radio.baseband import receive_symbol_by_symbol
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.masking import masking_of
+from airmixml.radio.recoverable import check_recoverable
 from airmixml.units import dbm_to_watts
 
 MASKED = ("privacy.noise=masked", "privacy.above_thermal_db=20")
@@ -119,3 +123,54 @@ def test_what_cannot_be_is_refused_in_one_line(changes: tuple[str, ...], named: 
         simulate(Scenario.preset("trustless-iris").with_overrides(*changes))
     assert str(refused.value).startswith(named)
     assert "\n" not in str(refused.value)
+
+
+def test_more_absent_than_workers_reveal_masks_of_stop_a_run_in_one_line() -> None:
+    digits = Scenario.preset("trustless-digits").with_overrides("air.absent=0.05")
+    with pytest.raises(ScenarioError) as refused:
+        simulate(digits.with_overrides("privacy.most_absent=0.02"))
+    told = str(refused.value)
+    assert "privacy.most_absent = 0.02" in told
+    assert "of the 1,200 workers of slot 0 are absent" in told
+    assert "at most 24" in told
+    enough = told.rsplit("at least ", 1)[1]
+    for seed in range(5):
+        simulate(digits.with_overrides(f"privacy.most_absent={enough}").with_seed(seed))
+
+
+def test_workers_refuse_a_list_with_too_many_of_one_s_neighbours() -> None:
+    asked = Scenario.preset("trustless-digits").with_overrides("privacy.most_absent=0.05", "privacy.mask_degree=64")
+    masking = masking_of(asked)
+    assert masking is not None
+    assert masking.graph is not None
+    sending = torch.ones((1, 1200), dtype=torch.bool)
+    check_recoverable(asked, masking, sending, range(1))
+    neighbours = np.flatnonzero(masking.graph.adjacency[[7]].toarray()[0])[:40]
+    sending[0, neighbours] = False
+    with pytest.raises(ScenarioError, match="absent neighbours"):
+        check_recoverable(asked, masking, sending, range(1))
+
+
+def test_workers_in_a_fade_send_nothing_and_spend_nothing() -> None:
+    asked = Scenario.preset("trustless-digits").with_overrides("radio.fading=rayleigh", "air.truncation_db=-3")
+    sent = simulate(asked)
+    silent = sent.report.ledger.participations == 0
+    assert silent.mean() == pytest.approx(1.0 - math.exp(-(10.0**-0.3)), abs=0.06)  # 4 deviations of 1,200 coins
+    assert np.isfinite(sent.inputs.numpy()).all()
+    assert silent_share(asked) == pytest.approx(1.0 - math.exp(-(10.0**-0.3)), rel=1e-9)
+
+
+def test_rician_fades_are_as_rare_as_drawn_ones() -> None:
+    asked = Scenario.preset("trustless-digits").with_overrides(
+        "radio.fading=rician", "radio.rician_k=3", "air.truncation_db=-5", "air.absent=0.1"
+    )
+    rng = np.random.default_rng(0)
+    scattered = rng.standard_normal((2, 400_000)) / math.sqrt(2.0)
+    power = ((math.sqrt(3.0) + scattered[0]) ** 2 + scattered[1] ** 2) / 4.0
+    seen = (power < 10.0**-0.5).mean()
+    assert silent_share(asked) == pytest.approx(1.0 - 0.9 * (1.0 - seen), abs=0.003)
+
+
+def test_shares_of_zero_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="nonmix"):
+        Scenario.preset("trustless-digits").with_overrides("mixing.policy=nonmix")

@@ -209,6 +209,14 @@ def _print(account: Account, *, brief: bool) -> None:
     names = [adversary.name for adversary in account.adversaries]
     rows = [[accountant, *(said.get((name, accountant), "-") for name in names)] for accountant in ACCOUNTANTS.names]
     console.print(terminal_table(["accountant", *names], rows))
+    if account.what_if:
+        names = sorted({name for each in account.what_if for name in each.epsilons}, reverse=True)
+        rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
+        title = "Exact epsilon with the same noise, masks and power"
+        console.print(terminal_table(["what if", *names], rows, title=title))
+        for each in account.what_if:
+            if each.note:
+                console.print(f"{each.name}: {each.note}")
     if not brief:
         assumptions = Table.grid(padding=(0, 2))
         assumptions.add_column(style="cyan", no_wrap=True)
@@ -216,6 +224,10 @@ def _print(account: Account, *, brief: bool) -> None:
         for name, text in _assumptions(account):
             assumptions.add_row(name, escape(text))
         console.print(assumptions)
+
+
+def _cell(epsilon: float | None) -> str:
+    return "-" if epsilon is None else f"{epsilon:.4g}"
 
 
 def _assumptions(account: Account) -> list[tuple[str, str]]:

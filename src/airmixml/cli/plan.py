@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from airmixml.data import KnownDataSet
     from airmixml.planning.alternatives import InputMoments
     from airmixml.planning.frames import FramePlan
+    from airmixml.planning.mask_plan import MaskPlan
     from airmixml.planning.plan import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
     from airmixml.planning.rehearsed_designs import Rehearsal, RehearsedDesign
@@ -59,6 +60,9 @@ def plan_command(
         float | None,
         Option(help="Longest time on the air to recommend for ridge and lda [default: 3600, or the scenario's]."),
     ] = None,
+    write: Annotated[
+        Path | None, Option(help="Write the recommended scenario to this TOML file, with all that 0 leaves open.")
+    ] = None,
     picture: options.Picture = None,
     no_picture: options.NoPicture = False,
     as_json: options.AsJson = False,
@@ -81,6 +85,8 @@ def plan_command(
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
         raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
     drawn = None if no_picture else picture_path(picture, f"{scenario.name}-plan.png")
+    if write is not None and write.exists():
+        raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
     started = time.perf_counter()
     from airmixml.planning.plan import make_plan
 
@@ -101,12 +107,25 @@ def plan_command(
 
         with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
+    if write is not None and plan.feasible:
+        from airmixml.radio.masking import with_masks_settled
+        from airmixml.storage.files import write_text
+
+        overrides = (*(plan.recommended.overrides if plan.recommended else ()), *_mask_overrides(plan))
+        with writing_to(write, option="--write"):
+            write_text(write, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))
     if as_json:
         print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {})})
         return
     _print(plan, scenario, dimensions)
+    command = _run_of(file, preset, assignments, bounds)
+    if plan.masks is not None:
+        _print_masks(plan.masks, command)
+        command += [word for each in plan.masks.overrides for word in ("--set", each)]
     if plan.feasible and scenario.learner.closed_form:
-        _print_recommendation(plan.recommended, scenario, _run_of(file, preset, assignments, bounds))
+        _print_recommendation(plan.recommended, scenario, command)
+    if write is not None and plan.feasible:
+        print_line(f"scenario: {write}")
     if drawn is not None:
         print_line(f"picture: {drawn}")
 
@@ -116,6 +135,45 @@ def _run_of(file: Path | None, preset: str | None, assignments: list[str], bound
     chosen = [str(file)] if file is not None else ["--preset", preset or ""]
     declared = [] if bounds is None else ["--bounds", str(bounds)]
     return ["airmix", "run", *chosen, *declared, *(word for each in assignments for word in ("--set", each))]
+
+
+def _mask_overrides(plan: Plan) -> tuple[str, ...]:
+    return () if plan.masks is None else plan.masks.overrides
+
+
+def _print_masks(masks: MaskPlan, command: list[str]) -> None:
+    """Print what workers add to hide themselves, what is left of it in the sum, and what assumptions cost."""
+    noise, total = masks.noise, masks.noise.total_watts
+    parts = {
+        "workers' own": noise.own_watts,
+        "gain errors": noise.gains_watts,
+        "absent workers": noise.absent_watts,
+        "receiver": noise.receiver_watts,
+    }
+    rows = [("workers' noise", f"{masks.above_thermal_db:.1f} dB above the receiver's in the sum")]
+    if masks.degree:
+        told = f"{masks.degree:,} per worker, {masks.neighbours:,} or more of them shared with honest ones"
+        rows.append(("masks", f"{told}; {masks.mask_share:.3g} of the privacy loss"))
+    rows += [
+        ("power", f"nearest worker {masks.nearest_dbm:.1f} dBm, farthest {masks.farthest_dbm:.1f} dBm"),
+        ("gains", f"err by {masks.gain_error:.2%}; {masks.absent:.1%} of the workers do not send"),
+        ("noise in the sum", ", ".join(f"{name} {part / total:.1%}" for name, part in parts.items() if part)),
+        ("as if", f"epsilon were {masks.epsilon_as_if:.3g} against the server, by the receiver's noise alone"),
+    ]
+    if masks.accuracy is not None:
+        rows.append(("accuracy", f"about {masks.accuracy:.1f} %: measured with this design and as much noise"))
+    costs = [
+        (each.name, f"{each.noise_db:+.1f} dB noise" if math.isfinite(each.noise_db) else "impossible")
+        for each in masks.costs
+    ]
+    rows += [
+        (name, f"{cost} ({override})")
+        for (name, cost), override in zip(costs, (each.override for each in masks.costs), strict=True)
+    ]
+    console.print(terminal_table(("", ""), rows, title="Workers hide themselves", words=2))
+    if masks.overrides:
+        console.print(f"{masks.gain_db:.1f} dB less noise in the sum with:")
+        print_line(shlex.join([*command, *(word for each in masks.overrides for word in ("--set", each))]))
 
 
 def _with_rows(scenario: Scenario, rows: int, inputs: int) -> Scenario:

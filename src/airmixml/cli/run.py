@@ -1,5 +1,6 @@
 """``airmix run``, and the table at the end of it."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -196,12 +197,18 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  against", f"{own['adversary']}: knows {own['knows']}"),
         ("  accountant", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']} neighbours"),
         ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
-        ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol at that adversary's receiver"),
+        ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol {_whose_noise(scenario)}"),
         ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
         ("", _why_the_server_knows(scenario, server["compositions"])),
         *_other_workers_and_rows(scenario, metrics),
         *_other_statements(statements),
     ]
+
+
+def _whose_noise(scenario: Scenario) -> str:
+    if scenario.privacy.noise == "receiver":
+        return "at that adversary's receiver"
+    return "that workers bring, as it would be at the server"
 
 
 def _other_workers_and_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
@@ -267,7 +274,21 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("  limited", limited),
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
+        *_absences(scenario),
     ]
+
+
+def _absences(scenario: Scenario) -> Rows:
+    """Return what absent workers cost whose masks nobody recovers; none where there are none."""
+    from airmixml.radio.expected_noise import expected_noise
+    from airmixml.radio.recoverable import enough_absent
+
+    noise = expected_noise(scenario)
+    if not noise.absent_watts:
+        return []
+    cost_db = 10.0 * math.log10(noise.total_watts / (noise.total_watts - noise.absent_watts))
+    mend = f"privacy.most_absent={enough_absent(scenario):g} recovers them"
+    return [("  absent workers", f"their masks stay in the sum: {cost_db:.1f} dB more noise; {mend}")]
 
 
 def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:

@@ -93,6 +93,12 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     path_loss_exponent: float | None = None
     noise_dbm: float | None = None
     max_power_dbm: float | None = None
+    noise: str | None = None
+    above_thermal_db: float | None = None
+    mask_degree: int | None = None
+    mask_share: float | None = None
+    most_absent: float | None = None
+    colluders: int | None = None
     air: str | None = None
     model: str | None = None
     loss: str | None = None

@@ -32,7 +32,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
             preset ``paper-iris``: many slots of a few samples, the paper's bound, a network).
         delta: the target's delta; None takes a tenth of 1 / samples with the private recipe.
         adversary: whom the target is against: "release" (sees all mixtures, knows no schedule), "server" or
-            "eavesdropper" (ten metres from a worker; others need a scenario).
+            "eavesdropper" (ten metres from a worker; others need a scenario), or with ``noise`` of the workers
+            "everyone" (hears each worker separately and without noise).
         accountant: the bound by which it is met: "paper-loose" (Proposition 2 of the paper), "paper-tight", "rdp",
             "pld" or, against the server, "gdp".
         adjacency: "replace-one" or "remove-one".
@@ -64,6 +65,13 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         path_loss_exponent: n.
         noise_dbm: receiver noise power.
         max_power_dbm: power limit of each worker.
+        noise: what hides a worker: the "receiver"'s noise, the "workers"' own, or "masked", that and masks which cancel
+            in the sum; the last two hold against everyone.
+        above_thermal_db: workers' own noise in the sum over the receiver's (0: as much as the power limit allows).
+        mask_degree: masks of each worker (0: what colluders and absent workers need).
+        mask_share: share of the privacy loss that is due to masks (0: by the air's gain errors).
+        most_absent: share of the workers that may be absent, whose masks are then recovered.
+        colluders: workers that tell the adversary what they know.
         air: what lies between workers and server: a name that `airmix airs` lists, such as "campus".
         model: "mlp", with ``image_shape`` "cnn", or in closed form "ridge" and "lda".
         loss: of the networks: "cross-entropy", "squared" or "brier".

@@ -26,6 +26,21 @@ def weakest_fading(scenario: Scenario) -> float:
     return db_to_ratio(scenario.air.truncation_db)
 
 
+def silent_share(scenario: Scenario) -> float:
+    """Return the share of the scheduled workers that do not send: absent, or in a fade below ``air.truncation_db``.
+
+    abs(h)^2 is exponential under Rayleigh fading. Under Rician fading 2 (K + 1) abs(h)^2 is noncentral chi-square with
+    two degrees of freedom and noncentrality 2 K.
+    """
+    in_fade, floor = 0.0, weakest_fading(scenario)
+    if fades(scenario) and floor > 0.0:
+        from scipy.special import chndtr  # here: it takes a while to import
+
+        direct = scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
+        in_fade = float(chndtr(2.0 * (direct + 1.0) * floor, 2, 2.0 * direct))
+    return 1.0 - (1.0 - scenario.air.absent) * (1.0 - in_fade)
+
+
 def largest_ratio(scenario: Scenario, variance: float, failure: float) -> float:
     """Return what abs(e / h) exceeds with at most that probability, e ~ CN(0, variance), h of mean power 1.
 

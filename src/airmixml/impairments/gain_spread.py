@@ -1,5 +1,6 @@
 """How much the gains of an air's workers differ from each other: what is left of masks goes with it."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -16,17 +17,25 @@ from airmixml.streams import Streams
 _SEATS: Final = 512
 _SYMBOLS: Final = 4096
 _LEVELS: Final = 256
+_ANY: Final = Scenario(name="any")
 
 
-@lru_cache(maxsize=16)
 def gain_spread(scenario: Scenario) -> float:
     """Return about the variance of what arrives of a unit symbol over the square of its mean; 0 on the ideal air.
 
     Of a few hundred workers that are drawn for it, in the first symbols of a slot: a choice of design, not a bound.
     """
-    air = scenario.air
-    if air.is_ideal:
+    if scenario.air.is_ideal:
         return 0.0
+    # Who sends what, and how often, does not matter: plans ask for many such designs on one air.
+    radio = replace(scenario.radio, slots=1, scheduled=0, max_participations=0, schedule="fixed", slot_seconds=0.0)
+    place = {name: getattr(scenario.workers, name) for name in ("side_metres", "min_distance_metres")}
+    return _gain_spread(replace(_ANY, workers=replace(_ANY.workers, **place), radio=radio, air=scenario.air))
+
+
+@lru_cache(maxsize=16)
+def _gain_spread(scenario: Scenario) -> float:
+    air = scenario.air
     ones = torch.ones((1, _SEATS), dtype=torch.float64)
     draws = SeatDraws(
         slots=range(1),

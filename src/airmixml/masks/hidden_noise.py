@@ -35,6 +35,7 @@ from airmixml.privacy.design import binomial_quantile
 NEIGHBOURS_FAILURE: Final = 1e-9
 _LEAST_DEGREE, _DEGREE_STEP = 32, 8
 _GAP_SHARE: Final = 0.25
+_LEAST_GAP_SHARE: Final = 0.05  # a drawn graph's a_2, and the bound on it, differ from 2 sqrt(k - 1) by less
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +110,18 @@ def suitable_degree(seats: int, colluders: int = 0, absent: int = 0) -> int:
 
     Random graphs have a_2 of about 2 sqrt(k - 1) (Friedman 2008).
     """
-    for degree in range(_LEAST_DEGREE, seats - 1, _DEGREE_STEP):
+    return _degree_with_gap(range(_LEAST_DEGREE, seats - 1, _DEGREE_STEP), seats, colluders, absent, _GAP_SHARE)
+
+
+def connected_degree(seats: int, colluders: int = 0, absent: int = 0) -> int:
+    """Return about the least degree at which the graph cannot be cut; fewer masks hide a worker less well."""
+    return _degree_with_gap(range(2, seats - 1, 2), seats, colluders, absent, _LEAST_GAP_SHARE)
+
+
+def _degree_with_gap(degrees: range, seats: int, colluders: int, absent: int, share: float) -> int:
+    for degree in degrees:
         lost = _most_among(degree, colluders, seats) + _most_among(degree, absent, seats)
-        if degree - lost - 2.0 * math.sqrt(degree - 1.0) >= _GAP_SHARE * degree:
+        if degree - lost - 2.0 * math.sqrt(degree - 1.0) >= share * degree:
             return degree
     return seats - 1
 

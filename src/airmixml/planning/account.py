@@ -14,6 +14,7 @@ from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
+from airmixml.planning.what_if import WhatIf, what_ifs
 from airmixml.privacy import (
     Adversary,
     Design,
@@ -29,6 +30,8 @@ from airmixml.privacy.evaluation import least_epsilon, refusal
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
+from airmixml.radio.lowest_power import check_added_power
+from airmixml.radio.masking import masking_of
 from airmixml.radio.privacy_target import (
     adversary_named,
     planned_design,
@@ -64,6 +67,7 @@ class Account:
         air: of the scenario.
         statements: what can be certified.
         refusals: (adversary, accountant) to why that accountant cannot treat it.
+        what_if: what more colluders and better receivers do, where workers hide themselves.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Account:
     air: Air = field(default_factory=Air)
     statements: list[PrivacyStatement]
     refusals: dict[tuple[str, str], str]
+    what_if: tuple[WhatIf, ...] = ()
 
     @property
     def centring(self) -> CentringSlot | None:
@@ -128,6 +133,7 @@ class Account:
                 {"adversary": adversary, "accountant": accountant, "why": why}
                 for (adversary, accountant), why in self.refusals.items()
             ],
+            **({"what_if": [each.to_dict() for each in self.what_if]} if self.what_if else {}),
             **({} if self.tally is None else {"ledger": self.tally.ledger.summary(self.tally.worker_epsilons())}),
         }
 
@@ -148,6 +154,7 @@ def account_scenario(
     ``engine`` that is not this process rehearses shards of slots, and asks accountants, side by side.
     """
     privacy, power = scenario.privacy, scenario.mixing.power
+    check_added_power(scenario, masking_of(scenario))
     drawn = ledger or power != "dp" or scenario.workers.centre_on_air
     tally = None
     if drawn:
@@ -182,6 +189,7 @@ def account_scenario(
         air=scenario.air,
         statements=statements,
         refusals=refusals,
+        what_if=what_ifs(scenario, design, privacy.delta),
     )
 
 

@@ -15,6 +15,8 @@ from airmixml.errors import AirMixError
 from airmixml.impairments.presence import truncates, within_reach
 from airmixml.progress import Progress
 from airmixml.radio.channel import draw_magnitude
+from airmixml.radio.expected_noise import expected_noise
+from airmixml.radio.masking import masking_of
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import control_power
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
@@ -23,8 +25,8 @@ from airmixml.radio.scheduling import draw_schedule
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts, ratio_to_db
-from airmixml.workers import Signal, encoder_of
+from airmixml.units import ratio_to_db
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal, encoder_of
 
 _SAMPLE_SLOTS: Final = 256
 # Enough for a median, and fewer slots where many workers send in each.
@@ -103,7 +105,7 @@ def other_designs(
         for alpha in sorted({*_ALPHAS, scenario.mixing.alpha}):
             mixing = replace(scenario.mixing, policy="dirmix", alpha=alpha, prior=())
             ratios, magnitude = draw_sample_slots(scenario, mixing, size, count, gain)
-            contrast = moments.contrast(ratios.numpy())
+            contrast, inverse_gain = moments.contrast(ratios.numpy()), (1.0 / magnitude.square()).sum(dim=1).numpy()
             for other, received_watts in filter(None, private):
                 power = control_power(other, received_watts, ratios, magnitude)
                 beta = power.power_scale_watts.numpy()
@@ -113,7 +115,7 @@ def other_designs(
                     slots=other.radio.slots,
                     snr_inputs_db=snr_db(other, beta, moments.mean**2 + contrast),
                     contrast_db=snr_db(other, beta, contrast),
-                    energy_joules=energy_joules(other, dimensions, power.power_watts.sum(dim=1).numpy()),
+                    energy_joules=energy_joules(other, dimensions, power.power_watts.sum(dim=1).numpy(), inverse_gain),
                 )
                 found.append(option)
     progress("options", len(sizes), len(sizes))
@@ -160,15 +162,26 @@ def draw_sample_slots(
 
 def snr_db(scenario: Scenario, power_scale_watts: NDArray[np.float64], energy: NDArray[np.float64]) -> float:
     """Return the SNR in the median slot, for beta and the expected square of a mixture's symbol; both slots."""
-    signal = 2.0 * power_scale_watts / dbm_to_watts(scenario.radio.noise_dbm)
+    signal = 2.0 * power_scale_watts / expected_noise(scenario).total_watts
     return float(ratio_to_db(np.median(signal * energy)))
 
 
-def energy_joules(scenario: Scenario, dimensions: tuple[int, int], slot_watts: NDArray[np.float64]) -> float:
-    """Return what all workers spend in T slots, from the power of all that send in some; shape slots."""
+def energy_joules(
+    scenario: Scenario,
+    dimensions: tuple[int, int],
+    slot_watts: NDArray[np.float64],
+    inverse_gain: NDArray[np.float64] | None = None,
+) -> float:
+    """Return what all workers spend in T slots, from the power of all that send in some; shape slots.
+
+    ``inverse_gain`` is sum 1 / abs(h)^2 of those slots, where the power is without the noise and masks of the workers.
+    """
     signal, sensitivity = Signal.of(scenario.workers, *dimensions), sensitivity_of(scenario, *dimensions)
-    per_watt = joules_per_watt(scenario, signal, sensitivity)
-    return per_watt * scenario.radio.slots * float(slot_watts.mean())
+    joules = joules_per_watt(scenario, signal, sensitivity) * float(slot_watts.mean())
+    masking = None if inverse_gain is None else masking_of(scenario)
+    if masking is not None and inverse_gain is not None:
+        joules += masking.added_watts * signal.symbols / SYMBOLS_PER_SECOND * float(inverse_gain.mean())
+    return scenario.radio.slots * joules
 
 
 def best_options(options: tuple[Option, ...]) -> dict[str, Option]:

@@ -21,6 +21,7 @@ from airmixml.planning.alternatives import draw_sample_slots, energy_joules
 from airmixml.planning.frames import signal_loss
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
 from airmixml.privacy import Sensitivity
+from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import guessed_received_watts, private_received_watts, sensitivity_of
 from airmixml.radio.ratios import varying_share
@@ -108,6 +109,7 @@ class _SampleSlots:
     largest_square: NDArray[np.float64]
     largest_power: NDArray[np.float64]
     all_power: NDArray[np.float64]
+    inverse_gain: NDArray[np.float64]
     square_share: float
 
 
@@ -176,16 +178,17 @@ class DesignScorer:
             return math.nan
         slots = self._slots(sending)
         slot_watts = self._power_scale_watts(slots, watts) * slots.all_power
-        return energy_joules(sending.applied_to(self.scenario), self._dims, slot_watts)
+        return energy_joules(sending.applied_to(self.scenario), self._dims, slot_watts, slots.inverse_gain)
 
     def _noise_at(self, sending: SendingPlan, watts: float) -> LearningNoise:
         slots, workers = self._slots(sending), self.scenario.workers.count
-        noise_watts, poisson = dbm_to_watts(self.scenario.radio.noise_dbm), sending.schedule == "poisson"
+        poisson = sending.schedule == "poisson"
         signal, _ = self._sent(sending.sends, sending.label_weight)
         loss = signal_loss(self.scenario, signal.symbols, self._distance_metres)
+        noise_watts = expected_noise(sending.applied_to(self.scenario), loss).total_watts
         quality = SlotQuality(
             slots=sending.slots,
-            noise_variance=loss * float((noise_watts / 2.0 / self._power_scale_watts(slots, watts)).mean()),
+            noise_variance=float((noise_watts / 2.0 / self._power_scale_watts(slots, watts)).mean()),
             varying_share=varying_share(slots.square_share, sending.scheduled, workers, poisson=poisson),
         )
         return learning_noise(signal, self._squared_norm, quality)
@@ -237,5 +240,6 @@ class DesignScorer:
             largest_square=ratios.max(axis=1) ** 2,
             largest_power=powers.max(axis=1),
             all_power=powers.sum(axis=1),
+            inverse_gain=(1.0 / magnitude**2).sum(axis=1),
             square_share=float((ratios**2).sum(axis=1).mean()),
         )

@@ -19,7 +19,8 @@ from airmixml.output.numbers import joules
 from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.expected_signal import ExpectedSignal
-from airmixml.planning.frames import FramePlan, plan_frame
+from airmixml.planning.frames import FramePlan, plan_frame, signal_loss
+from airmixml.planning.mask_plan import MaskPlan, plan_masks
 from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
@@ -61,6 +62,7 @@ class Plan:
         best: names of goals to the options that serve them best.
         recommended: for a learner in closed form, what to send instead.
         frame: what an air that is not ideal makes of a slot.
+        masks: what workers add to hide themselves, where they do.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Plan:
     best: dict[str, Option] | None = None
     recommended: Recommendation | None = None
     frame: FramePlan | None = None
+    masks: MaskPlan | None = None
 
     def _repr_html_(self) -> str:
         facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
@@ -104,6 +107,7 @@ class Plan:
             **asdict(self),
             "air": keys_in_force(self.air),
             "recommended": self.recommended and self.recommended.to_dict(),
+            "masks": self.masks and self.masks.to_dict(),
         }
         return {
             name: value
@@ -138,19 +142,21 @@ def make_plan(
     sensitivity = sensitivity_of(scenario, input_dim, label_dim)
     try:
         received_watts = private_received_watts(scenario, sensitivity)
+        setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
     except PrivacyError as problem:
         return Plan(name=scenario.name, air=scenario.air, feasible=False, verdict=str(problem))
     expected = ExpectedSignal.of(scenario.workers, Signal.of(scenario.workers, input_dim, label_dim), moments)
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
-    setting = AirSetting.of(scenario, *dimensions, distance_metres)
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
     joules = energy_joules(scenario, dimensions, draws.power_watts.sum(axis=1))
     averaged = input_dim - (1 if scenario.workers.constant else 0)
     mean_slot = plan_centring(scenario, averaged, distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
-    sending = draws.power_watts[draws.ratios > 0.0]
+    # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
+    told = setting.radiated_share if scenario.privacy.noise != "receiver" else 1.0
+    sending = told * draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
     # Signal per slot says little of moments; and coins leave no shares to choose.
@@ -175,11 +181,13 @@ def make_plan(
     # How long the sum of several rows is, and how large a target, follows from the data alone.
     single_rows = not scenario.workers.several_rows
     one_hot = single_rows and scenario.workers.task == "classification"
+    loss = signal_loss(scenario, setting.signal.symbols, float(distance_metres.mean()))
     return Plan(
         name=scenario.name,
         air=scenario.air,
         feasible=True,
         frame=plan_frame(scenario, input_dim, label_dim, distance_metres),
+        masks=plan_masks(scenario, *dimensions, received_watts, loss, distance_metres),
         verdict=_verdict(scenario, design, limited_share),
         noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
         received_watts=strongest_watts,
@@ -247,6 +255,8 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     """Return how the target is met, in words."""
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
+    if privacy.noise != "receiver":
+        return f"{target} is met by {design.hidden_by}, whatever anybody receives"
     if design.weakest_gain > 0.0 and not design.power_tells_schedule:
         margin_db = 10.0 * math.log10(
             design.max_power_watts * design.weakest_gain * design.gain_bound / design.received_watts[0]

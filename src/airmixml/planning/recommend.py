@@ -136,7 +136,7 @@ def changed_keys(scenario: Scenario, changed: Scenario) -> tuple[str, ...]:
     before, after = scenario.to_dict(), changed.to_dict()
     return tuple(
         f"{table}.{name}={'' if value == [] else value}"
-        for table in ("workers", "radio", "mixing", "learner")
+        for table in ("workers", "radio", "mixing", "privacy", "learner")
         for name, value in after[table].items()
         if value != before[table][name]
     )

@@ -24,6 +24,7 @@ from airmixml.errors import AirMixError
 from airmixml.planning.made_up_tables import KINDS, MadeUpTable, make_up_table
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
+from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
 from airmixml.radio.senders import pack_symmetric
@@ -264,4 +265,4 @@ def _noise_variance(scenario: Scenario, features: int, classes: int, distance_me
     gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
     limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
     watts = min(private_received_watts(scenario, sensitivity, distance_metres, quickly=True), limit_watts)
-    return dbm_to_watts(radio.noise_dbm) / 2.0 / (watts * radio.scheduled**2) / radio.slots
+    return expected_noise(scenario).total_watts / 2.0 / (watts * radio.scheduled**2) / radio.slots

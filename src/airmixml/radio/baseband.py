@@ -52,7 +52,8 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     received = np.empty((len(shares), frame.pieces), dtype=np.complex128)
     masking, known = masking_of(scenario), np.zeros((len(shares), frame.pieces))
     if drawn.planned_ratios is not None:
-        kept = shares / drawn.planned_ratios.numpy()
+        planned = drawn.planned_ratios.numpy()
+        kept = np.divide(shares, planned, out=np.zeros_like(shares), where=planned > 0.0)
         sending = kept > 0.0
     for slot, amplitude in enumerate(amplitudes):
         arriving = shares[slot][:, None] * gain[slot] * vectors[slot]  # scheduled x symbols, over sqrt(beta)
@@ -62,7 +63,8 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
             added, revealed = _formed(masking, sending[slot], frame.pieces, rng)
             adding = kept[slot][:, None] * gain[slot] * added / amplitude
             arriving = arriving + (_off_time(adding, offsets[slot], air.roll_off, frame) if smears(air) else adding)
-            known[slot] = revealed / amplitude
+            there = planned[slot] @ sending[slot]  # whose mean gain the server divides by
+            known[slot] = revealed / amplitude / (there or 1.0)
         received[slot] = amplitude * arriving.sum(axis=0) + _noise(rng, noise_watts, frame.pieces)
         if by_poisson:
             received[slot] /= amplitude

@@ -136,7 +136,7 @@ class SlotTensors(PowerControl):
         if self.gains is not None:
             return self
         power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)
-        return replace(self, **vars(_with_added(setting, power, self.magnitude)))
+        return replace(self, **vars(_with_added(setting, power, self.ratios, self.magnitude)))
 
 
 DrawsKey = tuple[int, Workers, Radio, Air, Mixing, Privacy | None]
@@ -199,7 +199,7 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         ratios = ratios * reached
     else:
         power = control_power(scenario, setting.private_received_watts, ratios, magnitude)
-    power = _with_added(setting, power, magnitude)
+    power = _with_added(setting, power, ratios, magnitude)
     planned = SlotTensors(
         scheduled_workers=scheduled_workers,
         magnitude=magnitude,
@@ -214,11 +214,14 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
     return replace(planned, **impair(scenario, seats, ratios, power.power_watts, setting.radiated_share)._asdict())
 
 
-def _with_added(setting: AirSetting, power: PowerControl, magnitude: torch.Tensor) -> PowerControl:
-    """Return the powers with what workers' own noise and masks take, whatever a worker's share."""
+def _with_added(
+    setting: AirSetting, power: PowerControl, ratios: torch.Tensor, magnitude: torch.Tensor
+) -> PowerControl:
+    """Return the powers with what the own noise and masks of those who send take, whatever a worker's share."""
     if not setting.added_watts:
         return power
-    return replace(power, power_watts=power.power_watts + setting.added_watts / magnitude.square())
+    added_watts = setting.added_watts / magnitude.square() * (ratios > 0.0)
+    return replace(power, power_watts=power.power_watts + added_watts)
 
 
 def _seats(setting: AirSetting, slots: range, scheduled_workers: torch.Tensor, gain: torch.Tensor) -> SeatDraws:

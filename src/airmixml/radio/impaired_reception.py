@@ -15,6 +15,7 @@ import torch
 
 from airmixml.impairments.expected_drift import expected_drift
 from airmixml.impairments.frame import Frame, frame_of
+from airmixml.impairments.gains import SeatGains
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, expansion_softness, pilot_gain, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
@@ -23,6 +24,7 @@ from airmixml.radio.hardware import TransmitterErrors, convert_received, kept_of
 from airmixml.radio.leftover import Leftover
 from airmixml.radio.masking import masking_of
 from airmixml.radio.off_time import in_runs, mix_off_time
+from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.senders import Sender, mix_in_pieces, mix_with_factors, probed_symbols
 from airmixml.randomness.distributions import normal_pairs
 from airmixml.randomness.slot_words import SlotWords, slot_words
@@ -63,7 +65,7 @@ def receive_impaired(
     slots: range,
 ) -> ImpairedReception:
     """Return what arrives of workers with these samples (slots x scheduled), with standard noise (slots x symbols)."""
-    gains, planned_ratios = drawn.gains, drawn.planned_ratios
+    gains = drawn.gains
     assert gains is not None
     scenario, device = setting.scenario, noise.device
     frame = frame_of(scenario.air, setting.signal.symbols)
@@ -82,12 +84,12 @@ def receive_impaired(
     clean = across = torch.zeros(())
     errors, masking = TransmitterErrors(setting, sender), masking_of(scenario)
     leftover = None if masking is None else Leftover(scenario, masking)
+    if masking is not None:
+        check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
     for seats in gains.parts:
         turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
-        if leftover is not None and planned_ratios is not None:
-            kept = drawn.ratios[:, seats] / planned_ratios[:, seats]
-            offsets = draw_offsets(gains.draws.some(seats)) if smears(scenario.air) else None
-            leftover.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], kept > 0.0, offsets)
+        if leftover is not None:
+            _add_added(leftover, drawn, gains, seats, divisor)
         samples, in_slot = sample_index[:, seats], sample_index.shape[1]
         turned, limits = errors.add(turned, samples, drawn.power_watts[:, seats])
         mixed = partial(mix_in_pieces, sender, samples, lengths=frame.lengths, in_slot=in_slot, limits=limits)
@@ -109,6 +111,7 @@ def receive_impaired(
         received = received + _leftover(leftover, drawn, frame, slots, source).to(received.dtype)
     across = across + probed_scale * _normals(source, slots, len(probed), _QUADRATURE)
     received, across, least = convert_received(scenario.air, received, across)
+    snr = None
     noise_variance = across.square().mean(dim=1).clamp(min=least)
     if smears(scenario.air):
         clean, received = (equalise(each, scenario.air, frame) for each in (clean, received))
@@ -116,7 +119,23 @@ def receive_impaired(
     if leftover is not None:
         # In a few symbols workers send nothing but noise and masks, which are far above what gains do to data.
         noise_variance = (received - clean)[:, :: max(1, received.shape[1] // _SILENT)].double().square().mean(dim=1)
-    return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, divisor=divisor)
+        snr = _signal(clean, setting.signal.input_symbols) / noise_variance
+    return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, snr=snr, divisor=divisor)
+
+
+def _add_added(leftover: Leftover, drawn: SlotTensors, gains: SeatGains, seats: slice, divisor: torch.Tensor) -> None:
+    """Take into account how the noise and masks of some seats arrive, over the mean gain; slots x pieces."""
+    assert drawn.planned_ratios is not None
+    planned = drawn.planned_ratios[:, seats]
+    kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+    offsets = draw_offsets(gains.draws.some(seats)) if smears(leftover.air) else None
+    leftover.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
+
+
+def _signal(clean: torch.Tensor, inputs: int) -> torch.Tensor:
+    """Return the mean square of a symbol of the inputs and of the labels; 2 x slots."""
+    parts = (clean[:, :inputs], clean[:, inputs:])
+    return torch.stack([part.double().square().mean(dim=1) for part in parts])
 
 
 def _leftover(leftover: Leftover, drawn: SlotTensors, frame: Frame, slots: range, source: SlotWords) -> torch.Tensor:

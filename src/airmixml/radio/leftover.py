@@ -5,8 +5,10 @@ Worker i arrives with x_i of what it should: on the ideal air 1, so that masks c
     variance = s^2 sum_i x_i^2 + e^2 sum_(i, j) (x_i - x_j)^2 + b^2 sum_i (x_i - 1)^2,
 
 over workers, masks, and self masks, which the server subtracts. No mask is ever formed. An absent worker has x_i = 0;
-where its masks are recovered the server subtracts them as well, and x_i = 1. Workers that are off time smear what they
-send: then x_i is a vector with a number for every term of the expansion in ``impairments.timing``, the variance a
+where its masks are recovered the server subtracts them as well, and x_i = 1. The server divides by the mean gain that
+pilots tell, sum_i q_i g_i. It knows who is absent, so it expects 1 / sum_i q_i of a worker, over those who are there,
+and subtracts that much: it stands for 1 in the last sum and for the recovered. Workers that are off time smear what
+they send: then x_i is a vector with a number for every term of the expansion in ``impairments.timing``, the variance a
 matrix, and every term is filtered like the signal.
 
 Sums over the masks of very large slots are replaced by their mean over graphs, k / (N - 1) times the sum over all
@@ -25,7 +27,7 @@ from airmixml.radio.masking import Masking
 from airmixml.scenario import Scenario
 
 _MOST_DIFFERENCES: Final = 1 << 28
-_RANGE: Final = 4.0  # deviations of what it adds to which a worker's converter reaches
+CONVERTER_RANGE: Final = 4.0  # deviations of what it adds to which a worker's converter reaches
 
 
 class Leftover:
@@ -47,10 +49,12 @@ class Leftover:
         """Numbers that say how a worker arrives: 1 unless workers are off time."""
         return len(self._filters)
 
-    def add(self, arriving: torch.Tensor, sending: torch.Tensor, offsets: torch.Tensor | None) -> None:
+    def add(
+        self, arriving: torch.Tensor, shares: torch.Tensor, sending: torch.Tensor, offsets: torch.Tensor | None
+    ) -> None:
         """Take seats into account: gains over the mean gain (slots x seats x pieces), and who sends (slots x seats).
 
-        Offsets in time, in units of the largest, are slots x seats.
+        Planned shares q, and offsets in time in units of the largest, are slots x seats.
         """
         gains = arriving.real * sending[:, :, None]
         terms = torch.ones((*gains.shape[:2], 1), dtype=gains.dtype, device=gains.device)
@@ -62,24 +66,26 @@ class Leftover:
         self._add("squares", (by_piece.square() @ products).reshape(*by_piece.shape[:2], self.terms, self.terms))
         self._add("sum", by_piece @ terms)
         self._add("sending", sending.sum(dim=1))
+        self._add("present", (shares * sending).sum(dim=1))
         if self._exact(gains):
             recovered = (~sending)[:, None, :, None] & self._recovers
             arrives = by_piece[..., None] * terms[:, None]
-            self._kept = torch.where(recovered, self._mean_terms().to(gains.device), arrives)
+            self._kept = torch.where(recovered, self._expected_terms()[:, :, None], arrives)
 
     def covariance(self) -> torch.Tensor:
         """Return the covariance of the terms on a symbol, in watts; slots x pieces x terms x terms."""
-        masking, squares, mean = self.masking, self._sums["squares"], self._mean_terms().to(self._sums["squares"])
+        masking, squares = self.masking, self._sums["squares"]
         total = masking.own_watts * squares
         if masking.graph is not None:
             sending = self._sums["sending"][:, None, None, None]
-            expected, arrived = mean[:, None] * mean, self._sums["sum"]
-            crossed = arrived[..., :, None] * mean
+            mean, arrived = self._expected_terms(), self._sums["sum"]
+            expected = mean[..., :, None] * mean[..., None, :]
+            crossed = arrived[..., :, None] * mean[..., None, :]
             differences = self._over_masks(sending, squares, arrived, expected, mean)
             from_expected = squares - crossed - crossed.transpose(2, 3) + sending * expected
             total = total + masking.pair_watts * differences + masking.self_watts * from_expected
         if self.air.dac_bits:
-            largest = torch.tensor(_RANGE * math.sqrt(masking.added_watts), dtype=torch.float64)
+            largest = torch.tensor(CONVERTER_RANGE * math.sqrt(masking.added_watts), dtype=torch.float64)
             total = total + float(rounding_variance(largest, self.air.dac_bits)) * squares
         return total
 
@@ -103,11 +109,16 @@ class Leftover:
             total += filter_blocks(correlated, taps, frame)
         return total
 
-    def _mean_terms(self) -> torch.Tensor:
-        """Return what a server takes a worker to arrive with: gain 1, and the mean pulse relative to its middle."""
+    def _expected_terms(self) -> torch.Tensor:
+        """Return what a server takes a worker to arrive with; slots x 1 x terms.
+
+        The mean pulse relative to its middle, times what dividing by the mean gain of those who are there makes of it.
+        """
         means = torch.tensor([0.0 if term % 2 else 1.0 / (1.0 - term**2) for term in range(self.terms)]).double()
         middle = torch.from_numpy(self._filters[:, self._filters.shape[1] // 2])
-        return means / (means @ middle)
+        present = self._sums["present"]
+        there = torch.where(present > 0.0, present, 1.0)
+        return (means / (means @ middle)).to(there) / there[:, None, None]
 
     def _exact(self, gains: torch.Tensor) -> bool:
         """Whether the sum over the masks of the drawn graph is small enough to be taken."""

@@ -36,11 +36,14 @@ def check_lowest_power(
         )
 
 
-def check_added_power(scenario: Scenario, masking: Masking, distance_metres: Doubles) -> None:
+def check_added_power(scenario: Scenario, masking: Masking | None, distance_metres: Doubles | None = None) -> None:
     """Refuse noise and masks that take more than the power limit of the worker with the weakest channel.
 
-    They are the same in every symbol, so what is radiated on average over a slot is compared with P_max.
+    They are the same in every symbol, so what is radiated on average over a slot is compared with P_max. Distances,
+    shape workers, are given where they are known.
     """
+    if masking is None:
+        return
     weakest, limit_dbm = weakest_gain(scenario, distance_metres), scenario.radio.max_power_dbm
     needed_dbm = float(watts_to_dbm(masking.added_watts / weakest)) if weakest else math.inf
     if needed_dbm > limit_dbm:

@@ -9,15 +9,18 @@ from functools import lru_cache
 from typing import Final
 
 from airmixml.errors import PrivacyError
+from airmixml.impairments.fading_floor import silent_share
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.masks.graph import MaskGraph, draw_graph
-from airmixml.masks.hidden_noise import Honest, suitable_degree, who_is_left
+from airmixml.masks.hidden_noise import Honest, connected_degree, suitable_degree, who_is_left
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Privacy, Scenario
-from airmixml.units import db_to_ratio, dbm_to_watts
+from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db
 
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
+_MOST_SILENT: Final = 0.999
 _ROUNDING: Final = 1e-9
+_SETTLED_DIGITS: Final = 6
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
 
 
@@ -64,7 +67,7 @@ def masking_of(scenario: Scenario) -> Masking | None:
     privacy, seats = scenario.privacy, scenario.radio.scheduled
     if privacy.noise == "receiver":
         return None
-    unit = _unit_masking(privacy, seats, scenario.seed, _mask_share(scenario))
+    unit = _unit_masking(privacy, seats, scenario.seed, mask_share_of(scenario))
     above_thermal = db_to_ratio(privacy.above_thermal_db) * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats
     if privacy.above_thermal_db == 0.0:
         most_watts = dbm_to_watts(scenario.radio.max_power_dbm - _HEADROOM_DB)
@@ -86,18 +89,16 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
     absent = math.ceil(privacy.most_absent * seats)
     taken_out = colluders + absent
     if taken_out > seats - 2:
-        raise PrivacyError(
-            f"privacy.colluders = {privacy.colluders}: with {absent:,} absent they leave fewer than two of the "
-            f"{seats:,} workers of a slot, who would hide each other; schedule more, or assume fewer"
-        )
+        raise PrivacyError(_nobody_left(privacy, seats, absent))
     degree = privacy.mask_degree or suitable_degree(seats, colluders, absent)
     graph = draw_graph(seats, degree, seed)
     honest = who_is_left(graph, colluders, absent)
     if honest.is_cut:
-        enough = suitable_degree(seats, colluders, absent)
+        who = f"{taken_out:,} colluding or absent workers" if taken_out else "chance"
+        least, enough = (min(each(seats, colluders, absent), seats - 1) for each in (connected_degree, suitable_degree))
         raise PrivacyError(
-            f"privacy.mask_degree = {degree}: {taken_out:,} colluding or absent workers may cut the graph of masks, "
-            f"and a worker's own noise alone would hide it; must be at least {enough}"
+            f"privacy.mask_degree = {degree}: {who} may cut the graph of masks, and a worker's own noise alone would "
+            f"hide it; must be at least {least + least % 2}, or 0, which takes {enough}"
         )
     # Of (S^-1)_ii the share that masks are to have: 1 / (|H| s^2) and c / e^2 in the proportion 1 - share to share.
     pair_watts = honest.inverse_per_pair * honest.count * own_watts * (1.0 - share) / share
@@ -108,11 +109,31 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
     return replace(masking, self_watts=max(masking.hidden_watts - own_watts, 0.0))
 
 
-def _mask_share(scenario: Scenario) -> float:
+def _nobody_left(privacy: Privacy, seats: int, absent: int) -> str:
+    """Return why nobody is left to hide anybody, and what would leave two."""
+    if seats < 2:
+        return f'radio.scheduled = {seats}: must be at least 2 for privacy.noise = "masked": workers hide each other'
+    workers = f"of the {seats:,} workers of a slot"
+    if not privacy.colluders:
+        return (
+            f"privacy.most_absent = {privacy.most_absent:g}: leaves fewer than two {workers}, who hide each other; "
+            f"must be at most {math.floor(1e4 * (seats - 2) / seats) / 1e4:g}"
+        )
+    beside = f" and {absent:,} absent ones" if absent else ""
+    most = seats - 2 - absent
+    mend = f"must be at most {most:,}" if most >= 0 else "lower it and privacy.most_absent"
+    return (
+        f"privacy.colluders = {privacy.colluders}: so many{beside} leave fewer than two {workers}, who hide each "
+        f"other; {mend}, or schedule more workers"
+    )
+
+
+def mask_share_of(scenario: Scenario) -> float:
     """Return the share that is asked for, or the one that leaves least noise in the sum.
 
     With gains that differ by g, noise and what is left of masks together are in proportion to 1 / (1 - share) +
-    N g^2 / share, which is least at r / (1 + r), r = g sqrt(N).
+    N g^2 / share, which is least at r / (1 + r), r = g sqrt(N). Absent workers whose masks nobody recovers count as
+    gains of 0: they add a / (1 - a) to g^2.
     """
     if scenario.privacy.noise != "masked" or scenario.privacy.mask_share:
         return scenario.privacy.mask_share
@@ -120,8 +141,31 @@ def _mask_share(scenario: Scenario) -> float:
         return _LEAST_MASK_SHARE
     from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
 
-    times = math.sqrt(scenario.radio.scheduled * gain_spread(scenario))
+    spread, silent = gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
+    if silent and not scenario.privacy.most_absent:
+        spread = (spread + silent) / (1.0 - silent)
+    times = math.sqrt(scenario.radio.scheduled * spread)
     return min(max(times / (1.0 + times), _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
+
+
+def above_thermal_db_of(scenario: Scenario, masking: Masking) -> float:
+    """Return the workers' own noise in the sum of a slot over the receiver's, as ``privacy.above_thermal_db``."""
+    thermal_watts = dbm_to_watts(scenario.radio.noise_dbm)
+    return float(ratio_to_db(2.0 * scenario.radio.scheduled * masking.own_watts / thermal_watts))
+
+
+def with_masks_settled(scenario: Scenario) -> Scenario:
+    """Return the scenario with the degree, the share and the level that it would choose by itself written out."""
+    masking = masking_of(scenario)
+    if masking is None:
+        return scenario
+    level = round(above_thermal_db_of(scenario, masking), _SETTLED_DIGITS) or 10.0**-_SETTLED_DIGITS  # 0 would choose
+    privacy = replace(scenario.privacy, above_thermal_db=level)
+    if masking.graph is not None:
+        degree = masking.graph.degree + masking.graph.degree % 2  # everybody with everybody may be odd
+        share = round(mask_share_of(scenario), _SETTLED_DIGITS)
+        privacy = replace(privacy, mask_degree=degree, mask_share=share)
+    return replace(scenario, privacy=privacy)
 
 
 def noise_in_sum_watts(scenario: Scenario) -> float:

@@ -383,14 +383,14 @@ class Tally:
         )
         return losses + (0.0 if self.centring is None else self.centring.mu(adjacency) ** 2)
 
-    def squared_mu(self) -> float:
-        """Return mu^2 of the worst worker against the server, the slot for the mean included.
+    def squared_mu(self, adversary: str = _EXACT[0]) -> float:
+        """Return mu^2 of the worst worker against somebody who knows the schedule, the slot for the mean included.
 
         All slots are one Gaussian mechanism, and so are several transmissions of the same data: their mu^2 add up.
         """
         adjacency = self.scenario.privacy.adjacency
         mean_mu = 0.0 if self.centring is None else self.centring.mu(adjacency)
-        return adversary_named(_EXACT[0], self.scenario).mechanism(self.design, adjacency).total + mean_mu**2
+        return adversary_named(adversary, self.scenario).mechanism(self.design, adjacency).total + mean_mu**2
 
     def _state(
         self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None, copies: int = 1

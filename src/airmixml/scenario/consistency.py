@@ -209,6 +209,9 @@ def _check_workers_noise(workers: Workers, radio: Radio, mixing: Mixing, privacy
         raise ScenarioError(f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for {noise}')
     if mixing.power == "max":
         raise ScenarioError(f'mixing.power = "max": must be "dp" or "fixed" for {noise}, which needs power too')
+    if mixing.policy == "nonmix" or 0.0 in mixing.prior:
+        told = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
+        raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
     if privacy.mask_degree % 2:
         raise ScenarioError(f"privacy.mask_degree = {privacy.mask_degree}: must be an even number")
     if privacy.most_absent and privacy.noise != "masked":

@@ -87,12 +87,16 @@ def _number(values: Any) -> float:
 def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float:
     """Draw all slots on the scenario's air with the power of the ideal air, and state what the gains give."""
     from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
+    from airmixml.radio.masking import with_masks_settled
     from airmixml.radio.privacy_target import sensitivity_of
     from airmixml.radio.rehearsal import placed_distances
     from airmixml.radio.tally import Tally
 
     distance_metres = placed_distances(scenario)
     ideal = replace(scenario, air=Air())
+    # Noise and masks are those of the ideal air too; what hides a worker does not depend on how it is received.
+    ideal = with_masks_settled(ideal)
+    scenario = replace(scenario, privacy=ideal.privacy)
     sensitivity = sensitivity_of(scenario, input_dim, label_dim)  # with the pilots of this air
     watts = _calibrated(ideal, sensitivity, tuple(distance_metres.tolist()))
     setting = replace(AirSetting.of(scenario, input_dim, label_dim, distance_metres), private_received_watts=watts)
@@ -118,9 +122,10 @@ def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededP
     from airmixml.radio.rehearsal import placed_distances
 
     setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
+    told = setting.radiated_share if scenario.privacy.noise != "receiver" else 1.0  # on average over a slot
     histogram, lowest, largest = DecibelHistogram(), math.inf, 0.0
     for draws in draw_blocks(setting, suitable_block(setting)):
-        sending = draws.power_watts[draws.power_watts > 0.0]
+        sending = told * draws.power_watts[draws.power_watts > 0.0]
         if len(sending):
             histogram.add(sending * 1e3)
             lowest, largest = min(lowest, float(sending.min())), max(largest, float(sending.max()))

@@ -1,0 +1,172 @@
+"""What workers that hide themselves add, how much noise that leaves in the sum, and what each assumption costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airmixml.arrays import Doubles
+from airmixml.errors import AirMixError
+from airmixml.impairments.fading_floor import silent_share
+from airmixml.planning.known_accuracy import known_accuracy
+from airmixml.privacy import Sensitivity
+from airmixml.privacy.gaussian import gaussian_epsilon
+from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
+from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of
+from airmixml.radio.path_loss import path_gain
+from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of, slot_seconds
+from airmixml.radio.recoverable import enough_absent
+from airmixml.scenario import Scenario
+from airmixml.units import ratio_to_db, watts_to_dbm
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal
+
+_COLLUDING: Final = (0.01, 0.1, 0.3)
+_WORTH_DB: Final = 0.2  # less noise than that is no reason for another setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What another assumption costs: noise over signal in the sum, in dB more than as planned; infinite: impossible."""
+
+    name: str
+    override: str
+    noise_db: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**vars(self), "noise_db": self.noise_db if math.isfinite(self.noise_db) else None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskPlan:
+    """Noise and masks of the workers of a scenario.
+
+    Attributes:
+        degree: masks of each worker; 0 without masks.
+        mask_share: share of the privacy loss that is due to masks.
+        above_thermal_db: own noise of all workers over the receiver's.
+        honest: workers that are neither colluding nor absent, at least.
+        neighbours: of them, with whom each shares masks, at least.
+        nearest_dbm: power of the nearest worker, all symbols of a slot on average.
+        farthest_dbm: that of the farthest, which fading may raise.
+        gain_error: deviation of a worker's gain over its mean.
+        absent: share of the workers that do not send.
+        noise: in the sum, by where it comes from.
+        noise_deviation: of a symbol of the mean over all workers, in units of a worker's own symbol.
+        epsilon_as_if: that at which the receiver's noise alone, against the server, would be as strong.
+        accuracy: expected, where such a design was measured; None elsewhere.
+        costs: of colluders, and of absent workers.
+        overrides: what would leave less noise.
+        gain_db: how much less.
+    """
+
+    degree: int
+    mask_share: float
+    above_thermal_db: float
+    honest: int
+    neighbours: int
+    nearest_dbm: float
+    farthest_dbm: float
+    gain_error: float
+    absent: float
+    noise: ExpectedNoise
+    noise_deviation: float
+    epsilon_as_if: float
+    accuracy: float | None
+    costs: tuple[Cost, ...]
+    overrides: tuple[str, ...]
+    gain_db: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **vars(self),
+            "noise": self.noise.to_dict(),
+            "costs": [each.to_dict() for each in self.costs],
+            "overrides": list(self.overrides),
+        }
+
+
+def plan_masks(
+    scenario: Scenario, input_dim: int, label_dim: int, received_watts: float, loss: float, distance_metres: Doubles
+) -> MaskPlan | None:
+    """Return what workers add to hide themselves; None where they rest on the receiver's noise.
+
+    ``received_watts`` is beta max q^2, ``loss`` what the air takes from the power of the signal; distances have the
+    shape workers.
+    """
+    masking = masking_of(scenario)
+    if masking is None:
+        return None
+    radio, noise = scenario.radio, expected_noise(scenario, loss)
+    sensitivity, signal = (
+        sensitivity_of(scenario, input_dim, label_dim),
+        Signal.of(scenario.workers, input_dim, label_dim),
+    )
+    gains = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
+    per_watt = joules_per_watt(scenario, signal, sensitivity)
+    signal_watts = received_watts * per_watt / slot_seconds(scenario, signal)
+    sent_watts = signal_watts + masking.added_watts * signal.symbols / SYMBOLS_PER_SECOND / slot_seconds(
+        scenario, signal
+    )
+    power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
+    deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
+    move = sensitivity.squared_move(scenario.privacy.adjacency, "none")
+    typical = radio.slots * radio.scheduled / scenario.workers.count
+    mu = math.sqrt(typical * received_watts * move / (noise.total_watts / 2.0))
+    costs = tuple(_costs(scenario, sensitivity, loss, noise.total_watts / received_watts))
+    better = min(costs, key=lambda cost: cost.noise_db, default=None)
+    gain_db = 0.0 if better is None or better.override.startswith("privacy.colluders") else -better.noise_db
+    return MaskPlan(
+        degree=0 if masking.graph is None else masking.graph.degree,
+        mask_share=mask_share_of(scenario) if masking.graph is not None else 0.0,
+        above_thermal_db=above_thermal_db_of(scenario, masking),
+        honest=masking.honest.count,
+        neighbours=masking.honest.neighbours,
+        nearest_dbm=float(watts_to_dbm(sent_watts / gains.max())),
+        farthest_dbm=float(watts_to_dbm(sent_watts / gains.min())),
+        gain_error=_gain_error(scenario),
+        absent=silent_share(scenario),
+        noise=noise,
+        noise_deviation=deviation,
+        epsilon_as_if=gaussian_epsilon(mu, scenario.privacy.delta),
+        accuracy=known_accuracy(scenario, deviation),
+        costs=costs,
+        overrides=(better.override,) if better is not None and gain_db > _WORTH_DB else (),
+        gain_db=gain_db,
+    )
+
+
+def _gain_error(scenario: Scenario) -> float:
+    if scenario.air.is_ideal:
+        return 0.0
+    from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
+
+    return math.sqrt(gain_spread(scenario))
+
+
+def _costs(scenario: Scenario, sensitivity: Sensitivity, loss: float, planned: float) -> list[Cost]:
+    """Return what colluders, and recovering masks or not, cost; ``planned`` is noise over received power now."""
+    privacy, seats = scenario.privacy, scenario.radio.scheduled
+    others = [
+        (f"{count:,} colluders ({share:.0%})", f"privacy.colluders={count}")
+        for share in _COLLUDING
+        if (count := math.ceil(share * seats)) > privacy.colluders
+    ]
+    if privacy.noise == "masked" and (silent_share(scenario) or privacy.most_absent):
+        enough = enough_absent(scenario)
+        if privacy.most_absent:
+            others.append(("absent workers' masks stay in the sum", "privacy.most_absent=0"))
+        elif enough < 1.0:
+            others.append((f"masks of up to {enough:.0%} absent workers recovered", f"privacy.most_absent={enough:g}"))
+    found = []
+    for name, override in others:
+        try:
+            other = scenario.with_overrides(override)
+            watts = private_received_watts(other, sensitivity, quickly=True)
+            noise_db = float(ratio_to_db(expected_noise(other, loss).total_watts / watts / planned))
+        except AirMixError:
+            noise_db = math.inf
+        found.append(Cost(name=name, override=override, noise_db=noise_db))
+    return found

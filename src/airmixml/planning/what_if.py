@@ -1,0 +1,83 @@
+"""What becomes of a design whose workers hide themselves when its assumptions fail: more colluders, better receivers.
+
+Noise, masks and power stay as planned; who knows the masks, or how quiet a receiver is, does not.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from airmixml.errors import AirMixError
+from airmixml.masks.hidden_noise import who_is_left
+from airmixml.privacy import Design
+from airmixml.privacy.evaluation import least_epsilon
+from airmixml.radio.masking import masking_of
+from airmixml.radio.privacy_target import adversary_named
+from airmixml.scenario import Scenario
+from airmixml.units import db_to_ratio
+
+_COLLUDING: Final = (0.0, 0.01, 0.1, 0.3)
+_QUIETER_DB: Final = (10.0, 30.0)
+_ADVERSARIES: Final = ("server", "everyone")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIf:
+    """One thing that is not as assumed, and the exact epsilon against some adversaries then.
+
+    Attributes:
+        name: what is otherwise.
+        epsilons: by adversary; infinite where nothing hides a worker.
+        note: what to know about it.
+    """
+
+    name: str
+    epsilons: dict[str, float]
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        finite = {name: value if math.isfinite(value) else None for name, value in self.epsilons.items()}
+        return {"name": self.name, "epsilons": finite, **({"note": self.note} if self.note else {})}
+
+
+def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:
+    """Return what more colluders and better receivers do; empty where workers bring no noise."""
+    masking, seats = masking_of(scenario), scenario.radio.scheduled
+    if masking is None:
+        return ()
+    absent = math.ceil(scenario.privacy.most_absent * seats)
+    assumed = min(scenario.privacy.colluders, seats - 1)
+    found = []
+    for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
+        honest, note = replace(masking.honest, count=seats - colluders), ""
+        if masking.graph is not None:
+            if colluders + absent > seats - 2:
+                continue
+            honest = who_is_left(masking.graph, colluders, absent)
+            if honest.is_cut:
+                note = "the graph of masks may be cut: own noise alone counts"
+        changed = replace(
+            design,
+            workers_noise_watts=2.0 * honest.count * masking.own_watts,
+            hidden_noise_watts=2.0 / honest.inverse(masking.own_watts, masking.pair_watts),
+        )
+        as_assumed = " (as assumed)" if colluders == assumed else ""
+        name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
+        found.append(WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note))
+    for quieter_db in _QUIETER_DB:
+        better = replace(design, noise_watts=design.noise_watts / db_to_ratio(quieter_db))
+        name = f"a receiver with {quieter_db:.0f} dB less noise"
+        found.append(WhatIf(name=name, epsilons=_epsilons(scenario, better, delta)))
+    return tuple(found)
+
+
+def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:
+    adjacency, found = scenario.privacy.adjacency, {}
+    for name in _ADVERSARIES:
+        try:
+            epsilon, _ = least_epsilon(design, adversary_named(name, scenario), "gdp", adjacency=adjacency, delta=delta)
+        except AirMixError:
+            continue
+        found[name] = epsilon
+    return found

@@ -1,0 +1,152 @@
+"""Plans and accounts of workers that hide themselves: against runs, closed forms, and inverses written out."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from airmixml import Scenario, simulate, train
+from airmixml.planning.account import account_scenario
+from airmixml.planning.alternatives import InputMoments
+from airmixml.planning.known_accuracy import known_accuracy
+from airmixml.planning.plan import Plan, make_plan
+from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.radio.expected_noise import expected_noise
+from airmixml.radio.masking import masking_of, with_masks_settled
+from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+
+DIGITS = Scenario.preset("trustless-digits")
+SYMBOLS = (65, 10)
+
+
+def planned_variance(scenario: Scenario) -> float:
+    watts = private_received_watts(scenario, sensitivity_of(scenario, *SYMBOLS))
+    return expected_noise(scenario).total_watts / 2.0 / (watts * scenario.radio.scheduled**2)
+
+
+@pytest.mark.parametrize(
+    ("air", "changes", "within"),
+    [
+        ("ideal", (), 1e-6),
+        ("ideal", ("privacy.noise=workers",), 1e-6),
+        ("ideal", ("air.reciprocity_nmse_db=-35",), 0.15),
+        ("ideal", ("air.dac_bits=7",), 0.15),
+        ("ideal", ("air.absent=0.05",), 0.25),
+        ("ideal", ("air.absent=0.05", "privacy.most_absent=0.09", "air.reciprocity_nmse_db=-40"), 0.15),
+        ("ideal", ("radio.fading=rayleigh", "air.truncation_db=-10"), 0.25),
+        ("ideal", ("radio.fading=rician", "radio.rician_k=3", "air.truncation_db=-8"), 0.25),
+        ("lab", (), 0.15),
+        ("campus", (), 0.3),
+    ],
+)
+def test_the_noise_in_the_sum_is_that_of_runs(air: str, changes: tuple[str, ...], within: float) -> None:
+    scenario = DIGITS.on_air(air).with_overrides(*changes)
+    seen = np.mean([simulate(scenario.with_seed(seed)).report.noise_variance for seed in range(4)])
+    assert planned_variance(scenario) == pytest.approx(seen, rel=within)
+
+
+def test_recovered_masks_of_absent_workers_leave_next_to_nothing() -> None:
+    """Present workers carry N (1 - a) s^2, and dividing by their mean gain makes that N s^2 / (1 - a)."""
+    scenario = DIGITS.with_overrides("air.absent=0.05", "privacy.most_absent=0.09")
+    masking = masking_of(scenario)
+    assert masking is not None
+    watts = private_received_watts(scenario, sensitivity_of(scenario, *SYMBOLS))
+    own = 1200 * masking.own_watts / (watts * 1200**2)
+    seen = simulate(scenario).report.noise_variance
+    assert seen == pytest.approx(own / 0.95, rel=0.15)  # 512 symbols of noise, and as many absent as chance decides
+
+
+@pytest.fixture(scope="module")
+def absent_plan() -> Plan:
+    scenario = DIGITS.with_overrides("air.absent=0.05", "radio.max_power_dbm=10")
+    return make_plan(scenario, *SYMBOLS, InputMoments(mean=0.3, deviation=0.3))
+
+
+def test_powers_are_those_of_a_run(absent_plan: Plan) -> None:
+    report = simulate(DIGITS.with_overrides("air.absent=0.05", "radio.max_power_dbm=10")).report.to_dict()
+    assert absent_plan.power_dbm is not None
+    assert absent_plan.masks is not None
+    assert absent_plan.power_dbm.median == pytest.approx(report["power_dbm"]["median"], abs=0.3)
+    assert absent_plan.energy_joules == pytest.approx(report["energy_joules"], rel=0.02)
+    assert absent_plan.masks.farthest_dbm == pytest.approx(report["power_dbm"]["largest"], abs=0.5)
+    assert absent_plan.masks.nearest_dbm < absent_plan.power_dbm.median < absent_plan.masks.farthest_dbm < 0.5
+    assert absent_plan.recommended is not None
+    assert absent_plan.recommended.own.energy_joules == pytest.approx(report["energy_joules"] / 0.95, rel=0.05)
+
+
+def test_recovery_is_advised_where_absent_workers_are_what_costs(absent_plan: Plan) -> None:
+    masks = absent_plan.masks
+    assert masks is not None
+    assert masks.overrides == ("privacy.most_absent=0.09",)
+    alone = DIGITS.with_overrides("air.absent=0.05", "radio.max_power_dbm=10")
+    recovered = alone.with_overrides(*masks.overrides)
+    gain_db = 10 * math.log10(planned_variance(alone) / planned_variance(recovered))
+    assert masks.gain_db == pytest.approx(gain_db, abs=0.1)
+    costs = [each.noise_db for each in masks.costs if "colluders" in each.override]
+    assert costs == sorted(costs)
+    assert min(costs) > 0.0
+
+
+def test_the_noise_is_that_of_the_epsilon_that_is_named(absent_plan: Plan) -> None:
+    """mu = D q / deviation for one slot of equal shares, D^2 = 1.25."""
+    masks = absent_plan.masks
+    assert masks is not None
+    mu = math.sqrt(1.25) / 1200 / masks.noise_deviation
+    assert gaussian_mu(masks.epsilon_as_if, 1e-5) == pytest.approx(mu, rel=1e-6)
+
+
+def test_an_air_that_is_recommended_against_costs_accuracy() -> None:
+    """Of two airs the one with more noise is expected to have less accuracy, and both agree with runs."""
+    for changes, within in ((("air.reciprocity_nmse_db=-40",), 1.5), (("air.absent=0.05",), 4.0)):
+        scenario = DIGITS.with_overrides(*changes)
+        expected = known_accuracy(scenario, math.sqrt(planned_variance(scenario)))
+        accuracies = [train(simulate(scenario.with_seed(seed))).history.test_accuracy[-1] for seed in range(6)]
+        assert expected is not None
+        assert expected == pytest.approx(100 * np.mean(accuracies), abs=within)
+    assert known_accuracy(DIGITS.with_overrides("workers.label_weight=0.6"), 1e-3) is None
+    assert known_accuracy(DIGITS, 1.0) is None
+
+
+def test_what_is_settled_is_the_same_scenario() -> None:
+    for changes in ((), ("air.reciprocity_nmse_db=-40",), ("privacy.noise=workers",), ("radio.scheduled=20",)):
+        scenario = DIGITS.with_overrides(*changes)
+        settled = with_masks_settled(scenario)
+        assert settled.privacy.above_thermal_db
+        assert Scenario.from_toml(settled.to_toml()) == settled
+        first, second = masking_of(scenario), masking_of(settled)
+        assert first is not None
+        assert second is not None
+        assert second.hidden_watts == pytest.approx(first.hidden_watts, rel=1e-4)
+        assert second.added_watts == pytest.approx(first.added_watts, rel=1e-4)
+
+
+def test_more_colluders_than_assumed_cost_what_the_inverse_says() -> None:
+    """On a complete graph without its colluders S has the eigenvalues s^2 and s^2 + n e^2."""
+    scenario = DIGITS.with_overrides("radio.scheduled=30")
+    account = account_scenario(scenario, *SYMBOLS)
+    masking = masking_of(scenario)
+    assert masking is not None
+    assert masking.graph is not None
+    assert masking.graph.complete
+    found = {each.name.split()[0]: each.epsilons for each in account.what_if}
+    (watts,) = account.design.received_watts
+    for colluders in (0, 9):
+        honest, own, pair = 30 - colluders, masking.own_watts, masking.pair_watts
+        exact = 1.0 / (honest * own) + (1.0 - 1.0 / honest) / (own + honest * pair)
+        # The bound that is stated is above the inverse, and close to it.
+        stated = gaussian_mu(found[str(colluders)]["everyone"], 1e-5) ** 2
+        assert 1.0 <= stated / (watts * 1.25 * exact) < 1.1
+    assert found["0"]["everyone"] == pytest.approx(10.0, rel=1e-6)
+
+
+def test_a_better_receiver_changes_nothing_for_everyone() -> None:
+    account = account_scenario(DIGITS, *SYMBOLS)
+    quiet = [each for each in account.what_if if "receiver" in each.name]
+    assert len(quiet) == 2
+    for each in quiet:
+        assert each.epsilons["everyone"] == pytest.approx(10.0, rel=1e-9)
+        assert each.epsilons["server"] <= 10.0
+    assert "what_if" in account.to_dict()
+    receiver = replace(DIGITS, privacy=replace(DIGITS.privacy, noise="receiver", adversary="server"))
+    assert account_scenario(receiver, *SYMBOLS).what_if == ()
