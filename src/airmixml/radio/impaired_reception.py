@@ -71,13 +71,7 @@ def receive_impaired(
     frame = frame_of(scenario.air, setting.signal.symbols)
     source = slot_words(Streams(scenario.seed, setting.secret), "air", device)
     deviation = torch.sqrt(true_noise_watts(scenario) / 2.0 / drawn.power_scale_watts)
-    # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
-    divisor = torch.ones((len(slots), 1), dtype=torch.complex128, device=device)
-    if scenario.radio.schedule != "poisson":
-        divisor = estimate_mean_gain(setting, frame, drawn, deviation, slots, source)
-        if frame.pieces > 1:
-            drift = torch.from_numpy(expected_drift(scenario, frame)).to(device)
-            divisor = divisor[:, torch.tensor(frame.pilots, device=device)] * drift
+    divisor = _divisor(setting, frame, drawn, deviation, slots, source)
     probed = probed_symbols(sender, setting.signal.symbols).to(device)
     if smears(scenario.air) and not setting.signal.moments:
         probed = in_runs(probed)
@@ -121,6 +115,20 @@ def receive_impaired(
         noise_variance = (received - clean)[:, :: max(1, received.shape[1] // _SILENT)].double().square().mean(dim=1)
         snr = _signal(clean, setting.signal.input_symbols) / noise_variance
     return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, snr=snr, divisor=divisor)
+
+
+def _divisor(
+    setting: AirSetting, frame: Frame, drawn: SlotTensors, deviation: torch.Tensor, slots: range, source: SlotWords
+) -> torch.Tensor:
+    """Return what the server divides each piece by; slots x pieces, or x 1."""
+    if setting.scenario.radio.schedule == "poisson":
+        # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
+        return torch.ones((len(slots), 1), dtype=torch.complex128, device=deviation.device)
+    at_pilots = estimate_mean_gain(setting, frame, drawn, deviation, slots, source)
+    if frame.pieces == 1:
+        return at_pilots
+    drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(deviation.device)
+    return at_pilots[:, torch.tensor(frame.pilots, device=deviation.device)] * drift
 
 
 def _add_added(leftover: Leftover, drawn: SlotTensors, gains: SeatGains, seats: slice, divisor: torch.Tensor) -> None:
