@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.canaries import worst_samples
+from airmixml.audit.stated_noise import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import draw_blocks, suitable_block
-from airmixml.radio.privacy_target import assumed_noise_watts
 from airmixml.radio.senders import make_sender
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26
@@ -77,7 +77,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     canary's direction alone.
     """
     scenario, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
-    noise_watts = assumed_noise_watts(scenario)
+    noise_watts = stated_noise_watts(scenario)
     slots_of_worker = _slots_of_worker(bench, worker)
     beta = slots_of_worker.power_scale_watts
     with_canary, without = _contributions(bench, slots_of_worker)
