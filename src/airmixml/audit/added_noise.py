@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from airmixml.audit.heard_apart import HeardSlot, heard_slots
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
@@ -42,7 +43,7 @@ def check_added_noise(bench: Bench, worker: int, failure: float) -> NoiseCheck:
     return meter.finish(failure, of=ADDED_NOISE)
 
 
-def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> NDArray[np.float64]:
     """Return both sums of a slot over their stated deviations; rows x symbols."""
     masking, fault = masking_of(bench.air.scenario), bench.settings.fault
     assert masking is not None
@@ -50,7 +51,7 @@ def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> np
     deviation, others = math.sqrt(masking.own_watts), listening.others
     own, rest = deviation * fault.noise_factor * torch.randn((2, symbols), generator=source).double().numpy()
     if heard.formed is None:
-        return own[None] / deviation
+        return np.asarray(own[None] / deviation)
     rest, count = rest * math.sqrt(others), others + 1
     masks = others_masks = np.zeros(symbols)
     if not fault.unmasked:

@@ -254,7 +254,10 @@ def audit(
     settings.check(scenario)
     fault = settings.fault
     asked = [settings.trials, settings.canaries, settings.confidence, fault.name]
-    identity = {**identity_of(scenario), "audit": [list(settings.audited(scenario)), settings.neighbours(scenario), *asked]}
+    identity = {
+        **identity_of(scenario),
+        "audit": [list(settings.audited(scenario)), settings.neighbours(scenario), *asked],
+    }
     name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.canaries import sent_of, worst_samples
@@ -77,20 +78,18 @@ class _Scored:
         """Return the scores of a block of trials; 2 x size."""
         scores, move = np.zeros((2, size)), self.along[0] - self.along[1]
         for world, sent in enumerate(self.along):
-            # Centred at half-way between the worlds; a mean that masks have in all trials stays.
             for number, slot in enumerate(self.slots):
                 chapter = _CHAPTER + (block * len(self.slots) + number) * 4 + 2 * self.alone + world
+                # Half-way between the worlds is 0; a mean that masks have in all trials stays.
                 signal, where = sent - math.fsum(self.along) / 2.0, (2 * number + world, block * _TRIALS_PER_BLOCK)
-                heard = slot.amplitude * signal * (1.0 if self.alone else slot.listening.precision)
-                heard = heard + self._noise(slot, chapter, size) + self._masks(slot, *where, size)
+                clean = slot.amplitude * signal * (1.0 if self.alone else slot.listening.precision)
+                heard = clean + self._noise(slot, chapter, size) + self._masks(slot, *where, size)
                 precision = 1.0 / (self.masking.own_watts + self.masking.self_watts) if self.alone else 1.0
                 scores[world] += slot.amplitude * move * precision * heard
         return scores
 
     def _noise(self, slot: HeardSlot, chapter: int, size: int) -> NDArray[np.float64]:
         """Return the workers' own noise in the score; shape size."""
-        import torch
-
         source, listening = noise_source(self.seed, chapter), slot.listening
         if self.alone:
             weights = np.ones(1)
@@ -129,9 +128,7 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
             found[seat] = listening, formed
         listening, formed = found[seat]
         slots.append(
-            HeardSlot(
-                amplitude=amplitude, listening=listening, formed=formed if masking.graph is not None else None
-            )
+            HeardSlot(amplitude=amplitude, listening=listening, formed=formed if masking.graph is not None else None)
         )
     return tuple(slots)
 
@@ -179,4 +176,6 @@ def _in_words(slots: tuple[HeardSlot, ...], masking: Masking) -> str:
         return f"{how}; the worker's own noise is drawn in every trial"
     weights = f"{plural(len(first.near), 'worker')} and with one weight {plural(first.others, 'other')}"
     cancel = "those between workers of equal weight cancel in the score"
-    return f"{how}; listens to {weights}, whose {len(first.masks):,} masks are formed from keys in every trial; {cancel}"
+    return (
+        f"{how}; listens to {weights}, whose {len(first.masks):,} masks are formed from keys in every trial; {cancel}"
+    )

@@ -115,14 +115,18 @@ def _within_reach(
     masks: NDArray[np.int64], seat: int, count: int, most_masks: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the seats within some steps of one, that one first, and which masks any of them has."""
-    near, inside = np.array([seat]), np.zeros(count, dtype=np.bool_)
+    near, inside = np.array([seat], dtype=np.int64), np.zeros(count, dtype=np.bool_)
     inside[seat] = True
-    touching = inside[masks].any(axis=1)
+    touching = _touching(masks, inside)
     while True:
         wider = inside.copy()
         wider[masks[touching].ravel()] = True
-        touched = wider[masks].any(axis=1)
+        touched = _touching(masks, wider)
         if int(touched.sum()) > most_masks or int(wider.sum()) == int(inside.sum()):
             return near, touching
         near = np.concatenate([near, np.flatnonzero(wider & ~inside)])
         inside, touching = wider, touched
+
+
+def _touching(masks: NDArray[np.int64], seats: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    return np.asarray(seats[masks].any(axis=1))

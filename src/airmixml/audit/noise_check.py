@@ -2,7 +2,8 @@
 
 Trials draw noise of their own, so a run whose noise is too weak would pass them all. Here one run goes through the
 same code as every other, and what it added to its clean mixtures is measured: z = (received - clean) over the stated
-deviation, that of the receiver's noise or of what workers bring of it, must be independent standard normal numbers. Noise that is stronger than stated is no fault.
+deviation, that of the receiver's noise with what workers bring, must be independent standard normal numbers. Noise that
+is stronger than stated is no fault.
 """
 
 import math

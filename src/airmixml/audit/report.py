@@ -66,8 +66,9 @@ def noise_in_words(check: NoiseCheck) -> str:
     runs = f" of {check.runs:,} runs" if check.runs > 1 else ""
     left_out = f", {check.slots_left_out:,} louder slots left out" if check.slots_left_out else ""
     shape = "" if check.shape_p_value is None else f", of being Gaussian {check.shape_p_value:.2g}"
+    found = "as stated" if check.passed else check.why_not.removeprefix(f"{check.of} ")
     return (
-        f"{check.of.removeprefix('the ')}: {'as stated' if check.passed else check.why_not.removeprefix(check.of)[1:]}; "
+        f"{check.of.removeprefix('the ')}: {found}; "
         f"standard deviation {check.deviation:.4g} of the stated one, {check.upper:.4g} at most, from "
         f"{check.numbers:,} numbers{runs}{left_out}; p-value of the quietest slot or symbol "
         f"{check.quietest_p_value:.2g}, of repeated noise {check.repeated_p_value:.2g}{shape}"

@@ -181,7 +181,7 @@ class AuditSettings:
         noise, fault = scenario.privacy.noise, self.fault
         if fault.unmasked or fault.reused_seeds:
             if noise != "masked":
-                raise ScenarioError(f"fault = {fault.name!r}: there are no masks; use privacy.noise = \"masked\"")
+                raise ScenarioError(f'fault = {fault.name!r}: there are no masks; use privacy.noise = "masked"')
             if "everyone" not in self.audited(scenario):
                 why = "masks cancel in what others hear; audit everyone (--adversary everyone)"
                 raise ScenarioError(f"fault = {fault.name!r}: {why}")
