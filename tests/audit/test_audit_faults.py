@@ -70,7 +70,8 @@ def test_presets_with_faults(audited: Audited) -> None:
 
 
 def test_names() -> None:
-    assert set(FAULTS) == {"half-noise", "wrong-sensitivity", "gain-above-bound", "schedule-revealed"}
+    of_masks = {"no-mask", "reused-seed"}
+    assert set(FAULTS) == {"half-noise", "wrong-sensitivity", "gain-above-bound", "schedule-revealed"} | of_masks
     assert fault_named("").name == ""
     with pytest.raises(ScenarioError, match=r"--fault = 'halfnoise': must be one of .*; did you mean half-noise\?"):
         fault_named("halfnoise")

@@ -212,7 +212,7 @@ def test_a_schedule_that_is_not_hidden_is_refused_before_anything_is_loaded(run_
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"adversaries": ("eavesdropper",)}, "adversary = 'eavesdropper': must be release, server or both"),
+        ({"adversaries": ("eavesdropper",)}, "adversary = 'eavesdropper': must be among release, server, everyone"),
         ({"adjacency": "add-one"}, "adjacency = 'add-one': must be one of replace-one, remove-one"),
         ({"canaries": -1}, "canaries = -1: must be at least 0"),
         ({"confidence": 1.0}, "confidence = 1: must be at least 0.5 and below 1"),

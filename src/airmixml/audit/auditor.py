@@ -14,15 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
+from airmixml.audit.added_noise import check_added_noise
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
 from airmixml.audit.findings import Audit, AuditResult, Evidence, LowerBound, bounds_of, why_far_below
+from airmixml.audit.heard_apart import heard_apart_trials
 from airmixml.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.audit.known_schedule import known_schedule_trials
-from airmixml.audit.noise_check import CHECKS, NoiseMeter, check_noise, runs_needed
+from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
 from airmixml.audit.report import audit_markdown, draw_audit, verdict_of
 from airmixml.audit.settings import AuditSettings, check_hidden, why_nothing_is_hidden
-from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
+from airmixml.audit.stated_noise import stated_noise_watts
+from airmixml.audit.trials import KEPT_FILES, Bench, Keeper, Trials
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.doors import ACCOUNTANTS
@@ -31,7 +34,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.privacy_target import assumed_noise_watts, slots_target
+from airmixml.radio.privacy_target import slots_target
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.tally import Tally
@@ -71,8 +74,10 @@ class Auditor:
         self._context, self._keeper = context or RunContext(), keeper or Keeper()
         self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
         left = 1.0 - settings.confidence
-        self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / CHECKS)
-        self._failure = (left - CHECKS * self._noise_failure) / len(settings.adversaries)
+        audited = settings.audited(scenario)
+        checks = CHECKS * (("everyone" in audited) + (audited != ("everyone",)))
+        self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / checks)
+        self._failure = (left - checks * self._noise_failure) / len(audited)
         self._features = encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim)
         self._bench = Bench(
             air=AirSetting.of(scenario, self._features, dataset.label_dim, placed_distances(scenario)),
@@ -93,21 +98,27 @@ class Auditor:
         return tally
 
     def audit(self, adversary: str) -> Audit:
-        """Attack as that adversary: "release" or "server"."""
-        fault, why_told = self._settings.fault, "the server knows the schedule"
+        """Attack as that adversary: "release", "server" or "everyone"."""
+        fault, why_told = self._settings.fault, "the schedule is known"
         if adversary == "release":
             why_told = why_nothing_is_hidden(self.scenario, self.tally.design)
+            if not why_told and not self.scenario.air.is_ideal and self.scenario.privacy.noise != "receiver":
+                raise ScenarioError(
+                    "adversary = 'release': a hidden schedule on an imperfect air is not audited where workers bring "
+                    "noise; audit server or everyone"
+                )
             if fault.schedule_revealed:
                 check_hidden(fault, self.scenario, self.tally.design)
         with using_threads(self._context.speed.threads):
             worst = int(self.tally.ledger.received_watts.argmax())
-            trials = known_schedule_trials(self._bench, worst) if why_told else hidden_schedule_trials(self._bench)
-            one_run, left_out = self._one_run(told=bool(why_told))
-            noise = self._keeper.noise_check  # of the run with canaries, or of as many runs as it takes
-            if noise is None:
-                symbols, failure = self._bench.air.signal.symbols, self._noise_failure
-                noise = check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure)
-                self._keeper.save_noise(noise)
+            alone: Trials | None = None
+            if adversary == "everyone":
+                trials, alone = (heard_apart_trials(self._bench, worst, alone=each) for each in (False, True))
+                one_run, left_out = None, "in a run the workers are heard in sums"
+            else:
+                trials = known_schedule_trials(self._bench, worst) if why_told else hidden_schedule_trials(self._bench)
+                one_run, left_out = self._one_run(told=bool(why_told))
+            noise = self._noise_check(adversary, worst)
         other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
         evidence = Evidence(
             adversary=adversary,
@@ -120,9 +131,25 @@ class Auditor:
             trials=trials,
             one_run=one_run,
             noise_check=noise,
+            alone=alone,
         )
         bounds = bounds_of(evidence, left_out)
         return Audit(**vars(evidence), bounds=bounds, notes=self._notes(evidence, bounds, why_told))
+
+    def _noise_check(self, adversary: str, worker: int) -> NoiseCheck:
+        """Measure the noise that the claim rests on: in sums that are received, or what workers add themselves."""
+        keeper, failure = self._keeper, self._noise_failure
+        if adversary == "everyone":
+            if keeper.added_noise_check is None:
+                keeper.save_added_noise(check_added_noise(self._bench, worker, failure))
+            check = keeper.added_noise_check
+        else:
+            if keeper.noise_check is None:  # else it was measured in the run with canaries
+                symbols, fault = self._bench.air.signal.symbols, self._settings.fault
+                keeper.save_noise(check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure))
+            check = keeper.noise_check
+        assert check is not None
+        return check
 
     def _claims(self, adversary: str, adjacency: str) -> list[Claim]:
         """Return what each accountant claims.
@@ -148,7 +175,7 @@ class Auditor:
         name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
         if kept := self._keeper.load(name, [canaries]):
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
-        meter = NoiseMeter(symbols, assumed_noise_watts(scenario))
+        meter = NoiseMeter(symbols, stated_noise_watts(scenario))
         run = run_with_canaries(
             scenario, self.dataset, canaries, meter, adjacency=adjacency, told=told, fault=fault, context=self._context
         )
@@ -227,7 +254,10 @@ def audit(
     settings.check(scenario)
     fault = settings.fault
     asked = [settings.trials, settings.canaries, settings.confidence, fault.name]
-    identity = {**identity_of(scenario), "audit": [list(settings.adversaries), settings.neighbours(scenario), *asked]}
+    identity = {
+        **identity_of(scenario),
+        "audit": [list(settings.audited(scenario)), settings.neighbours(scenario), *asked],
+    }
     name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
@@ -244,7 +274,7 @@ def audit_scenario(
     started, progress = time.perf_counter(), context.progress
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=context.data_dir, progress=progress)
     auditor = Auditor(scenario, dataset, settings, context=context, keeper=keeper)
-    audits = [auditor.audit(adversary) for adversary in settings.adversaries]
+    audits = [auditor.audit(adversary) for adversary in settings.audited(scenario)]
     return AuditResult(
         scenario=scenario,
         fault=settings.fault,
@@ -262,6 +292,9 @@ def _write(result: AuditResult, folder: Path) -> None:
     for each in result.audits:
         scores[f"{each.adversary}_with_canary"] = each.trials.scores_in
         scores[f"{each.adversary}_without"] = each.trials.scores_out
+        if each.alone is not None:
+            scores[f"{each.adversary}_alone_with_canary"] = each.alone.scores_in
+            scores[f"{each.adversary}_alone_without"] = each.alone.scores_out
         if each.one_run is not None:
             scores[f"{each.adversary}_one_run"] = each.one_run.scores
             scores[f"{each.adversary}_one_run_coins"] = each.one_run.coins

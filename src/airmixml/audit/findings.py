@@ -23,6 +23,7 @@ _LEAST_P_VALUE: Final = 1e-4
 _LEAST_DEVIATION: Final = 1e-6
 _COUNTING: Final = "clopper-pearson"
 _ONE_RUN: Final = "one run"
+_ALONE: Final = "one worker alone"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,8 @@ class Evidence:
         claims: of every accountant, for these neighbours.
         other_claims: the same for the other neighbours, where a bound is about those.
         one_run: the run with many canaries, if there was one.
-        noise_check: what the noise of a real run is like.
+        noise_check: what the noise of a real run, or that which workers add, is like.
+        alone: trials of a second attack, by somebody who listens to the audited worker alone.
     """
 
     adversary: str
@@ -68,6 +70,7 @@ class Evidence:
     trials: Trials
     one_run: OneRun | None
     noise_check: NoiseCheck
+    alone: Trials | None = None
 
     @property
     def sharpest(self) -> Claim | None:
@@ -143,7 +146,8 @@ def bounds_of(evidence: Evidence, left_out: str) -> list[LowerBound]:
         left_out: why there is no run with many canaries.
     """
     trials, one_run, noise, delta = evidence.trials, evidence.one_run, evidence.noise_check, evidence.delta
-    methods = 3 if trials.normal else 1
+    methods, alone = 3 if trials.normal else 1, evidence.alone
+    methods += alone is not None
     spared = evidence.failure / (methods + 1)
     shares = () if one_run is None else lower.one_run_shares(len(one_run.coins), delta, 1.0 - spared)
     each = 1.0 - evidence.failure / (methods + bool(shares))
@@ -168,6 +172,9 @@ def bounds_of(evidence: Evidence, left_out: str) -> list[LowerBound]:
             add("normal scores", epsilon, assumes, f"{counted}; p-value of normality {p_value:.2g}")
         else:
             add("normal scores", None, assumes, f"left out: the scores are not normal (p-value {p_value:.2g})")
+    if alone is not None:
+        epsilon = lower.gaussian_epsilon_lower(alone.scores_in, alone.scores_out, delta, each)
+        add(_ALONE, epsilon, "the trade-off curve of a Gaussian mechanism", f"{counted}; all others are left aside")
     if noise.short and noise.upper is not None and trials.shift is not None:
         epsilon = gaussian_epsilon(trials.shift / max(noise.upper, _LEAST_DEVIATION), delta)
         detail = f"a deviation of {noise.upper:.4g} of the stated one at most, {noise.numbers:,} numbers of a real run"

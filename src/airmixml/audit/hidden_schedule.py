@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 
 from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.settings import SOUND, Fault
+from airmixml.audit.stated_noise import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, draw_slots
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import assumed_noise_watts, round_length_of
+from airmixml.radio.privacy_target import round_length_of
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
@@ -183,7 +184,7 @@ def seat_strengths(
     energy (pieces); without them the largest gain.
     """
     draws = drawn.numpy()
-    amplitude = np.sqrt(draws.power_scale_watts / (assumed_noise_watts(setting.scenario) / 2.0))
+    amplitude = np.sqrt(draws.power_scale_watts / (stated_noise_watts(setting.scenario) / 2.0))
     poisson = setting.scenario.radio.schedule == "poisson"
     shares = 1.0 / setting.scenario.radio.scheduled  # of anybody who sends, even if nobody does
     if drawn.gains is None:
@@ -269,7 +270,7 @@ class _Runs:
     def __call__(self, run: int, canaries: int) -> NDArray[np.float64]:
         """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
         base, fault = self.air.scenario, self.fault
-        noise_watts, blocks = assumed_noise_watts(base), -(-base.radio.slots // self.block_slots)
+        noise_watts, blocks = stated_noise_watts(base), -(-base.radio.slots // self.block_slots)
         scenario = base.with_seed(base.seed + run)
         gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
         air = replace(self.air, scenario=scenario, worker_path_gain=gain)
@@ -300,7 +301,7 @@ class _Runs:
         in_pieces, gains, canaries = self.moves.in_pieces, drawn.gains, len(totals[0].scores)
         assert in_pieces is not None
         assert gains is not None
-        noise_watts, slots = assumed_noise_watts(self.air.scenario), len(drawn)
+        noise_watts, slots = stated_noise_watts(self.air.scenario), len(drawn)
         amplitude = torch.sqrt(drawn.power_scale_watts / (noise_watts / 2.0))[:, None, None]
         slot, seat = torch.nonzero(torch.from_numpy(column)[drawn.scheduled_workers] >= 0, as_tuple=True)
         who = torch.from_numpy(column)[drawn.scheduled_workers[slot, seat]]

@@ -5,7 +5,8 @@ is its signal in Gaussian noise, in one of two worlds: the canary, or another sa
 (remove-one). The log-likelihood ratio is a matched filter, and no attack does better.
 
 On an imperfect air the adversary knows the worker's gain in every piece too, and has both quadratures of what is
-received, with the pilots, which a silent worker does not send.
+received, with the pilots, which a silent worker does not send. Where workers bring the noise, a removed one goes on
+with pilots, noise and masks, and the attack is on one quadrature (``masked_sums``).
 """
 
 import math
@@ -17,12 +18,13 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.canaries import worst_samples
+from airmixml.audit.masked_sums import gains_over_noise
+from airmixml.audit.stated_noise import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import draw_blocks, suitable_block
-from airmixml.radio.privacy_target import assumed_noise_watts
 from airmixml.radio.senders import make_sender
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26
@@ -77,7 +79,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     canary's direction alone.
     """
     scenario, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
-    noise_watts = assumed_noise_watts(scenario)
+    noise_watts = stated_noise_watts(scenario)
     slots_of_worker = _slots_of_worker(bench, worker)
     beta = slots_of_worker.power_scale_watts
     with_canary, without = _contributions(bench, slots_of_worker)
@@ -86,6 +88,8 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     shift = float(moved.norm())
     slots, symbols = with_canary.shape
     quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
+    if scenario.privacy.noise != "receiver":
+        quadratures = "" if scenario.air.is_ideal else ", in the worker's own phase"
     how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}"
     if slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS:
         how += ", all of them received in every trial"
@@ -116,7 +120,9 @@ class _Slots(NamedTuple):
 
     ratios: NDArray[np.float64]  # its shares; slots
     power_scale_watts: NDArray[np.float64]  # beta; slots
-    gains: torch.Tensor | None  # on an air that is not ideal; slots x pieces, or x 1
+    gains: (
+        torch.Tensor | None
+    )  # on an air that is not ideal, over the noise where workers bring it; slots x pieces, or 1
 
 
 def _slots_of_worker(bench: Bench, worker: int) -> _Slots:
@@ -128,7 +134,9 @@ def _slots_of_worker(bench: Bench, worker: int) -> _Slots:
         ratios.append(draws.ratios[slot, seat])
         beta.append(draws.power_scale_watts[slot])
         if drawn.gains is not None and len(slot):
-            gains.append(drawn.gains.at(torch.from_numpy(slot), torch.from_numpy(seat)))
+            where = torch.from_numpy(slot), torch.from_numpy(seat)
+            masked = drawn.planned_ratios is not None
+            gains.append(gains_over_noise(bench.air, drawn, *where) if masked else drawn.gains.at(*where))
     return _Slots(np.concatenate(ratios), np.concatenate(beta), torch.cat(gains) if gains else None)
 
 
@@ -149,6 +157,9 @@ def _contributions(bench: Bench, sent: _Slots) -> tuple[torch.Tensor, torch.Tens
     frame = frame_of(scenario.air, bench.air.signal.symbols)
     gains = (ratios * sent.gains).expand(-1, frame.pieces)
     on_symbols = gains.repeat_interleave(torch.tensor(frame.lengths), dim=1)
+    if scenario.privacy.noise != "receiver":
+        with_canary, other = (on_symbols.real * sender.mix(row, torch.ones_like(ratios)) for row in (rows, rows + 1))
+        return with_canary, torch.zeros_like(with_canary) if removed else other
     pilots = fault.gain_factor * math.sqrt(bench.air.pilot_energy / frame.pilot_count) * gains[:, frame.pilot_pieces]
 
     def received(row: torch.Tensor) -> torch.Tensor:

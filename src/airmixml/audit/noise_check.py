@@ -2,7 +2,8 @@
 
 Trials draw noise of their own, so a run whose noise is too weak would pass them all. Here one run goes through the
 same code as every other, and what it added to its clean mixtures is measured: z = (received - clean) over the stated
-deviation must be independent standard normal numbers. Noise that is stronger than stated is no fault.
+deviation, that of the receiver's noise with what workers bring, must be independent standard normal numbers. Noise that
+is stronger than stated is no fault.
 """
 
 import math
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
 from airmixml.audit.settings import Fault
+from airmixml.audit.stated_noise import stated_noise_watts
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.impairments.frame import frame_of
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.privacy_target import assumed_noise_watts
 from airmixml.radio.senders import Sender
 from airmixml.radio.transmission import MixtureBlock, simulate_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -62,6 +63,7 @@ class NoiseCheck:
         shape_p_value: of how many numbers lie beyond 0 and 1, 2 and 3 deviations; None where there is more noise than
             stated, which may have any shape.
         failure: below which a p-value is a fault.
+        of: what was measured, in words.
     """
 
     runs: int
@@ -74,6 +76,7 @@ class NoiseCheck:
     repeated_p_value: float | None = None
     shape_p_value: float | None = None
     failure: float
+    of: str = "the noise of a real run"
 
     def __post_init__(self) -> None:
         for name in ("runs", "slots", "slots_left_out", "numbers", "deviation", "upper"):
@@ -107,7 +110,7 @@ class NoiseCheck:
             reasons.append("repeats itself")
         if self._fails(self.shape_p_value) and not reasons:
             reasons.append("is not Gaussian")
-        return f"the noise of a real run {' and '.join(reasons)}" if reasons else ""
+        return f"{self.of} {' and '.join(reasons)}" if reasons else ""
 
     def _fails(self, p_value: float | None) -> bool:
         return p_value is not None and p_value < self.failure
@@ -168,12 +171,12 @@ class NoiseMeter:
         self._symbol_squares += squares.sum(dim=0)
         self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
 
-    def finish(self, failure: float, runs: int = 1) -> NoiseCheck:
+    def finish(self, failure: float, runs: int = 1, of: str = NoiseCheck.of) -> NoiseCheck:
         """Return what was found in so many runs, each check failing by chance with that probability at most."""
         slots, numbers = self._slots, self._slots * self._symbols
         left_out = sum(map(len, self._used)) - slots
         if not numbers:
-            return NoiseCheck(runs=runs, slots=0, slots_left_out=left_out, numbers=0, failure=failure)
+            return NoiseCheck(runs=runs, slots=0, slots_left_out=left_out, numbers=0, failure=failure, of=of)
         # Noise that is stronger than stated must not look like noise that repeats itself.
         excess = max(1.0, self._squares / numbers)
         least_of_symbols = float(chi2.cdf(float(self._symbol_squares.min()), slots))
@@ -198,6 +201,7 @@ class NoiseMeter:
             repeated_p_value=min(1.0, len(alike) * min(alike)),
             shape_p_value=None if louder else self._shape_p_value(),
             failure=failure,
+            of=of,
         )
 
     def _shape_p_value(self) -> float:
@@ -279,7 +283,7 @@ def check_noise(
     Few slots tell little of it, so runs with the seeds that follow are added until there are enough numbers or runs.
     After the largest seed comes 0.
     """
-    meter, runs = NoiseMeter(symbols, assumed_noise_watts(scenario)), runs_needed(scenario, symbols)
+    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(scenario, symbols)
     for run in range(runs):
         context.progress(_STAGE, run, runs)
         seeded = scenario.with_seed((scenario.seed + run) % _SEEDS)

@@ -22,23 +22,29 @@ if TYPE_CHECKING:
 
 _CLAIM, _FOUND, _BROKEN = BLUE, GREEN, RED
 _COUNTED: Final = 10
-_WORDS: Final = {"release": "Release: sees only the mixtures", "server": "Server: knows the schedule"}
+_WORDS: Final = {
+    "release": "Release: sees only the mixtures",
+    "server": "Server: knows the schedule",
+    "everyone": "Everyone: hears each worker alone",
+}
+_ATTACKS: Final = {"release": "on the release", "server": "by the server", "everyone": "by everyone together"}
 
 
 def verdict_of(audits: list[Audit], fault: Fault) -> str:
     """Return one line that a manager understands."""
     broken = f" (injected fault: {fault.about})" if fault.name else ""
-    noise = audits[0].noise_check
+    checks = noise_checks(audits)
+    faulty = [check.why_not for check in checks if check.passed is False]
     refuted = [each for each in audits if any(map(each.refutes, each.bounds))]
-    if refuted or noise.passed is False:
+    if refuted or faulty:
         first = "CAUGHT" if fault.name else "BROKEN"
-        found = [noise.why_not] * (noise.passed is False) + list(map(_in_words, refuted))
-        if noise.passed is False:
+        found = faulty + list(map(_in_words, refuted))
+        if faulty:
             false = "no claim that rests on it holds" if not refuted else "the claims are false"
         else:
             false = "that claim is false" if len(refuted) == 1 else "those claims are false"
         return f"{first}: " + "; ".join(found) + f", so {false}{broken}."
-    unchecked = "; the noise of a run was not checked" * (noise.passed is None)
+    unchecked = "; the noise of a run was not checked" * any(check.passed is None for check in checks)
     if all(each.sharpest is None for each in audits):
         return "NO CLAIM: nothing could be refuted; " + "; ".join(map(_in_words, audits)) + f"{unchecked}{broken}."
     first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", []
@@ -48,15 +54,21 @@ def verdict_of(audits: list[Audit], fault: Fault) -> str:
     return f"{first}: " + "; ".join(found) + f"{unchecked}{broken}."
 
 
+def noise_checks(audits: list[Audit]) -> list[NoiseCheck]:
+    """Return what was measured of noise: of a real run, of what workers add, or both."""
+    return list({check.of: check for check in (each.noise_check for each in audits)}.values())
+
+
 def noise_in_words(check: NoiseCheck) -> str:
-    """Return what the noise of a real run is like, in one line."""
+    """Return what the noise of a real run, or that which workers add, is like, in one line."""
     if check.passed is None:
         return "noise of a real run: not checked, its signal is so loud that float32 rounds it away"
     runs = f" of {check.runs:,} runs" if check.runs > 1 else ""
     left_out = f", {check.slots_left_out:,} louder slots left out" if check.slots_left_out else ""
     shape = "" if check.shape_p_value is None else f", of being Gaussian {check.shape_p_value:.2g}"
+    found = "as stated" if check.passed else check.why_not.removeprefix(f"{check.of} ")
     return (
-        f"noise of a real run: {'as stated' if check.passed else check.why_not.partition(' run ')[2]}; "
+        f"{check.of.removeprefix('the ')}: {found}; "
         f"standard deviation {check.deviation:.4g} of the stated one, {check.upper:.4g} at most, from "
         f"{check.numbers:,} numbers{runs}{left_out}; p-value of the quietest slot or symbol "
         f"{check.quietest_p_value:.2g}, of repeated noise {check.repeated_p_value:.2g}{shape}"
@@ -66,7 +78,7 @@ def noise_in_words(check: NoiseCheck) -> str:
 def _in_words(each: Audit) -> str:
     refuting = [bound for bound in each.bounds if each.refutes(bound)]
     bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else each.best
-    stated, attack = each.claim_beside(bound), "on the release" if each.adversary == "release" else "by the server"
+    stated, attack = each.claim_beside(bound), _ATTACKS[each.adversary]
     claimed = "nothing is claimed" if stated is None else f"{stated.epsilon:.4g} is claimed ({stated.accountant})"
     found = f"found epsilon >= {bound.epsilon:.4g} with {100 * each.confidence:g} % confidence"
     return f"the best attack {attack} {found}, {claimed}"
@@ -75,8 +87,8 @@ def _in_words(each: Audit) -> str:
 def audit_markdown(result: AuditResult) -> str:
     """Return everything that was found as a page of Markdown."""
     lines = [f"# Audit of {result.scenario.title}, seed {result.scenario.seed}", "", result.verdict, ""]
-    noise = noise_in_words(result.own.noise_check)
-    lines += [f"{noise[0].upper()}{noise[1:]}.", ""]
+    for noise in map(noise_in_words, noise_checks(result.audits)):
+        lines += [f"{noise[0].upper()}{noise[1:]}.", ""]
     for found in result.audits:
         lines += [
             f"## {found.adversary}: {found.adjacency}, delta {found.delta:g}",

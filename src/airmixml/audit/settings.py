@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from airmixml.radio.senders import Sender
 
-AUDITED: Final = ("release", "server")
+_HEAR_SUMS: Final = ("release", "server")
+AUDITED: Final = (*_HEAR_SUMS, "everyone")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +32,12 @@ class Fault:
     Attributes:
         name: as the command line spells it; empty for the sound mechanism.
         about: what is wrong, in words.
-        noise_factor: deviation of the receiver noise over the stated one.
+        noise_factor: deviation over the stated one of the noise that hides workers: the receiver's, or their own.
         sent_factor: what a worker sends over what its encoder declares.
         gain_factor: amplitude with which a worker is received over what the statement reckons with.
         schedule_revealed: whether the release adversary is told who was scheduled.
+        unmasked: whether workers send without masks.
+        reused_seeds: whether all slots, and all runs, have the same masks.
     """
 
     name: str = ""
@@ -43,6 +46,8 @@ class Fault:
     sent_factor: float = 1.0
     gain_factor: float = 1.0
     schedule_revealed: bool = False
+    unmasked: bool = False
+    reused_seeds: bool = False
 
     def heard(self, noise_watts: float) -> float:
         """Return the noise power that there really is, per complex symbol."""
@@ -91,7 +96,7 @@ SOUND: Final = Fault()
 FAULTS: Final = {
     fault.name: fault
     for fault in (
-        Fault(name="half-noise", about="the receiver noise has half the stated deviation", noise_factor=0.5),
+        Fault(name="half-noise", about="the noise has half the stated deviation", noise_factor=0.5),
         Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
         Fault(
             name="gain-above-bound",
@@ -99,6 +104,8 @@ FAULTS: Final = {
             gain_factor=1.5,
         ),
         Fault(name="schedule-revealed", about="the release is told who was scheduled when", schedule_revealed=True),
+        Fault(name="no-mask", about="workers send without masks", unmasked=True),
+        Fault(name="reused-seed", about="every slot and every run has the same masks", reused_seeds=True),
     )
 }
 
@@ -116,7 +123,8 @@ class AuditSettings:
     """How a scenario is audited.
 
     Attributes:
-        adversaries: as whom to attack, "release" and "server".
+        adversaries: as whom to attack, of "release", "server" and "everyone"; empty for the first two, and for everyone
+            too where workers bring noise.
         adjacency: which neighbours; empty for the scenario's own.
         trials: of which half have the canary.
         canaries: workers that are canaries in one real run; 0 for no such run.
@@ -124,7 +132,7 @@ class AuditSettings:
         fault: injected into the mechanism; claims are those of the sound one.
     """
 
-    adversaries: tuple[str, ...] = AUDITED
+    adversaries: tuple[str, ...] = ()
     adjacency: str = ""
     trials: int = 10_000
     canaries: int = 1000
@@ -135,10 +143,17 @@ class AuditSettings:
         """Return which neighbours are audited."""
         return self.adjacency or scenario.privacy.adjacency
 
+    def audited(self, scenario: Scenario) -> tuple[str, ...]:
+        """Return as whom to attack."""
+        return self.adversaries or (_HEAR_SUMS if scenario.privacy.noise == "receiver" else AUDITED)
+
     def check(self, scenario: Scenario) -> None:
         """Refuse in one line what cannot be audited."""
-        if not self.adversaries or any(adversary not in AUDITED for adversary in self.adversaries):
-            raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be release, server or both")
+        if any(adversary not in AUDITED for adversary in self.adversaries):
+            raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be among {', '.join(AUDITED)}")
+        if "everyone" in self.adversaries and scenario.privacy.noise == "receiver":
+            what = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
+            raise ScenarioError(f"adversary = 'everyone': {what}")
         if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
         if not 100 <= self.trials <= 10**8:
@@ -152,13 +167,27 @@ class AuditSettings:
         require_single_rows(scenario.workers, "an audit")
         require_coherent(scenario.air, "an audit")
         check_privacy_target(scenario)
+        self._check_masks(scenario)
         if self.fault.schedule_revealed:
-            if "release" not in self.adversaries:
+            if "release" not in self.audited(scenario):
                 why = "the server knows the schedule anyway; audit the release (--adversary release)"
                 raise ScenarioError(f"fault = {self.fault.name!r}: {why}")
             # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
             any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
             check_hidden(self.fault, scenario, planned_design(scenario, any_sensitivity, received_watts=0.0))
+
+    def _check_masks(self, scenario: Scenario) -> None:
+        """Refuse faults that are none for this kind of noise."""
+        noise, fault = scenario.privacy.noise, self.fault
+        if fault.unmasked or fault.reused_seeds:
+            if noise != "masked":
+                raise ScenarioError(f'fault = {fault.name!r}: there are no masks; use privacy.noise = "masked"')
+            if "everyone" not in self.audited(scenario):
+                why = "masks cancel in what others hear; audit everyone (--adversary everyone)"
+                raise ScenarioError(f"fault = {fault.name!r}: {why}")
+        if fault.gain_factor != 1.0 and noise != "receiver":
+            why = "a worker's own noise grows with its gain, so that nothing is lost; choose another fault"
+            raise ScenarioError(f"fault = {fault.name!r}: {why}")
 
 
 def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:

@@ -24,7 +24,8 @@ ScoreBlock = Callable[[int, int], NDArray[np.float64]]
 """Returns the scores of a block, 2 x trials, from its number and its trials; it is sent to other processes."""
 _TRIALS: Final = "trials.npz"
 _NOISE: Final = "noise.json"
-KEPT_FILES: Final = (_TRIALS, _NOISE)
+_ADDED_NOISE: Final = "added-noise.json"
+KEPT_FILES: Final = (_TRIALS, _NOISE, _ADDED_NOISE)
 
 
 class Keeper:
@@ -32,6 +33,7 @@ class Keeper:
 
     Attributes:
         noise_check: what the noise of a real run is like, once it was measured.
+        added_noise_check: what the noise and the masks are like that workers add, once they were measured.
         resumed_blocks: blocks of trials that an interrupted audit had finished.
     """
 
@@ -40,9 +42,13 @@ class Keeper:
         self._saved_at = time.monotonic()
         self._blocks: dict[str, Blocks] = {}
         self.noise_check: NoiseCheck | None = None
+        self.added_noise_check: NoiseCheck | None = None
         if self._store is not None:
             self._blocks = self._store.load(_TRIALS, _kept_blocks) or {}
-            self.noise_check = self._store.load(_NOISE, lambda values, _: from_plain(NoiseCheck, values))
+            self.noise_check, self.added_noise_check = (
+                self._store.load(name, lambda values, _: from_plain(NoiseCheck, values))
+                for name in (_NOISE, _ADDED_NOISE)
+            )
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
     def load(self, name: str, sizes: Sequence[int]) -> Blocks:
@@ -68,6 +74,12 @@ class Keeper:
         self.noise_check = check
         if self._store is not None:
             self._store.save(_NOISE, to_plain(check))
+
+    def save_added_noise(self, check: NoiseCheck) -> None:
+        """Keep what was measured of what workers add."""
+        self.added_noise_check = check
+        if self._store is not None:
+            self._store.save(_ADDED_NOISE, to_plain(check))
 
 
 def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dict[str, Blocks]:

@@ -18,7 +18,13 @@ from airmixml.wording import did_you_mean, shown, simulated
 if TYPE_CHECKING:
     from airmixml.audit import Audit, AuditResult
 
-_CHOICES = {"release": ("release",), "server": ("server",), "both": ("release", "server")}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "release": ("release",),
+    "server": ("server",),
+    "both": ("release", "server"),
+    "everyone": ("everyone",),
+    "all": ("release", "server", "everyone"),
+}
 
 
 def audit_command(
@@ -28,7 +34,13 @@ def audit_command(
     assignments: options.Assignments = None,
     bounds: options.Bounds = None,
     seed: options.Seed = None,
-    adversary: Annotated[str, Option(help="Adversary to audit: release, server or both.")] = "both",
+    adversary: Annotated[
+        str | None,
+        Option(
+            help="Adversary to audit: release, server, both, everyone or all "
+            "[default: both, and everyone where workers bring noise]."
+        ),
+    ] = None,
     adjacency: Annotated[
         str | None, Option(help="Neighbours: replace-one or remove-one [default: the scenario's].")
     ] = None,
@@ -37,7 +49,10 @@ def audit_command(
     confidence: Annotated[float, Option(help="Joint confidence of all lower bounds.")] = 0.95,
     fault: Annotated[
         str | None,
-        Option(help="Inject a fault, which must be caught: half-noise, wrong-sensitivity or schedule-revealed."),
+        Option(
+            help="Inject a fault, which must be caught: half-noise, wrong-sensitivity, gain-above-bound, "
+            "schedule-revealed, no-mask or reused-seed."
+        ),
     ] = None,
     out: options.Out = None,
     force: options.Force = False,
@@ -59,7 +74,7 @@ def audit_command(
     )
     speed = Speed(threads=threads)
     options.check_force(force, out)
-    if adversary not in _CHOICES:
+    if adversary is not None and adversary not in _CHOICES:
         raise ScenarioError(
             f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}"
             f"{did_you_mean(adversary, list(_CHOICES)) or ';'} an eavesdropper is not audited"
@@ -67,7 +82,7 @@ def audit_command(
     from airmixml.audit import AuditSettings, fault_named
 
     settings = AuditSettings(
-        adversaries=_CHOICES[adversary],
+        adversaries=_CHOICES[adversary] if adversary else (),
         adjacency=adjacency or "",
         trials=trials,
         canaries=canaries,
@@ -89,10 +104,11 @@ def audit_command(
 
 
 def _print(result: AuditResult) -> None:
-    from airmixml.audit.report import noise_in_words
+    from airmixml.audit.report import noise_checks, noise_in_words
 
     print_line(result.verdict, style="bold red" if result.caught else "bold")
-    print_line(noise_in_words(result.own.noise_check))
+    for check in noise_checks(result.audits):
+        print_line(noise_in_words(check))
     for found in result.audits:
         console.print(_table(found))
         for note in found.notes:

@@ -1,0 +1,245 @@
+"""Audits of somebody who hears every worker: filters against inverses, masks against their law, faults on purpose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from airmixml import Scenario, ScenarioError
+from airmixml.audit import Audit, AuditSettings, fault_named
+from airmixml.audit.added_noise import check_added_noise
+from airmixml.audit.formed import FormedMasks
+from airmixml.audit.heard_apart import heard_apart_trials
+from airmixml.audit.listening import Listening, draw_honest, listen
+from airmixml.audit.trials import Bench, Keeper
+from airmixml.masks import formed_masks
+from airmixml.masks.graph import draw_graph
+from airmixml.masks.hidden_noise import most_absent_neighbours, who_is_left
+from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.radio.draws import AirSetting
+from airmixml.radio.masking import Masking, masking_of
+from airmixml.radio.rehearsal import placed_distances
+from airmixml.scenario import RunContext
+
+Audited = Callable[..., Audit]
+FEW = ("workers.count=150", "radio.scheduled=150", "privacy.epsilon=1", "privacy.mask_degree=16")
+MANY = "privacy.mask_degree=120"
+OWN, PAIR = 0.5, 3.0
+
+
+def masking(seats: int, degree: int, seed: int = 1) -> Masking:
+    graph = draw_graph(seats, degree, seed)
+    return Masking(own_watts=OWN, pair_watts=PAIR, self_watts=0.0, graph=graph, honest=who_is_left(graph))
+
+
+def covariance(found: Masking, honest: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """S of the honest workers, mask by mask; others have nothing but their own noise."""
+    assert found.graph is not None
+    total = OWN * np.eye(len(honest))
+    for one, other in found.graph.edges:
+        if honest[one] and honest[other]:
+            arrow = np.zeros(len(honest))
+            arrow[[one, other]] = 1.0, -1.0
+            total += PAIR * np.outer(arrow, arrow)
+    return total
+
+
+def all_weights(listening: Listening, honest: NDArray[np.bool_]) -> NDArray[np.float64]:
+    weights = np.where(honest, listening.others_weight, 0.0)
+    weights[listening.near] = listening.weights
+    return weights
+
+
+def bench_of(*overrides: str, fault: str = "", trials: int = 20_000) -> Bench:
+    scenario = Scenario.preset("trustless-iris").with_overrides(*FEW, *overrides)
+    return Bench(
+        air=AirSetting.of(scenario, 5, 3, placed_distances(scenario)),
+        classes=3,
+        adjacency="remove-one",
+        settings=AuditSettings(trials=trials, fault=fault_named(fault)),
+        keeper=Keeper(),
+        context=RunContext(),
+    )
+
+
+@pytest.mark.parametrize(("seats", "degree"), [(40, 6), (12, 11), (9, 2)])
+def test_the_filter_is_a_row_of_the_inverse_where_everybody_is_near(seats: int, degree: int) -> None:
+    found, honest = masking(seats, degree), np.ones(seats, dtype=np.bool_)
+    honest[[1, 4]] = False
+    listening = listen(found, 3, honest, most_masks=10_000)
+    inverse = np.linalg.inv(covariance(found, honest))
+    np.testing.assert_allclose(all_weights(listening, honest), inverse[3] * honest, rtol=1e-9, atol=1e-12)
+
+
+def test_a_filter_of_few_weights_is_an_attack_of_the_precision_that_it_says() -> None:
+    found, honest = masking(400, 8), np.ones(400, dtype=np.bool_)
+    exact = np.linalg.inv(covariance(found, honest))[7, 7]
+    for most_masks, least in ((0, 0.85), (64, 0.97), (1200, 0.997)):
+        listening = listen(found, 7, honest, most_masks)
+        weights = all_weights(listening, honest)
+        variance = weights @ covariance(found, honest) @ weights
+        assert len(listening.masks) <= max(most_masks, 8)
+        assert weights[7] ** 2 / variance == pytest.approx(listening.precision, rel=1e-9)
+        assert least * exact < listening.precision <= exact * (1 + 1e-9)
+
+
+def test_workers_without_masks_are_listened_to_one_by_one() -> None:
+    honest = who_is_left(draw_graph(5, 4, 0))
+    alone = Masking(own_watts=OWN, pair_watts=0.0, self_watts=0.0, graph=None, honest=honest)
+    listening = listen(alone, 2, np.ones(5, dtype=np.bool_), 100)
+    assert listening.precision == pytest.approx(1.0 / OWN)
+    assert listening.others_weight == 0.0
+
+
+def test_formed_masks_have_the_law_of_the_graph_and_cancel_in_a_sum() -> None:
+    found, honest = masking(10, 6), np.ones(10, dtype=np.bool_)
+    listening = listen(found, 0, honest, most_masks=10_000)
+    formed = FormedMasks.of(listening, found, seed=3, round_id=b"test")
+    drawn, weights = formed.in_score(0, 0, 40_000), all_weights(listening, honest)
+    expected = weights @ (covariance(found, honest) - OWN * np.eye(10)) @ weights
+    assert drawn.var() == pytest.approx(expected, rel=5.0 * math.sqrt(2.0 / 40_000))  # masks of both ends, each its own
+    own = formed.of_worker(1, 0, 40_000)
+    assert own.var() == pytest.approx(6 * PAIR, rel=5.0 * math.sqrt(2.0 / 40_000))
+    assert abs(np.corrcoef(own, formed.of_worker(2, 0, 40_000))[0, 1]) < 0.025
+    alone = FormedMasks.of(listen(found, 0, honest, 0), found, seed=3, round_id=b"test")
+    np.testing.assert_allclose(alone.of_worker(0, 0, 50), -alone.of_others(0, 0, 50), atol=1e-12)
+
+
+def test_reused_seeds_are_the_same_in_every_slot() -> None:
+    found = masking(10, 6)
+    formed = FormedMasks.of(
+        listen(found, 0, np.ones(10, dtype=np.bool_), 0), found, seed=3, round_id=b"test", reused=True
+    )
+    assert np.ptp(np.concatenate([formed.of_worker(slot, 0, 5) for slot in range(3)])) == 0.0
+
+
+def test_absent_are_called_as_many_neighbours_as_workers_put_up_with() -> None:
+    scenario = Scenario.preset("trustless-iris").with_overrides(
+        *FEW, "privacy.colluders=10", "privacy.most_absent=0.1", MANY
+    )
+    found = masking_of(scenario)
+    assert found is not None
+    assert found.graph is not None
+    known = ~draw_honest(scenario, found, 5, np.random.default_rng(0))
+    assert not known[5]
+    assert known.sum() == 10 + 15
+    colluding = draw_honest(scenario.with_overrides("privacy.most_absent=0"), found, 5, np.random.default_rng(0))
+    absent = known & colluding
+    beside, limit = found.graph.adjacency @ absent.astype(float), most_absent_neighbours(found.graph, 15)
+    assert beside.max() <= limit
+    assert limit > 15
+    assert (found.graph.adjacency.toarray()[5, absent] > 0.0).all()
+
+
+@pytest.mark.parametrize("noise", ["workers", "masked"])
+def test_scores_have_the_law_of_the_claim(noise: str) -> None:
+    """The claim is mu of epsilon 1 with a bound on (S^-1)_ii; trials have that of the drawn graph, a little less."""
+    bench = bench_of(
+        f"privacy.noise={noise}", "privacy.mask_degree=16" if noise == "masked" else "privacy.mask_degree=0"
+    )
+    trials = heard_apart_trials(bench, 0)
+    found = (trials.scores_in.mean() - trials.scores_out.mean()) / trials.scores_in.std()
+    claimed, error = gaussian_mu(1.0, 0.01), 5.0 * math.sqrt(2.0 / 10_000)
+    assert 0.97 * claimed - error < found < claimed + error
+    # Log-likelihood ratios: their mean is half of their variance.
+    assert trials.scores_in.mean() == pytest.approx(trials.scores_in.var() / 2.0, abs=0.05)
+
+
+@pytest.mark.parametrize("fault", ["", "no-mask", "reused-seed", "half-noise", "wrong-sensitivity"])
+@pytest.mark.parametrize("air", ["ideal", "lab"])
+def test_faults_are_caught_and_a_sound_mechanism_is_not(air: str, fault: str, audited: Audited) -> None:
+    audit = audited("trustless-iris", *FEW, f"air.preset={air}", adversary="everyone", fault=fault, trials=4000)
+    assert audit.caught is bool(fault)
+    refuted = any(map(audit.refutes, audit.bounds))
+    # Half the noise is little of what hides a worker where masks carry the claim: the noise is found to be short.
+    assert refuted is bool(fault) or fault == "half-noise"
+    assert audit.noise_check.passed is (fault in ("", "wrong-sensitivity"))
+
+
+def test_colluders_and_absent_workers_are_counted_with(audited: Audited) -> None:
+    options: dict[str, Any] = {"adversary": "everyone", "trials": 20_000}
+    with_both = (MANY, "privacy.colluders=10", "privacy.most_absent=0.1")
+    sound = audited("trustless-iris", *FEW, *with_both, **options)
+    assert not sound.caught
+    assert sound.sharpest is not None
+    called_absent = next(bound for bound in sound.bounds if bound.method == "one worker alone")
+    assert called_absent.epsilon is not None
+    assert sound.sharpest.epsilon is not None
+    assert 0.7 * sound.sharpest.epsilon < called_absent.epsilon  # its self mask is as strong as the claim, no stronger
+    assert audited("trustless-iris", *FEW, *with_both, fault="no-mask", **options).caught
+
+
+def test_masks_that_are_too_weak_in_the_real_code(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = formed_masks.standard_normals
+
+    def weaker(*arguments: Any) -> NDArray[np.float64]:
+        return 0.1 * real(*arguments)
+
+    monkeypatch.setattr(formed_masks, "standard_normals", weaker)
+    audit = audited("trustless-iris", *FEW, adversary="everyone", trials=4000)
+    assert "too weak" in audit.noise_check.why_not or audit.noise_check.short
+    assert audit.caught
+
+
+def test_masks_that_are_alike_in_all_slots_in_the_real_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, real = bench_of(), formed_masks.standard_normals
+    monkeypatch.setattr(formed_masks, "standard_normals", lambda seed, _slot, *rest: real(seed, 0, *rest))
+    check = check_added_noise(bench, 0, 1e-6)
+    assert "repeats itself" in check.why_not
+
+
+@pytest.mark.parametrize("adversary", ["server", "release"])
+def test_sums_are_hidden_by_what_workers_bring(adversary: str, audited: Audited) -> None:
+    sound = audited("trustless-iris", *FEW, adversary=adversary)
+    assert not sound.caught
+    assert sound.noise_check.deviation == pytest.approx(1.0, abs=0.06)  # 5,000 numbers: within 6 of 1 %
+    assert sound.sharpest is not None
+    assert (sound.best.epsilon or 0.0) > 0.75 * (sound.sharpest.epsilon or 0.0)
+    broken = audited("trustless-iris", *FEW, adversary=adversary, fault="half-noise")
+    assert any(map(broken.refutes, broken.bounds))
+
+
+def test_a_server_on_an_imperfect_air(audited: Audited) -> None:
+    audit = audited("trustless-iris", *FEW, "air.preset=campus", adversary="server")
+    assert not audit.caught
+    assert (audit.noise_check.deviation or 0.0) > 1.0  # it hears sums: more hides a worker than the claim rests on
+
+
+@pytest.mark.parametrize(
+    ("overrides", "settings", "message"),
+    [
+        (
+            ("privacy.noise=receiver", "privacy.adversary=server"),
+            {"adversaries": ("everyone",)},
+            "nothing hides a worker",
+        ),
+        ((), {"fault": "gain-above-bound"}, "grows with its gain"),
+        (("privacy.noise=workers", "privacy.mask_degree=0"), {"fault": "no-mask"}, "there are no masks"),
+        ((), {"fault": "reused-seed", "adversaries": ("server",)}, "masks cancel in what others hear"),
+        ((), {"adversaries": ("nobody",)}, "must be among release, server, everyone"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(overrides: tuple[str, ...], settings: dict[str, Any], message: str) -> None:
+    asked = {**settings, "fault": fault_named(settings.get("fault", ""))}
+    scenario = Scenario.preset("trustless-iris").with_overrides(*FEW, *overrides)
+    with pytest.raises(ScenarioError, match=message):
+        AuditSettings(**asked).check(scenario)
+
+
+def test_everyone_is_audited_by_default_where_workers_bring_noise() -> None:
+    assert AuditSettings().audited(Scenario.preset("trustless-iris")) == ("release", "server", "everyone")
+    assert AuditSettings().audited(Scenario.preset("private-iris")) == ("release", "server")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("preset", ["trustless-iris", "trustless-digits", "trustless-mnist"])
+def test_near_the_claim_of_a_preset(preset: str, audited: Audited) -> None:
+    audit = audited(preset, "privacy.epsilon=1", adversary="everyone", trials=100_000)
+    assert not audit.caught
+    assert audit.best.epsilon is not None
+    assert 0.8 < audit.best.epsilon < 1.0
