@@ -27,6 +27,7 @@ from airmixml.privacy import (
     state_privacy,
 )
 from airmixml.privacy.evaluation import least_epsilon, refusal
+from airmixml.privacy.everyone import Everyone
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
@@ -171,7 +172,9 @@ def account_scenario(
         "fixed": f"beta = {scenario.mixing.power_scale_watts:g} W",
         "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
     }
-    adversaries = tuple(adversary_named(name, scenario) for name in ADVERSARIES.names)
+    # Of somebody whom nothing hides from there is nothing to say.
+    names = [name for name in ADVERSARIES.names if name != Everyone.name or design.hidden_noise_watts]
+    adversaries = tuple(adversary_named(name, scenario) for name in names)
     _, slots_delta = slots_target(scenario)
     centring = None if tally is None else tally.centring
     asked = _Asked(design=design, adjacency=privacy.adjacency, slots_delta=slots_delta, centring=centring)
