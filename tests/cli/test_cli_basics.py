@@ -37,6 +37,9 @@ def test_presets_as_a_table_and_as_json(airmix: Airmix) -> None:
         "private-mnist",
         "private-mnist-release",
         "private-table",
+        "trustless-digits",
+        "trustless-iris",
+        "trustless-mnist",
     ]
     assert all(preset["summary"] for preset in presets)
 

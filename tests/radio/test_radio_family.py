@@ -156,6 +156,11 @@ SHARED_DRAWS = (
     "learner.learning_rate=0.01",
     "learner.adam_beta1=0.5",
     "learner.adam_beta2=0.9",
+    "privacy.noise=workers",
+    "privacy.above_thermal_db=20",
+    "privacy.mask_degree=8",
+    "privacy.mask_share=0.5",
+    "privacy.most_absent=0.1",
 )
 OTHER_DRAWS = (
     "seed=1",
