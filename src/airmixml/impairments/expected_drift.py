@@ -23,7 +23,7 @@ def expected_drift(scenario: Scenario, frame: Frame) -> Doubles:
 
 
 def _expected(scenario: Scenario, seconds: Doubles) -> Doubles:
-    """Return E g so long after a resynchronisation; shape of the seconds. At least a tenth: less is no signal."""
+    """Return E g so long after a resynchronisation; shape of the seconds. At least a half: noise is raised too."""
     air = scenario.air
     turns = 2.0 * math.pi * seconds
     log_gain = -0.5 * (air.frequency_offset_hz * turns) ** 2 - 0.5 * air.phase_noise_hz * turns
@@ -31,4 +31,4 @@ def _expected(scenario: Scenario, seconds: Doubles) -> Doubles:
     if scenario.radio.fading == "rician":
         scattered = 1.0 / (1.0 + scenario.radio.rician_k)
     moved = 1.0 - scattered + scattered * j0(air.doppler_hz * turns)
-    return np.asarray(np.maximum(np.exp(np.maximum(log_gain, -50.0)) * moved, 0.1))
+    return np.asarray(np.maximum(np.exp(np.maximum(log_gain, -50.0)) * moved, 0.5))
