@@ -52,6 +52,8 @@ def airs_table(rows: list[Row]) -> str:
     """Return accuracies of the presets on every air, and the worst worker's epsilon where a target is set."""
     cells, lines = by_cell(rows, "private-mnist", "private-mnist-release", "paper-mnist", "iris"), []
     for key, name in NAMES.items():
+        if not any((key, air) in cells for air in AIRS):
+            continue
         line = [name]
         for air in AIRS:
             found = cells.get((key, air), [])
