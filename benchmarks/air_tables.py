@@ -118,7 +118,7 @@ def _draw_frames(lengths: dict[str, int], accuracies: dict[tuple[str, str], list
             (lengths[f], 100 * statistics.mean(accuracies[(f, column)])) for f in lengths if accuracies[(f, column)]
         ]
         axis.plot(*zip(*sorted(points), strict=True), "o-" if "ideal" in column else "s--", color=colour, label=column)
-    axis.set(xscale="log", xlabel="symbols per slot", ylabel="accuracy (%)")
+    axis.set(xscale="log", ylim=(95.0, 99.2), xlabel="symbols per slot", ylabel="accuracy (%)")
     finish_axis(axis, "MNIST against the server: accuracy and length of a slot", legend=8)
     save_figure(figure, IMAGE)
 
