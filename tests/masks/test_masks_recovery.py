@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.masks.round_for_tests import RULES, Party, announced_round, ready_round, sent_symbols
+from round_for_tests import RULES, Party, announced_round, ready_round, sent_symbols
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.formed_masks import edge_masks, self_mask

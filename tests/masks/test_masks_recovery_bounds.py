@@ -8,8 +8,8 @@ import networkx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from round_for_tests import regular_graph
 from scipy import stats
-from tests.masks.round_for_tests import regular_graph
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.recovery_bounds import (
