@@ -33,6 +33,10 @@ AIRS = {
     "noise floor": ("air.noise_uncertainty_db=3",),
     "timing": ("air.timing_offset_symbols=0.4",),
     "timing, blocks": ("air.timing_offset_symbols=0.3", "air.roll_off=0.9", "air.resync_seconds=2e-5"),
+    "transmitters": ("air.dac_bits=4", "air.peak_power_dbm=-6", "air.phase_error_radians=0.3"),
+    "receiver": ("air.adc_bits=7", "air.phase_error_radians=0.3"),
+    "receiver, short range": ("air.adc_bits=8", "air.adc_range=1.5", "air.amplitude_error_db=1"),
+    "antennas": ("air.antennas=3", "radio.fading=rayleigh", "air.truncation_db=-6", "air.phase_error_radians=0.3"),
     "ofdm": ("air.waveform=ofdm", "air.subcarriers=8", "air.cluster_subcarriers=4", "air.phase_error_radians=0.4"),
     "ofdm, timing": (
         *("air.waveform=ofdm", "air.subcarriers=8", "air.cluster_subcarriers=2", "air.cyclic_prefix=0.2"),
@@ -47,7 +51,7 @@ AIRS = {
         *("air.resync_seconds=3e-5", "air.amplitude_error_db=1", "air.absent=0.1", "air.late=0.1"),
         *("air.timing_offset_symbols=0.3", "air.roll_off=0.8", "air.estimation_nmse_db=-15"),
         *("air.reciprocity_nmse_db=-20", "air.power_step_db=1", "radio.fading=rician", "radio.rician_k=10"),
-        "air.truncation_db=-10",
+        *("air.truncation_db=-10", "air.dac_bits=6", "air.peak_power_dbm=0", "air.adc_bits=9", "air.antennas=2"),
     ),
     "all, ofdm": (
         *("air.waveform=ofdm", "air.subcarriers=16", "air.cluster_subcarriers=2", "air.cyclic_prefix=0.4"),

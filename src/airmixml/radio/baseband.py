@@ -22,6 +22,7 @@ from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.scenario import Air
 from airmixml.scenario.pulse import raised_cosine
+from airmixml.units import dbm_to_watts
 
 Complex = NDArray[np.complex128]
 
@@ -33,7 +34,8 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     """Return y / (sqrt(beta) mean gain); slots x symbols. Its real part is the mixture, its imaginary part distortion.
 
     ``vectors`` is what the scheduled workers hold, slots x scheduled x symbols; ``drawn`` who sends with which share.
-    The server divides each block, or each cluster of it, by the mean gain that it takes from pilots.
+    The server divides each block, or each cluster of it, by the mean gain that it takes from pilots. Converters and
+    peak limits are those of a single carrier, and vectors so short that none exceeds its declared norm once rounded.
     """
     scenario = setting.scenario
     air, gains = scenario.air, drawn.gains
@@ -45,6 +47,11 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     if smears(air):
         offsets = air.timing_offset_symbols * draw_offsets(seats).numpy()
     shares, amplitudes = drawn.ratios.numpy(), np.sqrt(drawn.power_scale_watts.numpy())
+    with np.errstate(divide="ignore"):  # who sends nothing has no limit
+        limits = np.sqrt(dbm_to_watts(air.peak_power_dbm) / drawn.power_watts.numpy())
+    vectors = np.clip(_rounded_to_own_peak(vectors, air.dac_bits), -limits[:, :, None], limits[:, :, None])
+    pilot_amplitude = np.sqrt(setting.pilot_energy / frame.pilot_count / air.pilot_symbols)
+    of_pilots = np.minimum(1.0, limits / (pilot_amplitude or 1.0))
     noise_watts = true_noise_watts(scenario)
     by_poisson = scenario.radio.schedule == "poisson"  # which has no pilots
     pilots = [np.flatnonzero(np.array(frame.pilots) == pilot) for pilot in range(frame.pilot_count)]
@@ -72,10 +79,33 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
         pulse = np.array([raised_cosine(offset, air.roll_off) for offset in offsets[slot]])
         for here in pilots:  # the data symbols that a pilot is for
             beside = here[seconds[here] == seconds[here[0]]]
-            through = (shares[slot] * pulse) @ gain[slot][:, beside]  # one, or those on neighbouring subcarriers
+            through = (shares[slot] * of_pilots[slot] * pulse) @ gain[slot][:, beside]  # one, or those on neighbouring subcarriers
             energy = setting.pilot_energy / len(pilots)
             received[slot, here] /= amplitude * _mean_gain(through, amplitude, energy, noise_watts, rng) * drift[here]
+    received = _converted(received, air)
     return (_without_mean_pulse(received, air, frame) if smears(air) else received) - known
+
+
+def _rounded_to_own_peak(vectors: Doubles, bits: int) -> Doubles:
+    """Return each worker's symbols at the nearest of the 2^b - 1 levels that end at its largest; any x symbols."""
+    if not bits:
+        return vectors
+    step = np.abs(vectors).max(axis=-1, keepdims=True) / (2 ** (bits - 1) - 1)
+    return np.asarray(np.round(vectors / step) * step)
+
+
+def _converted(received: Complex, air: Air) -> Complex:
+    """Return what the server's two converters make of a slot, whose levels end at its range; slots x symbols."""
+    if not air.adc_bits:
+        return received
+    parts = np.stack([received.real, received.imag])
+    end = np.abs(parts).max(axis=(0, 2))
+    if air.adc_range:
+        end = air.adc_range * np.sqrt((np.abs(received) ** 2).mean(axis=1))
+    levels = 2 ** (air.adc_bits - 1) - 1
+    step = (end / levels)[:, None]
+    rounded = np.clip(np.round(parts / step), -levels, levels) * step
+    return np.asarray(rounded[0] + 1j * rounded[1])
 
 
 def _formed(masking: Masking, sending: NDArray[np.bool_], symbols: int, rng: Generator) -> tuple[Doubles, Doubles]:
