@@ -22,6 +22,7 @@ from airmixml.radio.power import control_power
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
+from airmixml.radio.silent_symbols import noisy_symbols
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
@@ -180,7 +181,12 @@ def energy_joules(
     joules = joules_per_watt(scenario, signal, sensitivity) * float(slot_watts.mean())
     masking = None if inverse_gain is None else masking_of(scenario)
     if masking is not None and inverse_gain is not None:
-        joules += masking.added_watts * signal.symbols / SYMBOLS_PER_SECOND * float(inverse_gain.mean())
+        joules += (
+            masking.added_watts
+            * noisy_symbols(scenario, signal.symbols)
+            / SYMBOLS_PER_SECOND
+            * float(inverse_gain.mean())
+        )
     return scenario.radio.slots * joules
 
 

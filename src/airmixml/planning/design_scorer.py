@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.impairments.frame import frame_of
 from airmixml.planning.alternatives import draw_sample_slots, energy_joules
 from airmixml.planning.frames import signal_loss
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
@@ -25,6 +24,7 @@ from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import guessed_received_watts, private_received_watts, sensitivity_of
 from airmixml.radio.ratios import varying_share
+from airmixml.radio.silent_symbols import symbols_on_air
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
@@ -148,7 +148,7 @@ class DesignScorer:
         """Return how long all slots take: as long as given, and never shorter than the symbols need."""
         slot_seconds = self.scenario.radio.slot_seconds if sending.sends == self.own.sends else 0.0
         signal, _ = self._sent(sending.sends, sending.label_weight)
-        symbols = frame_of(self.scenario.air, signal.symbols).symbols
+        symbols = symbols_on_air(self.scenario, signal.symbols)
         return sending.slots * max(slot_seconds, symbols / SYMBOLS_PER_SECOND)
 
     def noise(self, sending: SendingPlan, *, guess: bool = False) -> LearningNoise | None:

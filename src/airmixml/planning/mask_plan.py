@@ -17,6 +17,7 @@ from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_o
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of, slot_seconds
 from airmixml.radio.recoverable import enough_absent
+from airmixml.radio.silent_symbols import noisy_symbols
 from airmixml.scenario import Scenario
 from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
@@ -107,9 +108,9 @@ def plan_masks(
     gains = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
     per_watt = joules_per_watt(scenario, signal, sensitivity)
     signal_watts = received_watts * per_watt / slot_seconds(scenario, signal)
-    sent_watts = signal_watts + masking.added_watts * signal.symbols / SYMBOLS_PER_SECOND / slot_seconds(
-        scenario, signal
-    )
+    sent_watts = signal_watts + masking.added_watts * noisy_symbols(
+        scenario, signal.symbols
+    ) / SYMBOLS_PER_SECOND / slot_seconds(scenario, signal)
     power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
     deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
     move = sensitivity.squared_move(scenario.privacy.adjacency, "none")

@@ -79,7 +79,9 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
         pulse = np.array([raised_cosine(offset, air.roll_off) for offset in offsets[slot]])
         for here in pilots:  # the data symbols that a pilot is for
             beside = here[seconds[here] == seconds[here[0]]]
-            through = (shares[slot] * of_pilots[slot] * pulse) @ gain[slot][:, beside]  # one, or those on neighbouring subcarriers
+            through = (shares[slot] * of_pilots[slot] * pulse) @ gain[slot][
+                :, beside
+            ]  # one, or those on neighbouring subcarriers
             energy = setting.pilot_energy / len(pilots)
             received[slot, here] /= amplitude * _mean_gain(through, amplitude, energy, noise_watts, rng) * drift[here]
     received = _converted(received, air)

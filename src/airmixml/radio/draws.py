@@ -30,6 +30,7 @@ from airmixml.radio.privacy_target import (
 )
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
+from airmixml.radio.silent_symbols import noisy_symbols
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
@@ -71,7 +72,7 @@ class AirSetting:
         masking = masking_of(scenario)
         added_watts = 0.0
         if masking is not None:
-            added_watts = masking.added_watts * signal.symbols / SYMBOLS_PER_SECOND / per_watt
+            added_watts = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND / per_watt
             check_added_power(scenario, masking, distance_metres)
         check_lowest_power(scenario, received_watts + added_watts, radiated_share, distance_metres)
         return cls(

@@ -3,7 +3,8 @@
 In each block all workers send a known symbol first. It arrives as the mean gain sum_i q_i g_i with noise on it, and the
 server divides the block by that, and by what drifting phases are expected to take of it from there on. What it must
 reckon with as noise it measures where no signal should be: workers send real numbers in phase, so whatever arrives a
-quarter turn off is noise, or a signal whose phase is wrong.
+quarter turn off is noise, or a signal whose phase is wrong. Noise and masks of the workers are in phase: those it
+measures on symbols without data.
 """
 
 import math
@@ -26,6 +27,7 @@ from airmixml.radio.masking import masking_of
 from airmixml.radio.off_time import in_runs, mix_off_time
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.senders import Sender, mix_in_pieces, mix_with_factors, probed_symbols
+from airmixml.radio.silent_symbols import silent_symbols
 from airmixml.randomness.distributions import normal_pairs
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.streams import Streams
@@ -33,8 +35,13 @@ from airmixml.streams import Streams
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
 _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
 _NOTHING: Final = complex(1e30)
-_SILENT: Final = 512
-_PILOT, _QUADRATURE, _MASKS = 1, 2, 3  # sequences of the stream "air" that no impairment draws from
+_PILOT, _QUADRATURE, _MASKS, _SILENT, _SILENT_NOISE = (
+    1,
+    2,
+    3,
+    4,
+    5,
+)  # sequences of the stream "air" that no impairment draws from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +109,7 @@ def receive_impaired(
     received = torch.addcmul(clean, noise.to(clean.dtype), noise_scales[0].to(clean.dtype), out=place)
     probed_scale = noise_scales[1] if frame.pieces == 1 else noise_scales[1][:, probed]
     if leftover is not None:
-        received = received + _leftover(leftover, drawn, frame, slots, source).to(received.dtype)
+        received = received + _leftover(leftover, drawn, frame, slots, source, _MASKS).to(received.dtype)
     across = across + probed_scale * _normals(source, slots, len(probed), _QUADRATURE)
     received, across, least = convert_received(scenario.air, received, across)
     snr = None
@@ -111,8 +118,7 @@ def receive_impaired(
         clean, received = (equalise(each, scenario.air, frame) for each in (clean, received))
         noise_variance = noise_gain(scenario.air) * noise_variance
     if leftover is not None:
-        # In a few symbols workers send nothing but noise and masks, which are far above what gains do to data.
-        noise_variance = (received - clean)[:, :: max(1, received.shape[1] // _SILENT)].double().square().mean(dim=1)
+        noise_variance = _without_data(setting, leftover, drawn, frame, noise_scales[0], slots, source)
         snr = _signal(clean, setting.signal.input_symbols) / noise_variance
     return ImpairedReception(clean=clean, received=received, noise_variance=noise_variance, snr=snr, divisor=divisor)
 
@@ -146,11 +152,34 @@ def _signal(clean: torch.Tensor, inputs: int) -> torch.Tensor:
     return torch.stack([part.double().square().mean(dim=1) for part in parts])
 
 
-def _leftover(leftover: Leftover, drawn: SlotTensors, frame: Frame, slots: range, source: SlotWords) -> torch.Tensor:
+def _leftover(
+    leftover: Leftover, drawn: SlotTensors, frame: Frame, slots: range, source: SlotWords, sequence: int
+) -> torch.Tensor:
     """Return what is left of workers' noise and masks on every symbol; slots x symbols."""
     symbols = sum(frame.lengths)
-    normals = _normals(source, slots, leftover.terms * symbols, _MASKS).reshape(len(slots), leftover.terms, symbols)
+    normals = _normals(source, slots, leftover.terms * symbols, sequence).reshape(len(slots), leftover.terms, symbols)
     return leftover.receive(normals, drawn.power_scale_watts, frame)
+
+
+def _without_data(
+    setting: AirSetting,
+    leftover: Leftover,
+    drawn: SlotTensors,
+    frame: Frame,
+    noise_scale: torch.Tensor,
+    slots: range,
+    source: SlotWords,
+) -> torch.Tensor:
+    """Return what the server measures of noise on symbols without data, spread over the slot; shape slots.
+
+    They are drawn as a slot of the same gains in which nobody has data, of which only so many symbols are sent.
+    """
+    symbols = setting.signal.symbols
+    heard = noise_scale * _normals(source, slots, symbols, _SILENT_NOISE)
+    heard = heard + _leftover(leftover, drawn, frame, slots, source, _SILENT)
+    if smears(setting.scenario.air):
+        heard = equalise(heard, setting.scenario.air, frame)
+    return heard[:, :: -(-symbols // silent_symbols(setting.scenario, symbols))].square().mean(dim=1)
 
 
 def estimate_mean_gain(

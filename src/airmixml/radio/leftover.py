@@ -16,6 +16,7 @@ pairs; a drawn graph differs from that by about one part in sqrt(N k / 2).
 """
 
 import math
+from functools import cached_property
 from typing import Final
 
 import torch
@@ -72,8 +73,9 @@ class Leftover:
             arrives = by_piece[..., None] * terms[:, None]
             self._kept = torch.where(recovered, self._expected_terms()[:, :, None], arrives)
 
+    @cached_property
     def covariance(self) -> torch.Tensor:
-        """Return the covariance of the terms on a symbol, in watts; slots x pieces x terms x terms."""
+        """Covariance of the terms on a symbol once all seats are added, in watts; slots x pieces x terms x terms."""
         masking, squares = self.masking, self._sums["squares"]
         total = masking.own_watts * squares
         if masking.graph is not None:
@@ -94,7 +96,7 @@ class Leftover:
 
         Standard normal values are slots x terms x symbols, beta has shape slots.
         """
-        covariance = self.covariance() / power_scale_watts[:, None, None, None]
+        covariance = self.covariance / power_scale_watts[:, None, None, None]
         lengths = torch.tensor(frame.lengths, device=normals.device)
         if self.terms == 1:
             deviation = covariance[:, :, 0, 0].clamp(min=0.0).sqrt().expand(-1, frame.pieces)

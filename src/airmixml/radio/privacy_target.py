@@ -9,7 +9,6 @@ from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.antennas import antenna_gain_bound
-from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
@@ -17,6 +16,7 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.energy_sensitivity import energy_sensitivity
 from airmixml.radio.masking import masking_of
 from airmixml.radio.rounded_sensitivity import with_rounding
+from airmixml.radio.silent_symbols import symbols_on_air
 from airmixml.radio.weakest_channel import power_gain, weakest_gain
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.ofdm import Grid
@@ -94,8 +94,8 @@ def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity
 
 
 def slot_seconds(scenario: Scenario, signal: Signal) -> float:
-    """Return how long a slot lasts: tau, or what data, pilots and guards need where that is longer."""
-    return max(signal.slot_seconds(scenario.radio), frame_of(scenario.air, signal.symbols).symbols / SYMBOLS_PER_SECOND)
+    """Return how long a slot lasts: tau, or what all its symbols need where that is longer."""
+    return max(signal.slot_seconds(scenario.radio), symbols_on_air(scenario, signal.symbols) / SYMBOLS_PER_SECOND)
 
 
 def assumed_noise_watts(scenario: Scenario) -> float:

@@ -15,7 +15,6 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
-from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import never_exceeded
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
 from airmixml.radio.centring import plan_centring, with_centring
@@ -32,6 +31,7 @@ from airmixml.radio.privacy_target import (
     slot_seconds,
     slots_target,
 )
+from airmixml.radio.silent_symbols import symbols_on_air
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.sums import Sums, as_tensor
@@ -281,8 +281,8 @@ class Tally:
 
     @property
     def symbols_per_slot(self) -> int:
-        """Symbols that a slot takes on the air: data, pilots and guards."""
-        return frame_of(self.scenario.air, self.signal.symbols).symbols
+        """Symbols that a slot takes on the air: data, pilots, guards, and those without data."""
+        return symbols_on_air(self.scenario, self.signal.symbols)
 
     @property
     def design(self) -> Design:
