@@ -23,7 +23,7 @@ from airmixml.budgets.order import loss_to
 from airmixml.budgets.rules import PARTS, Budget, Loss
 from airmixml.errors import LedgerError, PrivacyError
 from airmixml.privacy.mechanism import ADJACENCIES
-from airmixml.wording import shown, shown_name
+from airmixml.wording import against, shown, shown_name
 
 MODES: Final = ("protection", "simulation")
 RESERVED, SPENT, RELEASED = "reserved", "spent", "released"
@@ -269,7 +269,7 @@ class LedgerFile:
         near = "just above " if f"{total:.6g}" == f"{budget.epsilon:.6g}" else ""
         left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
-            f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget against the {adversary}"
+            f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget {against(adversary)}"
             f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {near}{total:.6g} of "
             f"{budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
         )

@@ -89,9 +89,10 @@ def compare_command(
 
 
 def _print(comparison: Comparison, seconds: float) -> None:
-    from airmixml.compare.tables import brief_table
+    from airmixml.compare.tables import brief_adversaries_table, brief_table
 
     console.print(brief_table(comparison))
+    console.print(brief_adversaries_table(comparison))
     print_line(simulated(comparison.scenario.seed))
     if comparison.left_out:
         print_line("left out: " + "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items()))
