@@ -351,6 +351,8 @@ def _set(file: sqlite3.Connection, **facts: Any) -> None:
 
 def _facts(file: sqlite3.Connection) -> dict[str, Any]:
     facts = {row["name"]: row["value"] for row in file.execute("SELECT * FROM facts")}
+    if not {"mode", "adjacency", "created_at"} <= facts.keys():
+        raise sqlite3.DatabaseError("malformed: it does not say what it is about")
     people = People(label=facts["label"], count=facts["count"]) if "label" in facts else None
     return {
         "mode": facts["mode"],
@@ -380,7 +382,10 @@ def _name(file: sqlite3.Connection, number: int) -> str:
 
 def _budgets(file: sqlite3.Connection) -> dict[str, Budget]:
     rows = file.execute("SELECT adversary, epsilon, delta FROM budgets ORDER BY adversary")
-    return {row["adversary"]: Budget(epsilon=row["epsilon"], delta=row["delta"]) for row in rows}
+    found = {row["adversary"]: Budget(epsilon=row["epsilon"], delta=row["delta"]) for row in rows}
+    if not found:
+        raise sqlite3.DatabaseError("malformed: it holds no budget")
+    return found
 
 
 def _places(file: sqlite3.Connection, who: Integers | tuple[str, ...] | None) -> Integers | None:

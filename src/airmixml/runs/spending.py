@@ -110,10 +110,11 @@ def plan_spending(
     pools: dict[Workers, RawData] = {}
     owners: dict[Scenario, Owners] = {}
     requests: dict[Scenario, Request] = {}
+    mode, protect = PROTECTION if private else SIMULATION, "" if study else "add --private"
+    for adjacency in dict.fromkeys(scenario.privacy.adjacency for scenario in runs):
+        file.check_kind(mode=mode, adjacency=adjacency, protect=protect)
     for scenario, about in runs.items():
-        privacy, workers, seed = scenario.privacy, scenario.workers, scenario.seed
-        mode = PROTECTION if private else SIMULATION
-        file.check_kind(mode=mode, adjacency=privacy.adjacency, protect="" if study else "add --private")
+        workers, seed = scenario.workers, scenario.seed
         if workers not in pools:
             pools[workers] = load_raw(workers, data_dir, progress)
         raw = pools[workers]
