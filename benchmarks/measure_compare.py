@@ -4,8 +4,8 @@
     python benchmarks/measure_compare.py --methods masked,workers-noise,federated-masked --seeds 1
     python benchmarks/measure_compare.py --docs
 
-Finished runs are kept in runs/measure-compare, so that the same command goes on where it was stopped. Rows of methods that
-are not run this time, or cannot be on this machine, stay as benchmarks/results/compare_mnist_epsilon_*.json have them.
+Finished runs are kept in runs/measure-compare, so that the same command goes on where it was stopped. Rows of methods
+that are not run this time, or cannot be on this machine, stay as they are in benchmarks/results.
 """
 
 from __future__ import annotations
@@ -128,20 +128,9 @@ def read_row(row: Plain) -> Row:
     if exposure is not None:
         exposure = {name: math.inf if value == "infinite" else value for name, value in exposure.items()}
     costs = ("uplink_symbols", "air_seconds", "energy_joules", "worker_multiply_accumulates", "seconds")
-    outcomes = tuple(
-        from_plain(
-            Outcome,
-            {
-                "accuracy": accuracy,
-                "privacy": [{**each, "epsilon": math.inf if each["epsilon"] is None else each["epsilon"]}
-                            for each in row["privacy"]],  # fmt: skip
-                "exposure": exposure,
-                "note": row["note"],
-                **{name: row[name] for name in costs},
-            },
-        )
-        for accuracy in row["accuracy"]["by_seed"]
-    )
+    privacy = [{**each, "epsilon": math.inf if each["epsilon"] is None else each["epsilon"]} for each in row["privacy"]]
+    said = {"privacy": privacy, "exposure": exposure, "note": row["note"], **{name: row[name] for name in costs}}
+    outcomes = tuple(from_plain(Outcome, {"accuracy": each, **said}) for each in row["accuracy"]["by_seed"])
     return Row(name=row["method"], label=row["method"], about=row["about"], outcomes=outcomes)
 
 

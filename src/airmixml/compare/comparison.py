@@ -169,14 +169,14 @@ class Comparison:
 class _Job:
     """What one row runs with every seed, and what the row is called.
 
-    ``own`` is the scenario of this package that it runs, which a ledger counts; None where it runs none.
+    ``own`` returns the scenario of this package that it runs, which a ledger counts; None where it runs none.
     """
 
     scenario: Scenario
     run: Callable[[Work], Outcome]
     label: str
+    own: Callable[[Scenario], Scenario | None]
     about: str | None = None
-    own: Callable[[Scenario], Scenario] | None = None
 
 
 def _job_of(name: str, method: Method, scenario: Scenario) -> _Job:
@@ -186,7 +186,7 @@ def _job_of(name: str, method: Method, scenario: Scenario) -> _Job:
         run=method.run,
         label=name,
         about=method.about,
-        own=getattr(method, "own_scenario", None),
+        own=getattr(method, "own_scenario", lambda _scenario: None),  # of another package
     )
     if scenario.air.is_ideal or getattr(method, "on_air", False):
         return job

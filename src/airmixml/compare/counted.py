@@ -11,8 +11,8 @@ from airmixml.errors import AirMixError, LedgerError, ScenarioError
 from airmixml.runs.spending import Spending, joined, plan_spending
 from airmixml.scenario import RunContext, Scenario
 
-Made = Callable[[Scenario], Scenario]
-"""What makes the scenario that a row runs of the one that is compared."""
+Made = Callable[[Scenario], Scenario | None]
+"""What makes the scenario that a row runs of the one that is compared; None where it runs none of this package."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,7 +25,7 @@ class CountedRows:
     @classmethod
     def plan(
         cls,
-        rows: Mapping[str, tuple[Made | None, Scenario]],
+        rows: Mapping[str, tuple[Made, Scenario]],
         seeds: Sequence[int],
         failed: MutableMapping[str, str] | None,
         ledger: Path | str,
@@ -35,10 +35,11 @@ class CountedRows:
         parts: list[Spending] = []
         scenarios: dict[tuple[str, int], Scenario] = {}
         for name, (made_of, compared) in rows.items():
-            if made_of is None:
-                continue
             try:
-                own = {seed: made_of(compared.with_seed(seed)) for seed in seeds}
+                made = {seed: made_of(compared.with_seed(seed)) for seed in seeds}
+                own = {seed: each for seed, each in made.items() if each is not None}
+                if not own:
+                    continue
                 about = {each: f"airmix compare {each.name}, {name}, seed {seed}" for seed, each in own.items()}
                 parts.append(
                     plan_spending(about, ledger, study=True, data_dir=context.data_dir, progress=context.progress)

@@ -170,7 +170,7 @@ class OwnScenario(Method):
         return run_scenario(work, self._made_of(work.scenario))
 
     def own_scenario(self, scenario: Scenario) -> Scenario:
-        """Return the scenario that is run instead of the one compared, for a ledger of what it spends."""
+        """Return the scenario that is run, which a ledger counts."""
         return self._made_of(scenario)
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
