@@ -246,10 +246,13 @@ METHODS: Final = Registry(
     needs=("about", "run", "missing", "skipped"),
     places={
         "airmix": "airmixml.compare.ours:AIRMIX",
+        "masked": "airmixml.compare.ours:MASKED",
+        "workers-noise": "airmixml.compare.ours:WORKERS_NOISE",
         "mixup-features": "airmixml.compare.ours:MIXUP_FEATURES",
         "paper": "airmixml.compare.ours:PAPER",
         "federated": "airmixml.compare.baselines.federated:FEDERATED",
         "federated-50": "airmixml.compare.baselines.federated:FEDERATED_50",
+        "federated-masked": "airmixml.compare.baselines.federated:FEDERATED_MASKED",
         "federated-network": "airmixml.compare.baselines.federated:FEDERATED_NETWORK",
         "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
         "dp-logistic": "airmixml.compare.baselines.dp_logistic:DP_LOGISTIC",

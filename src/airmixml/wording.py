@@ -36,6 +36,11 @@ def nearest(word: str, options: Sequence[str]) -> str:
     return by_beginning[best[0]]
 
 
+def against(adversary: str) -> str:
+    """Return "against the server", "against everyone"."""
+    return f"against {adversary}" if adversary in ("everyone", "anybody") else f"against the {adversary}"
+
+
 def simulated(seed: int) -> str:
     """Return what to say beside an epsilon whose noise and schedule follow from a seed."""
     undone = f"noise and schedule follow from seed {seed}, so anyone can remove them"

@@ -117,6 +117,42 @@ def test_work_that_repeats_itself_takes_its_own_reservation_over(ledger: LedgerF
         ledger.reserve([request(Loss.of(epsilon=1.0))], TEN)
 
 
+def test_work_that_repeats_itself_is_spent_once(ledger: LedgerFile) -> None:
+    whole = request(Loss.of(epsilon=1.0), key="the same noise")
+    (number,) = ledger.reserve([whole], TEN)
+    ledger.settle(number)
+    assert ledger.reserve([whole], TEN) == [number]
+    ledger.settle(number, repeated=True)
+    ledger.settle_open("the same noise")
+    assert spent(ledger) == pytest.approx([1.0] * 10)
+    with pytest.raises(LedgerError, match="is spent already"):
+        ledger.settle(number)
+    with pytest.raises(PrivacyError):  # beside it nothing fits
+        ledger.reserve([whole, request(Loss.of(epsilon=0.01))], TEN)
+
+
+def test_finished_work_whose_process_died_is_settled_by_its_key(ledger: LedgerFile) -> None:
+    ledger.reserve([request(key="the same noise")], TEN)
+    ledger.settle_open("another")
+    assert [each.state for each in ledger.entries()] == ["reserved"]
+    ledger.settle_open("the same noise")
+    assert [each.state for each in ledger.entries()] == ["spent"]
+    assert spent(ledger) == pytest.approx([0.1] * 10)
+
+
+def test_damage_is_never_mistaken_for_an_empty_ledger(ledger: LedgerFile) -> None:
+    """Whatever page is overwritten, the file is refused or says what it said before."""
+    ledger.reserve([request(Loss.of(epsilon=0.6))], TEN, already_sent=True)
+    content = ledger.path.read_bytes()
+    for place in range(0, len(content), 2048):
+        ledger.path.write_bytes(content[:place] + bytes(2048) + content[place + 2048 :])
+        try:
+            found = spent(ledger)
+        except LedgerError:
+            continue
+        assert found == pytest.approx([0.6] * 10), place
+
+
 def test_budgets_against_several_adversaries(tmp_path: Path) -> None:
     ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, adversaries=("server", "release"))
     ledger.reserve([Request(about="", losses={"server": Loss.of(epsilon=0.5), "release": TENTH})], TEN)

@@ -33,6 +33,8 @@ def test_one_json_object_with_rows(
     printed = capsys.readouterr().out
     assert "(2 results already finished)" in printed
     assert "compare.png" in printed
+    assert "epsilon against each adversary" in printed
+    assert "everyone" in printed
     with pytest.raises(RunFolderError, match="other settings"):
         app([*IRIS, "--methods", "raw", "--set", "privacy.epsilon=1"], standalone_mode=False)
 

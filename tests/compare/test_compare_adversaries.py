@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario
-from airmixml.compare import Outcome, Work, compare_methods, load_methods
+from airmixml.compare import Outcome, Work, choose_methods, compare_methods, load_methods
 from airmixml.compare.adversaries import Exposure
+from airmixml.compare.baselines.rounds import plan_rounds
+from airmixml.compare.ours import against_everyone, samples_scenario
 from airmixml.compare.tables import adversaries_table, write_comparison
 from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.scenario import Speed
 
 IRIS = Scenario.preset("private-iris")
 
@@ -40,6 +44,60 @@ def test_over_the_air_methods_at_equal_energy_are_heard_alike() -> None:
     assert federated.everyone == math.inf
 
 
+@pytest.mark.parametrize("name", ["workers-noise", "local-dp"])
+def test_noise_of_all_workers_hides_each_of_them_in_the_sum(name: str) -> None:
+    """Each adds what hides it alone; the sum has that of 2,000 workers: mu is smaller by the root of their number."""
+    alone = exposure(name)
+    assert alone.everyone == pytest.approx(5.0, rel=1e-6)
+    assert alone.eavesdropper == pytest.approx(5.0, rel=1e-6)
+    in_sum = gaussian_epsilon(gaussian_mu(5.0, 0.01) / math.sqrt(2000), 0.01)
+    assert alone.server == pytest.approx(in_sum, rel=1e-4)
+    assert alone.rests_on == "workers' noise"
+
+
+@pytest.mark.parametrize("name", ["masked", "federated-masked"])
+def test_masks_keep_the_target_against_everyone(name: str) -> None:
+    hidden = exposure(name)
+    assert hidden.everyone == pytest.approx(5.0, rel=1e-6)
+    assert hidden.server is not None
+    # On the ideal air masks have a tenth of the loss: without them mu^2 is nine tenths.
+    in_sum = gaussian_epsilon(math.sqrt(0.9) * gaussian_mu(5.0, 0.01), 0.01)
+    assert hidden.server == pytest.approx(in_sum, rel=1e-3)
+    assert hidden.server < in_sum  # the server's own receiver has noise too
+    assert hidden.rests_on == "noise and masks"
+
+
+def test_gradients_with_masks_carry_the_noise_that_hides_them() -> None:
+    """R gradients of norm 1 from N workers: noise of deviation sqrt(R / 0.9) / mu in each sum, the receiver's aside."""
+    scenario = against_everyone(samples_scenario(IRIS), "masked")
+    _, population = Work(scenario=scenario).load(scenario.workers)
+    rounds = plan_rounds(scenario, population, rounds=100, scheduled=2000, symbols=15, norm=1.0)
+    expected = math.sqrt(100 / 0.9) / gaussian_mu(5.0, 0.01) / 2000
+    assert rounds.noise_deviation == pytest.approx([expected] * 100, rel=1e-3)
+    bare = plan_rounds(samples_scenario(IRIS), population, rounds=100, scheduled=2000, symbols=15, norm=1.0)
+    assert rounds.worker_energy_joules.sum() > 1e3 * bare.worker_energy_joules.sum()
+
+
+def test_the_same_run_is_not_made_twice() -> None:
+    trustless = Scenario.preset("trustless-digits")
+    chosen, left_out = choose_methods(None, trustless, Speed())
+    assert {name: left_out[name] for name in ("masked", "federated-masked")} == {
+        "masked": "the scenario itself",
+        "federated-masked": "the same as federated",
+    }
+    assert "workers-noise" in chosen
+    chosen, _ = choose_methods(None, IRIS, Speed())
+    assert {"masked", "workers-noise", "federated-masked"} <= set(chosen)
+
+
+def test_raw_samples_rest_on_the_receiver_whatever_the_scenario_asks() -> None:
+    scenario = Scenario.preset("trustless-iris")
+    outcome = load_methods("raw")["raw"].run(Work(scenario=scenario))
+    assert outcome.privacy[0].adversary == "server"
+    assert outcome.exposure is not None
+    assert outcome.exposure.everyone == math.inf
+
+
 @pytest.mark.parametrize("name", ["dp-logistic", "adassp", "logistic"])
 def test_a_curator_is_trusted(name: str) -> None:
     central = exposure(name)
@@ -50,7 +108,7 @@ def test_where_nothing_can_be_stated_nothing_is_promised() -> None:
     def state(name: str) -> PrivacyStatement:
         raise PrivacyError(f"{name}: no")
 
-    assert Exposure.of_receiver_noise(state).server == math.inf
+    assert Exposure.of_statements(state, noise="receiver").server == math.inf
 
 
 def test_the_worst_seed_counts() -> None:
@@ -67,8 +125,8 @@ def test_tables_and_files(tmp_path: Path) -> None:
     rows = {row[0]: row[2:] for row in adversaries_table(kept).rows}
     assert rows["airmix"][0] == "5"
     assert rows["airmix"][2:] == ("inf", "receiver noise")
-    assert rows["local-dp"] == ("5", "5", "5", "the worker's own noise")
-    assert rows["adassp"] == ("inf", "–", "inf", "trust in the curator")
+    assert rows["local-dp"][1:] == ("5", "5", "workers' noise")
+    assert rows["adassp"] == ("inf", "–", "inf", "trusted curator")
     write_comparison(kept)
     plain = {row["method"]: row for row in json.loads((tmp_path / "out" / "compare.json").read_text())["rows"]}
     assert plain["airmix"]["exposure"]["everyone"] == "infinite"

@@ -17,6 +17,7 @@ from airmixml import PrivacyError, Scenario
 from airmixml.budgets import LedgerFile, People
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.privacy import gaussian_epsilon
+from airmixml.runs.spending import plan_spending
 from airmixml.streams import Streams
 
 run = partial(airmixml.run, pictures=False)
@@ -163,6 +164,21 @@ def test_what_a_ledger_cannot_count_is_refused(dealt: Scenario, tmp_path: Path) 
     with pytest.raises(PrivacyError, match="adversary eavesdropper"):
         run(dealt.with_overrides('radio.fading="rayleigh"'), private=True, ledger=near.path)
     assert ledger.entries() == []
+
+
+def test_a_study_that_died_settles_what_it_had_finished_and_repeats_cost_nothing(
+    dealt: Scenario, tmp_path: Path
+) -> None:
+    ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-3, mode="simulation")
+    plan_spending({dealt: "a cell"}, ledger.path, study=True).reserve([dealt])  # and then it is killed
+    again = plan_spending({dealt: "a cell"}, ledger.path, study=True)
+    again.reserve_unfinished({dealt: True})
+    assert [each.state for each in ledger.entries()] == ["spent"]
+    run(dealt, ledger=ledger.path, out=tmp_path / "run")  # the same noise once more
+    assert [each.about for each in ledger.entries()] == ["a cell"]
+    assert epsilons(ledger).max() == pytest.approx(1.0, rel=1e-6)
+    with pytest.raises(PrivacyError, match="nothing was sent"):
+        run(dealt.with_seed(1), ledger=ledger.path, out=tmp_path / "other")
 
 
 def test_people_have_names_where_the_data_do(tmp_path: Path) -> None:

@@ -126,6 +126,10 @@ def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
     )
     if application != APPLICATION:
         raise LedgerError(f"{path}: not a ledger of airmix, but another program's file; give one made by ledger create")
+    # Damage that leaves a page readable would let spent budgets look unspent.
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise sqlite3.DatabaseError(f"malformed: {found.splitlines()[-1]}")
     if version > VERSION:
         raise LedgerError(f"{path}: made by a newer airmixml (format {version}, not {VERSION}); update airmixml")
 

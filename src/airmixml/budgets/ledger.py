@@ -23,7 +23,7 @@ from airmixml.budgets.order import loss_to
 from airmixml.budgets.rules import PARTS, Budget, Loss
 from airmixml.errors import LedgerError, PrivacyError
 from airmixml.privacy.mechanism import ADJACENCIES
-from airmixml.wording import shown, shown_name
+from airmixml.wording import against, shown, shown_name
 
 MODES: Final = ("protection", "simulation")
 RESERVED, SPENT, RELEASED = "reserved", "spent", "released"
@@ -145,11 +145,15 @@ class LedgerFile:
         with transaction(self.path, write=False) as file:
             return _facts(file)
 
-    def check_kind(self, *, mode: str, adjacency: str) -> None:
-        """Refuse a mechanism that the ledger cannot count: of the other mode, or for other neighbours."""
+    def check_kind(self, *, mode: str, adjacency: str, protect: str = "") -> None:
+        """Refuse a mechanism that the ledger cannot count: of the other mode, or for other neighbours.
+
+        ``protect`` says how a simulation would become protection; empty where it cannot.
+        """
         facts = self.facts()
         if facts["mode"] != mode:
-            wanted = "add --private" if mode == "simulation" else "create one without --simulation"
+            wanted = f"create one with{'' if mode == 'simulation' else 'out'} --simulation"
+            wanted = protect if mode == "simulation" and protect else wanted
             raise LedgerError(f"{self.path}: keeps what {facts['mode']} spends, and this is {mode}; {wanted}")
         if facts["adjacency"] != adjacency:
             raise LedgerError(
@@ -172,8 +176,9 @@ class LedgerFile:
     ) -> list[int]:
         """Reserve all requests or none, and return the numbers of their entries.
 
-        What was ``already_sent`` is spent at once and never refused: a loss that happened is a fact. With
-        ``check_only`` nothing is written.
+        What was ``already_sent`` is spent at once and never refused: a loss that happened is a fact. Work that repeats
+        itself (``Request.key``) costs nothing more: it gets the entry that it has. With ``check_only`` nothing is
+        written.
         """
         with transaction(self.path, write=not check_only) as file:
             numbers = self._reserve(file, requests, people, already_sent=already_sent)
@@ -188,30 +193,50 @@ class LedgerFile:
         self._bind(file, people)
         placed = [(each, _places(file, each.who)) for each in requests]
         workers = _workers(file)
-        taken_over = {each.key: _open_with(file, each.key) for each in requests if each.key}
-        kept = [number for number in taken_over.values() if number is not None]
-        for adversary, budget in {} if already_sent else _budgets(file).items():
-            spent = _spent(file, adversary, workers, without=kept)
-            self._check(file, adversary, budget, spent, placed)
+        known = {each.key: found for each in requests if (found := _entry_with(file, each.key)) is not None}
+        reserved = [number for number, state in known.values() if state == RESERVED]
+        unspent = [(each, who) for each, who in placed if known.get(each.key, (0, ""))[1] != SPENT]
+        for adversary, budget in {} if already_sent or not unspent else _budgets(file).items():
+            spent = _spent(file, adversary, workers, without=reserved)
+            self._check(file, adversary, budget, spent, unspent)
         numbers = []
         for request, who in placed:
-            known = taken_over.get(request.key) if request.key else None
-            number = known if known is not None else _new_entry(file, request, who)
-            if known is None:
+            number, state = known.get(request.key, (0, ""))
+            if not number:
+                number = _new_entry(file, request, who)
                 _write_losses(file, number, {name: loss_to(name, request.losses) for name in _budgets(file)})
-            if already_sent:
+            if already_sent and state != SPENT:
                 _spend(file, number, workers, "")
             numbers.append(number)
         return numbers
 
-    def settle(self, number: int, losses: Mapping[str, Loss | None] | None = None, *, reason: str = "") -> None:
-        """Replace a reservation by what was really spent; without ``losses`` that is all that was reserved."""
+    def settle(
+        self,
+        number: int,
+        losses: Mapping[str, Loss | None] | None = None,
+        *,
+        reason: str = "",
+        repeated: bool = False,
+    ) -> None:
+        """Replace a reservation by what was really spent; without ``losses`` that is all that was reserved.
+
+        What may be ``repeated`` work is left as it is where it is settled already.
+        """
         with transaction(self.path, write=True) as file:
+            if repeated and _state(file, number) == SPENT:
+                return
             self._require_reserved(file, number)
             if losses is not None:
                 file.execute("DELETE FROM losses WHERE entry = ?", (number,))
                 _write_losses(file, number, {name: loss_to(name, losses) for name in _budgets(file)})
             _spend(file, number, _workers(file), reason)
+
+    def settle_open(self, key: str) -> None:
+        """Settle in full what repeatable work reserved and then finished, if its process died in between."""
+        with transaction(self.path, write=True) as file:
+            number, state = _entry_with(file, key) or (0, "")
+            if state == RESERVED:
+                _spend(file, number, _workers(file), "")
 
     def release(self, number: int, *, reason: str) -> None:
         """Give a reservation back, since nothing was sent: only a person can know that, and says why."""
@@ -228,11 +253,11 @@ class LedgerFile:
             return [_entry(file, row) for row in file.execute("SELECT * FROM entries ORDER BY number")]
 
     def _require_reserved(self, file: sqlite3.Connection, number: int) -> None:
-        row = file.execute("SELECT state FROM entries WHERE number = ?", (number,)).fetchone()
-        if row is None:
+        state = _state(file, number)
+        if not state:
             raise LedgerError(f"{self.path}: has no entry {number}; `airmix ledger history` lists them")
-        if row["state"] != RESERVED:
-            raise LedgerError(f"{self.path}: entry {number} is {row['state']} already; only a reserved one can change")
+        if state != RESERVED:
+            raise LedgerError(f"{self.path}: entry {number} is {state} already; only a reserved one can change")
 
     def _bind(self, file: sqlite3.Connection, people: People) -> None:
         facts = _facts(file)
@@ -269,7 +294,7 @@ class LedgerFile:
         near = "just above " if f"{total:.6g}" == f"{budget.epsilon:.6g}" else ""
         left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
-            f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget against the {adversary}"
+            f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget {against(adversary)}"
             f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {near}{total:.6g} of "
             f"{budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
         )
@@ -326,6 +351,8 @@ def _set(file: sqlite3.Connection, **facts: Any) -> None:
 
 def _facts(file: sqlite3.Connection) -> dict[str, Any]:
     facts = {row["name"]: row["value"] for row in file.execute("SELECT * FROM facts")}
+    if not {"mode", "adjacency", "created_at"} <= facts.keys():
+        raise sqlite3.DatabaseError("malformed: it does not say what it is about")
     people = People(label=facts["label"], count=facts["count"]) if "label" in facts else None
     return {
         "mode": facts["mode"],
@@ -355,7 +382,10 @@ def _name(file: sqlite3.Connection, number: int) -> str:
 
 def _budgets(file: sqlite3.Connection) -> dict[str, Budget]:
     rows = file.execute("SELECT adversary, epsilon, delta FROM budgets ORDER BY adversary")
-    return {row["adversary"]: Budget(epsilon=row["epsilon"], delta=row["delta"]) for row in rows}
+    found = {row["adversary"]: Budget(epsilon=row["epsilon"], delta=row["delta"]) for row in rows}
+    if not found:
+        raise sqlite3.DatabaseError("malformed: it holds no budget")
+    return found
 
 
 def _places(file: sqlite3.Connection, who: Integers | tuple[str, ...] | None) -> Integers | None:
@@ -373,9 +403,18 @@ def _places(file: sqlite3.Connection, who: Integers | tuple[str, ...] | None) ->
     return np.array([known[name] for name in who], dtype=np.int64)
 
 
-def _open_with(file: sqlite3.Connection, key: str) -> int | None:
-    found = file.execute("SELECT number FROM entries WHERE state = 'reserved' AND key = ?", (key,)).fetchone()
-    return None if found is None else int(found["number"])
+def _entry_with(file: sqlite3.Connection, key: str) -> tuple[int, str] | None:
+    """Return number and state of the entry of repeatable work that is spent, or else reserved; None where none is."""
+    for state in (SPENT, RESERVED) if key else ():
+        found = file.execute("SELECT number FROM entries WHERE state = ? AND key = ?", (state, key)).fetchone()
+        if found is not None:
+            return int(found["number"]), state
+    return None
+
+
+def _state(file: sqlite3.Connection, number: int) -> str:
+    row = file.execute("SELECT state FROM entries WHERE number = ?", (number,)).fetchone()
+    return "" if row is None else str(row["state"])
 
 
 def _new_entry(file: sqlite3.Connection, request: Request, who: Integers | None) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.budgets.ledger import Entry, LedgerFile, Standing
 from airmixml.output.figures import BLUE, ORANGE, finish_axis, new_figure, save_figure
+from airmixml.wording import against
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +57,7 @@ def draw_standings(standings: list[tuple[Standing, Doubles]], title: str, path: 
         shown = np.minimum(epsilons, _SHOWN_TIMES * limit)
         axis.hist(shown, bins=_BARS, range=(0.0, _SHOWN_TIMES * limit), color=BLUE, alpha=0.75)
         axis.axvline(limit, color=ORANGE, label=f"budget {limit:g}, δ = {standing.budget.delta:g}")
-        axis.set(xlabel=f"ε spent against the {standing.adversary}", ylabel="workers")
+        axis.set(xlabel=f"ε spent {against(standing.adversary)}", ylabel="workers")
         finish_axis(axis, legend=8)
     save_figure(figure, path)
     return figure

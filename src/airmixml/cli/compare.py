@@ -44,6 +44,7 @@ def compare_command(
     device: options.Device = "cpu",
     threads: options.Threads = 0,
     data_dir: options.DataDir = None,
+    ledger: options.StudyLedger = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare a scenario with its alternatives.
@@ -77,7 +78,8 @@ def compare_command(
         name = f"compare-{scenario.name}"
     with progress_bars() as progress:
         context = RunContext(speed=speed, data_dir=data_dir, progress=progress)
-        comparison = compare(seeds=seeds, out=out or Path("runs") / name, force=force, context=context)
+        folder = out or Path("runs") / name
+        comparison = compare(seeds=seeds, out=folder, force=force, ledger=ledger, context=context)
     from airmixml.compare.tables import write_comparison
 
     files = [str(path) for path in write_comparison(comparison)]
@@ -89,9 +91,10 @@ def compare_command(
 
 
 def _print(comparison: Comparison, seconds: float) -> None:
-    from airmixml.compare.tables import brief_table
+    from airmixml.compare.tables import brief_adversaries_table, brief_table
 
     console.print(brief_table(comparison))
+    console.print(brief_adversaries_table(comparison))
     print_line(simulated(comparison.scenario.seed))
     if comparison.left_out:
         print_line("left out: " + "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items()))

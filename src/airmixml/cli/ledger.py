@@ -244,12 +244,11 @@ def check_scenario(
         test_rows=public_test or not private,
     )
     with progress_bars() as progress:
-        from airmixml.runs.spending import plan_spending
+        from airmixml.runs.spending import plan_spending, seeds_of
 
         spending = plan_spending(
-            scenario,
+            seeds_of(scenario, seeds),
             ledger,
-            seeds=seeds,
             private=private,
             public_test=public_test,
             data_dir=data_dir,

@@ -1,7 +1,6 @@
 """``airmix run``, and the table at the end of it."""
 
 import math
-from pathlib import Path
 from typing import Annotated, Any
 
 from rich.markup import escape
@@ -51,10 +50,7 @@ def run_command(
     public_test: Annotated[
         bool, Option("--public-test", help="With --private: the test rows are public, so state the accuracy.")
     ] = False,
-    ledger: Annotated[
-        Path | None,
-        Option(help="Ledger of budgets (`airmix ledger create`): refuse a run that would pass one, before it sends."),
-    ] = None,
+    ledger: options.Ledger = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a scenario and write a run folder.

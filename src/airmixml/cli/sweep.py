@@ -55,6 +55,7 @@ def sweep_command(
     force: options.Force = False,
     device: options.Device = "cpu",
     data_dir: options.DataDir = None,
+    ledger: options.StudyLedger = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run, attack or audit a scenario at every combination of values.
@@ -86,6 +87,7 @@ def sweep_command(
             data_dir=data_dir,
             attacks=None if attacks is None else attacks.split(","),
             audit=_audit_settings(command, trials, canaries, fault),
+            ledger=ledger,
             progress=progress,
             announce=lambda line: _tell(f"airmix: {line}"),
         )

@@ -12,6 +12,7 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement
 
 HEARING: Final = ("server", "eavesdropper", "everyone")
+_RESTS_ON: Final = {"receiver": "receiver noise", "workers": "workers' noise", "masked": "noise and masks"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +35,10 @@ class Exposure:
     rests_on: str
 
     @classmethod
-    def of_receiver_noise(cls, state: Callable[[str], PrivacyStatement], *, rests_on: str = "receiver noise") -> Self:
+    def of_statements(cls, state: Callable[[str], PrivacyStatement], *, noise: str) -> Self:
         """Return what ``state`` says against the adversary of each name; where it refuses, nothing is promised.
 
-        An adversary without receiver noise sees through whatever rests on it, unless one is registered that says more.
+        ``noise`` is ``privacy.noise``: whose noise hides a worker.
         """
 
         def epsilon(name: str) -> float:
@@ -46,17 +47,17 @@ class Exposure:
             except PrivacyError:
                 return math.inf
 
-        return cls(**{name: epsilon(name) for name in HEARING}, rests_on=rests_on)
+        return cls(**{name: epsilon(name) for name in HEARING}, rests_on=_RESTS_ON[noise])
 
     @classmethod
-    def of_workers_noise(cls, epsilon: float) -> Self:
-        """Return the same epsilon against all: what a worker sends is private by itself."""
-        return cls(server=epsilon, eavesdropper=epsilon, everyone=epsilon, rests_on="the worker's own noise")
+    def of_local_noise(cls, alone: float, *, in_sum: float) -> Self:
+        """Return epsilon where what a worker sends is private ``alone``, and more so in the sum that a server gets."""
+        return cls(server=in_sum, eavesdropper=alone, everyone=alone, rests_on=_RESTS_ON["workers"])
 
     @classmethod
     def of_curator(cls) -> Self:
         """Return what holds where a curator, who is the server, is given all samples in secret."""
-        return cls(server=math.inf, eavesdropper=None, everyone=math.inf, rests_on="trust in the curator")
+        return cls(server=math.inf, eavesdropper=None, everyone=math.inf, rests_on="trusted curator")
 
     @classmethod
     def worst(cls, seeds: Iterable[Self]) -> Self:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.compare.adversaries import Exposure
+from airmixml.compare.counted import CountedRows
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import run_scenario
 from airmixml.devices import find_device, using_threads
@@ -166,20 +167,30 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """What one row runs with every seed, and what the row is called."""
+    """What one row runs with every seed, and what the row is called.
+
+    ``own`` returns the scenario of this package that it runs, which a ledger counts; None where it runs none.
+    """
 
     scenario: Scenario
     run: Callable[[Work], Outcome]
     label: str
+    own: Callable[[Scenario], Scenario | None]
     about: str | None = None
 
 
 def _job_of(name: str, method: Method, scenario: Scenario) -> _Job:
     """Return a row of a method; one that no air is simulated for has the ideal one, and says so."""
+    job = _Job(
+        scenario=scenario,
+        run=method.run,
+        label=name,
+        about=method.about,
+        own=getattr(method, "own_scenario", lambda _scenario: None),  # of another package
+    )
     if scenario.air.is_ideal or getattr(method, "on_air", False):
-        return _Job(scenario=scenario, run=method.run, label=name, about=method.about)
-    about = f"{method.about} (on the ideal air)"
-    return _Job(scenario=replace(scenario, air=Air()), run=method.run, label=name, about=about)
+        return job
+    return replace(job, scenario=replace(scenario, air=Air()), about=f"{method.about} (on the ideal air)")
 
 
 def compare_methods(
@@ -191,6 +202,7 @@ def compare_methods(
     seeds: int = 1,
     out: Path,
     force: bool = False,
+    ledger: Path | str | None = None,
     context: RunContext | None = None,
 ) -> Comparison:
     """Run the methods on the same work and return one row each.
@@ -203,13 +215,15 @@ def compare_methods(
         seeds: how many, beginning with the scenario's.
         out: folder that keeps every finished result, so that the same command resumes where it stopped.
         force: remove the results of another comparison from it.
+        ledger: file of budgets for simulations: runs of this package's scenarios that together would pass a worker's
+            are refused before any of them is sent, and what they spend is kept there. Baselines are not counted.
         context: device, threads, where MNIST is, and what is told of the progress.
     """
     scenario = _settled(scenario, context)
     jobs = {name: _job_of(name, method, scenario) for name, method in methods.items()}
     identity = {**identity_of(scenario.with_seed(0)), "compared": "methods"}
     failed: dict[str, str] | None = {} if may_fail else None
-    found = _run_all(scenario, jobs, identity, failed, seeds, out, force, context or RunContext())
+    found = _run_all(scenario, jobs, identity, failed, seeds, out, force, ledger, context or RunContext())
     return replace(found, left_out={**(left_out or {}), **(failed or {})})
 
 
@@ -221,19 +235,25 @@ def vary_key(
     seeds: int = 1,
     out: Path,
     force: bool = False,
+    ledger: Path | str | None = None,
     context: RunContext | None = None,
 ) -> Comparison:
     """Run the scenario at each value of the key and return one row each; arguments as of ``compare_methods``."""
     scenario = _settled(scenario, context)
     scenarios = {value: _settled(each, context) for value, each in scenarios.items()}
     jobs = {
-        value: _Job(scenario=each, run=lambda work: run_scenario(work, work.scenario), label=shown_value(key, value))
+        value: _Job(
+            scenario=each,
+            run=lambda work: run_scenario(work, work.scenario),
+            label=shown_value(key, value),
+            own=lambda seeded: seeded,
+        )
         for value, each in scenarios.items()
     }
     identity = {**identity_of(next(iter(scenarios.values())).with_seed(0)), "compared": key}
     table, _, entry = key.rpartition(".")
     identity["scenario"] = {**identity["scenario"], table: {**identity["scenario"][table], entry: None}}
-    found = _run_all(scenario, jobs, identity, None, seeds, out, force, context or RunContext())
+    found = _run_all(scenario, jobs, identity, None, seeds, out, force, ledger, context or RunContext())
     return replace(found, varied=key)
 
 
@@ -250,6 +270,7 @@ def _run_all(
     seeds: int,
     out: Path,
     force: bool,
+    ledger: Path | str | None,
     context: RunContext,
 ) -> Comparison:
     """Run every job with every seed, seed by seed so that data are loaded once.
@@ -267,16 +288,28 @@ def _run_all(
     if out.name.endswith(PARTIAL):
         raise RunFolderError(f"{out}: belongs to an interrupted run; choose an --out that does not end in {PARTIAL}")
     store = ResultStore(out / _RESULTS)
+    counted = (
+        None
+        if ledger is None
+        else CountedRows.plan(
+            {name: (job.own, job.scenario) for name, job in jobs.items()}, numbers, failed, ledger, context
+        )
+    )
     results: dict[str, list[Outcome]] = {name: [] for name in jobs}
     kept = done = 0
+
+    def load(name: str, seed: int) -> Outcome | None:
+        return store.load(_file(name, seed), lambda plain, _: from_plain(Outcome, plain))
+
     with writing_to(out), hold_folder(out, identity, holds="a comparison", force=force, own=_OWN):
+        if counted is not None:
+            counted.reserve(lambda name, seed: load(name, seed) is not None)
         for seed in numbers:
             loaded: dict[Any, Any] = {}
             for name, job in jobs.items():
                 context.progress("results", done, len(jobs) * seeds)
                 done += 1
-                file = f"{re.sub(r'[^A-Za-z0-9.+-]', '_', name)}-seed{seed}.json"
-                outcome = store.load(file, lambda plain, _: from_plain(Outcome, plain))
+                outcome = load(name, seed)
                 if outcome is not None:
                     kept += 1
                 elif failed and name in failed:
@@ -290,7 +323,9 @@ def _run_all(
                             raise
                         failed[name] = str(problem)
                         continue
-                    store.save(file, outcome.to_dict())
+                    store.save(_file(name, seed), outcome.to_dict())
+                    if counted is not None:
+                        counted.settle(name, seed)
                 results[name].append(outcome)
         context.progress("results", done, len(jobs) * seeds)
     rows = tuple(
@@ -299,6 +334,10 @@ def _run_all(
         if found
     )
     return Comparison(scenario=scenario, rows=rows, seeds=numbers, kept=kept, out=out)
+
+
+def _file(name: str, seed: int) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9.+-]', '_', name)}-seed{seed}.json"
 
 
 def _timed(name: str, run: Callable[[Work], Outcome], work: Work) -> Outcome:

@@ -117,6 +117,10 @@ class Method(Protocol):
         """Learn on the data and workers of ``work``, within its privacy target, and say what it gave and cost."""
         ...
 
+    def own_scenario(self, scenario: Scenario) -> Scenario | None:
+        """Return the scenario of this package that it runs, which a ledger counts; None where it runs none."""
+        return None
+
     def missing(self) -> str:
         """Return why it cannot be run on this machine; empty where it can."""
         return ""

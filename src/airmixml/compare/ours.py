@@ -14,7 +14,7 @@ from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
 from airmixml.data import DataSet
 from airmixml.doors import ADVERSARIES
 from airmixml.edge import learn
-from airmixml.errors import PrivacyError
+from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.privacy_target import adversary_named, slots_target
@@ -83,10 +83,22 @@ def samples_scenario(scenario: Scenario) -> Scenario:
 
     A mean estimated over the air belongs to the mixtures; the other methods centre without it.
     """
-    workers = replace(scenario.workers, sends="samples", label_code="one-hot", bits=0)
-    if workers.centre_on_air:
-        workers = replace(workers, centre="own" if workers.centre == "private" else "public")
+    workers = replace(_centred_before(scenario.workers), sends="samples", label_code="one-hot", bits=0)
     return replace(scenario, workers=workers, learner=_closed_form(scenario.learner))
+
+
+def _centred_before(workers: Workers) -> Workers:
+    """Return the workers with a centre that takes no slot of its own."""
+    if not workers.centre_on_air:
+        return workers
+    return replace(workers, centre="own" if workers.centre == "private" else "public")
+
+
+def against_everyone(scenario: Scenario, noise: str) -> Scenario:
+    """Return the scenario with noise that its workers bring ("workers", "masked") and its target against everyone."""
+    most_absent = scenario.privacy.most_absent if noise == "masked" else 0.0
+    privacy = replace(scenario.privacy, noise=noise, adversary="everyone", accountant="gdp", most_absent=most_absent)
+    return replace(as_long_as_its_symbols(scenario), workers=_centred_before(scenario.workers), privacy=privacy)
 
 
 def features_scenario(scenario: Scenario) -> Scenario:
@@ -136,28 +148,62 @@ def encoding_cost(scenario: Scenario, dataset: DataSet) -> int:
 
 
 class OwnScenario(Method):
-    """A scenario of this package, made of the one that is compared; ``network``: it trains one."""
+    """A scenario of this package, made of the one that is compared.
+
+    ``network``: it trains one; ``variant``: it may be the very scenario that is compared.
+    """
 
     on_air = True
 
-    def __init__(self, about: str, made_of: Callable[[Scenario], Scenario], *, network: bool = False) -> None:
-        self.about, self._made_of, self._network = about, made_of, network
+    def __init__(
+        self,
+        about: str,
+        made_of: Callable[[Scenario], Scenario],
+        *,
+        network: bool = False,
+        variant: bool = False,
+    ) -> None:
+        self.about, self._made_of, self._network, self._variant = about, made_of, network, variant
 
     def run(self, work: Work) -> Outcome:
         """Run it on the data, workers, channel and target of the comparison."""
         return run_scenario(work, self._made_of(work.scenario))
 
+    def own_scenario(self, scenario: Scenario) -> Scenario:
+        """Return the scenario that is run, which a ledger counts."""
+        return self._made_of(scenario)
+
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
-        """Return why a network is not trained unless asked for."""
+        """Return why a network is not trained, or the scenario not run twice, unless asked for."""
+        if self._variant and is_variant_of_itself(scenario, self._made_of):
+            return "the scenario itself"
         return slow_on_a_cpu(scenario, speed) if self._network else ""
 
 
-def _as_long_as_its_symbols(scenario: Scenario) -> Scenario:
+def is_variant_of_itself(scenario: Scenario, made_of: Callable[[Scenario], Scenario]) -> bool:
+    """Whether the scenario is what would be made of it."""
+    try:
+        return made_of(scenario) == as_long_as_its_symbols(scenario)
+    except ScenarioError:  # it cannot be made, which a run says
+        return False
+
+
+def as_long_as_its_symbols(scenario: Scenario) -> Scenario:
     """Return the scenario with air time and energy by the symbols sent, which is how all methods are compared."""
     return replace(scenario, radio=replace(scenario.radio, slot_seconds=0.0))
 
 
-AIRMIX = OwnScenario("the scenario itself", _as_long_as_its_symbols)
+AIRMIX = OwnScenario("the scenario itself", as_long_as_its_symbols)
+WORKERS_NOISE = OwnScenario(
+    "the scenario with noise that every worker brings, the target against everyone",
+    partial(against_everyone, noise="workers"),
+    variant=True,
+)
+MASKED = OwnScenario(
+    "the scenario with its workers' noise and masks that cancel, the target against everyone",
+    partial(against_everyone, noise="masked"),
+    variant=True,
+)
 MIXUP_FEATURES = OwnScenario(
     "its features as samples, mixed over the air in many slots, learned in closed form", features_scenario
 )
@@ -177,8 +223,9 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
         privacy=_statements(scenario, report),
-        exposure=Exposure.of_receiver_noise(
-            lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency)
+        exposure=Exposure.of_statements(
+            lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency),
+            noise=scenario.privacy.noise,
         ),
         uplink_symbols=report.slots * report.symbols_per_slot + centring_symbols,
         air_seconds=report.air_seconds,

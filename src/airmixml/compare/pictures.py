@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from airmixml.compare.adversaries import HEARING
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.data import known_dataset
 from airmixml.output.figures import (
@@ -24,6 +25,7 @@ from airmixml.output.figures import (
     save_png_and_svg,
 )
 from airmixml.output.numbers import epsilon_text, joules, plural
+from airmixml.wording import against
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 _ACCURACY_TICKS: Final = (0.0, 50.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9)
 _SMALLEST_ERROR: Final = 0.05
+_SMALLEST_EPSILON: Final = 1e-3
+_ADVERSARY_MARKS: Final = ((GREEN, "o", 0.16), (PURPLE, "^", 0.0), (BLACK, "s", -0.16))  # in the order of HEARING
 # About the size of the right axis and of what is written in it.
 _WIDTH_POINTS, _HEIGHT_POINTS, _MARKER_POINTS, _LETTER_POINTS = 400.0, 300.0, 10.0, 5.4
 
@@ -47,12 +51,16 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 def _methods(comparison: Comparison) -> Figure:
     scenario, privacy = comparison.scenario, comparison.scenario.privacy
-    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} against the {privacy.adversary} ({privacy.adjacency})"
+    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} {against(privacy.adversary)} ({privacy.adjacency})"
     seeds = plural(len(comparison.seeds), "seed")
     title = f"{scenario.title}: {scenario.workers.count:,} workers, target {target}, {seeds}"
-    figure = new_figure(13, 1.9 + 0.52 * max(len(comparison.rows), 5), title)
-    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
+    said = any(row.exposure is not None for row in comparison.rows)
+    figure = new_figure(16.5 if said else 13, 1.9 + 0.52 * max(len(comparison.rows), 5), title)
+    left, *middle, right = figure.subplots(1, 3 if said else 2, width_ratios=(1.15, 0.62, 1.0) if said else (1.15, 1.0))
     _bars(left, comparison.rows)
+    for axis in middle:
+        _adversaries(axis, comparison.rows, privacy.epsilon)
+        axis.set_ylim(left.get_ylim())
     guessing = _guessing_percent(comparison)
     if guessing is not None:
         left.axvline(
@@ -101,6 +109,36 @@ def _bars(axis: Axes, rows: Sequence[Row]) -> None:
     finish_axis(axis, "Accuracy, and how much an adversary may learn about a worker")
     axis.grid(visible=False, axis="y")
     axis.set_axisbelow(True)
+
+
+def _adversaries(axis: Axes, rows: Sequence[Row], target: float) -> None:
+    """Draw epsilon against each adversary beside the bars; what is infinite lies on a line of its own at the right."""
+    known = [
+        (place, name, epsilon)
+        for place, row in zip(range(len(rows))[::-1], rows, strict=True)
+        for name in HEARING
+        if row.exposure is not None and (epsilon := getattr(row.exposure, name)) is not None
+    ]
+    finite = [max(epsilon, _SMALLEST_EPSILON) for _, _, epsilon in known if math.isfinite(epsilon)] or [target]
+    low, high = min(*finite, target) / 3.0, max(*finite, target)
+    infinite = high * (high / low) ** 0.15
+    for name, (colour, marker, up) in zip(HEARING, _ADVERSARY_MARKS, strict=True):
+        own = [(place, epsilon) for place, whose, epsilon in known if whose == name]
+        values = [max(epsilon, _SMALLEST_EPSILON) if math.isfinite(epsilon) else infinite for _, epsilon in own]
+        heights = [place + up for place, _ in own]
+        axis.plot(values, heights, marker, color=colour, markersize=7, label=name, linestyle="none", zorder=3)
+    axis.axvline(target, color=BLACK, linestyle=":", linewidth=1.2, zorder=0.5)
+    axis.axvline(infinite, color=GREY, linewidth=1.0, zorder=0.5)
+    decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    ticks = [10.0**power for power in decades][:: max(1, len(decades) // 4)]
+    axis.set(xscale="log", xlim=(low, infinite * (high / low) ** 0.07))
+    axis.set_xticks([*ticks, infinite], [*(f"$10^{{{math.log10(tick):.0f}}}$" for tick in ticks), "∞"])
+    axis.set_xticks([], minor=True)
+    axis.set_yticks(range(len(rows)), [])
+    axis.set_xlabel("ε (log; dotted: the target)")
+    axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, handletextpad=0.1)
+    finish_axis(axis)
+    axis.set_title("ε against each adversary", fontsize=11, pad=20)
 
 
 def _costs(axis: Axes, rows: Sequence[Row]) -> None:

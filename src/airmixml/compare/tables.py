@@ -12,9 +12,10 @@ from airmixml.compare.pictures import draw_comparison
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
 from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
+from airmixml.wording import against
 
 # What a narrow terminal does without, first to last.
-_SPARE: Final = ("wall time", "MACs", "air time", "symbols", "replace-one", "remove-one", "everyone")
+_SPARE: Final = ("wall time", "MACs", "air time", "symbols", "replace-one", "remove-one")
 
 
 def write_comparison(comparison: Comparison) -> list[Path]:
@@ -79,6 +80,23 @@ def brief_table(comparison: Comparison) -> FittedTable:
     )
 
 
+def brief_adversaries_table(comparison: Comparison) -> FittedTable:
+    """Return the table of epsilon against each adversary for the terminal."""
+    from rich.box import SIMPLE
+    from rich.markup import escape
+
+    table = adversaries_table(comparison)
+    return terminal_table(
+        [escape(name) for name in table.columns],
+        [[escape(text) for text in row] for row in table.rows],
+        title="epsilon against each adversary",
+        spare=("rests on",),
+        elsewhere="a wider terminal or the files named below",
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
+
+
 def _cells(row: Row, *, brief: bool) -> dict[str, str]:
     """Return the texts of a row by their columns."""
     first, own, other = row.first, row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
@@ -95,7 +113,6 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
             "epsilon": epsilon,
             "against": own.adversary,
             "replace-one" if own.adjacency == "remove-one" else "remove-one": others,
-            "everyone": _against_each(row)["everyone"],
             "symbols": NONE if uplink is None else short_count(uplink),
             "air time": on_air,
             "energy": energy,
@@ -117,7 +134,10 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
 def _target(comparison: Comparison) -> str:
     privacy = comparison.scenario.privacy
     shown = {"privacy.epsilon": f"target epsilon {privacy.epsilon:g}", "privacy.delta": f"delta {privacy.delta:g}"}
-    shown |= {"privacy.adversary": f"against the {privacy.adversary}", "privacy.adjacency": privacy.adjacency}
+    shown |= {
+        "privacy.adversary": against(privacy.adversary),
+        "privacy.adjacency": privacy.adjacency,
+    }
     # What the rows vary stands in the rows.
     return ", ".join(text for key, text in shown.items() if key != comparison.varied)
 

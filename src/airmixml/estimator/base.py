@@ -6,6 +6,7 @@ What needs torch is imported by ``fit`` and ``predict``: who imports an estimato
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
 from airmixml.errors import ScenarioError
 from airmixml.estimator.checks import declared_pair, holders_of
+from airmixml.estimator.fit_budget import FitBudget
 from airmixml.estimator.joint_privacy import state_jointly
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.shapes import is_series, per_input
@@ -112,6 +114,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     learning_rate: float | None = None
     device: str = "cpu"
     mode: str = "protection"
+    ledger: str | Path | None = None
     random_state: int | np.random.RandomState | None = None
 
     def __sklearn_tags__(self) -> Any:
@@ -155,8 +158,14 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         distance_metres = placed_distances(scenario)
         population = Population(distance_metres=distance_metres, sample_index=np.arange(count), holdings=holdings)
         speed = Speed(device=self.device)
+        budget = None
+        if self.ledger is not None:
+            dimensions = dataset.input_dim, dataset.label_dim
+            budget = FitBudget.reserve(self.ledger, scenario, dimensions, worker, self.mode)
         mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
         mixtures.report.before_the_draw = protected
+        if budget is not None:
+            budget.settle(mixtures)
         trained = train(mixtures, speed=speed)
         # Scores in float64 do not depend on how many rows are scored together.
         self.model_ = trained.model.cpu().double()

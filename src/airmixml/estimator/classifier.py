@@ -87,6 +87,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         mode: "protection": noise and schedule come from the operating system's entropy and are forgotten, and the
             fitted object holds only what the privacy statements cover. "simulation": everything follows from
             ``random_state``, for studies with data that are public anyway.
+        ledger: file of budgets that last (``airmix ledger create``): a fit that would pass the budget of a worker is
+            refused before anything is sent, and what it spends is kept there. ``fit`` must be told who holds each row.
         random_state: seed; in protection only of what is public (the encoder's features, the network's start).
 
     Attributes:
@@ -147,7 +149,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
 
         For several labels at once: the probability that each holds; samples x labels.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         return self._predicted(X, self._signs)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

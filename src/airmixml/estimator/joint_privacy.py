@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from airmixml.data.labels import number_holders
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
 from airmixml.privacy.gaussian import RowLedger
 
@@ -29,10 +29,7 @@ def state_jointly(inputs: NDArray[Any], report: AirReport, worker: ArrayLike | N
     """
     names = [row.tobytes() for row in inputs.astype(np.float32) + np.float32(0.0)]  # -0.0 becomes 0.0
     if worker is not None:
-        names += [
-            f"worker {name:g}".encode() if isinstance(name, Real) else f"worker {name}".encode()
-            for name in np.unique(np.asarray(worker)).tolist()
-        ]
+        names += [f"worker {name}".encode() for name in number_holders(np.asarray(worker), "worker")[1]]
     privacy = report.scenario.privacy
     hidden = privacy.noise != "receiver"
     spent = {"server": report.squared_mu(), "everyone": report.squared_mu("everyone") if hidden else math.inf}

@@ -47,7 +47,7 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the targets of clean rows, within their bounds; samples, or samples x targets."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         found = self._predicted(X, self._code)
         return found[:, 0] if self._flat else found
 

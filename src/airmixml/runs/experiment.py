@@ -32,7 +32,7 @@ from airmixml.runs.results import (
     versions,
 )
 from airmixml.runs.seeds_picture import draw_seeds
-from airmixml.runs.spending import Spending, plan_spending
+from airmixml.runs.spending import Spending, plan_spending, seeds_of
 from airmixml.runs.summaries import summarise_seeds
 from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
 from airmixml.storage.files import write_arrays, write_text, writing_to
@@ -107,9 +107,8 @@ def run(
     spending = None
     if ledger is not None:
         spending = plan_spending(
-            scenario,
+            seeds_of(scenario, seeds),
             ledger,
-            seeds=seeds,
             private=private,
             public_test=public_test,
             data_dir=data_dir,
@@ -129,8 +128,7 @@ def run(
         )
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         if spending is not None:
-            every = range(scenario.seed, scenario.seed + seeds)
-            spending.reserve([seed for seed in every if not (folder.work / f"seed-{seed}").exists()])
+            spending.reserve([each for each in spending.requests if not (folder.work / f"seed-{each.seed}").exists()])
         if seeds == 1:
             result = runner.run_one(scenario, folder, str(folder.final))
         else:

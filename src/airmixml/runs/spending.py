@@ -8,15 +8,16 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
+from airmixml.data import RawData
 from airmixml.doors import ADVERSARIES
-from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.errors import LedgerError, PrivacyError, ScenarioError
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
@@ -32,7 +33,7 @@ from airmixml.radio.privacy_target import (
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.runs.results import PROTECTION, SIMULATION
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, Workers
 from airmixml.storage.run_folder import identity_of
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim
@@ -45,19 +46,27 @@ _ONE_ROUNDING: Final = 2.0**-53
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spending:
-    """What the runs of a scenario with consecutive seeds spend, and the ledger that keeps it."""
+    """What runs of several scenarios or seeds spend, and the ledger that keeps it."""
 
     ledger: LedgerFile
     people: People
     protected: bool
-    owners: Mapping[int, Owners]  # of each seed
-    requests: Mapping[int, Request]  # of each seed
-    numbers: dict[int, int] = field(default_factory=dict)  # of the entries, once they are reserved
+    owners: Mapping[Scenario, Owners]
+    requests: Mapping[Scenario, Request]
+    numbers: dict[Scenario, int] = field(default_factory=dict)  # of the entries, once they are reserved
 
-    def reserve(self, seeds: Sequence[int]) -> None:
-        """Reserve what the runs with these seeds spend, all or none; raise a PrivacyError where a budget is passed."""
-        found = self.ledger.reserve([self.requests[seed] for seed in seeds], self.people)
-        self.numbers.update(zip(seeds, found, strict=True))
+    def reserve(self, scenarios: Sequence[Scenario]) -> None:
+        """Reserve what these runs spend, all or none; raise a PrivacyError where a budget is passed."""
+        distinct = list(dict.fromkeys(scenarios))
+        found = self.ledger.reserve([self.requests[each] for each in distinct], self.people)
+        self.numbers.update(zip(distinct, found, strict=True))
+
+    def reserve_unfinished(self, finished: Mapping[Scenario, bool]) -> None:
+        """Reserve the simulations of a study that are not finished, and settle what finished ones left reserved."""
+        for scenario, done in finished.items():
+            if done:
+                self.ledger.settle_open(self.requests[scenario].key)
+        self.reserve([scenario for scenario, done in finished.items() if not done])
 
     def check(self) -> None:
         """Raise a PrivacyError if the runs together would pass anybody's budget; nothing is written."""
@@ -65,49 +74,97 @@ class Spending:
 
     def settle(self, sent: Transmission) -> None:
         """Replace the reservation of a run by what was spent."""
-        seed = sent.scenario.seed
-        losses = None if self.protected else spent_losses(sent, self.owners[seed])
-        self.ledger.settle(self.numbers[seed], losses)
+        scenario = sent.scenario
+        losses = None if self.protected else spent_losses(sent, self.owners[scenario])
+        self.ledger.settle(self.numbers[scenario], losses, repeated=not self.protected)
+
+    def settle_in_full(self, scenario: Scenario) -> None:
+        """Count all that a simulation reserved as spent."""
+        self.ledger.settle(self.numbers[scenario], repeated=True)
 
 
 def plan_spending(
-    scenario: Scenario,
+    runs: Mapping[Scenario, str],
     ledger: Path | str,
     *,
-    seeds: int = 1,
+    study: bool = False,
     private: bool = False,
     public_test: bool = False,
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> Spending:
-    """Return what runs of a settled scenario will spend at most; refuse those that the ledger cannot count.
+    """Return what runs of settled scenarios will spend at most; refuse those that the ledger cannot count.
 
-    The arguments are those of ``run``. The data are read for their owners alone.
+    The data are read for their owners alone.
+
+    Args:
+        runs: scenarios, each with its own seed, and what the ledger's history calls them.
+        ledger: the file.
+        study: they are parts of a sweep or a comparison, which never protects.
+        private: as for ``run``, and so are the others.
+        public_test: the test rows are public.
+        data_dir: folder to look for MNIST in.
+        progress: told how far loading is.
     """
     file = LedgerFile(ledger)
-    file.check_kind(mode=PROTECTION if private else SIMULATION, adjacency=scenario.privacy.adjacency)
-    raw = load_raw(scenario.workers, data_dir, progress)
-    dimensions = encoded_dim(scenario.workers, int(raw.inputs.shape[1])), len(raw.class_names)
-    owners, requests = {}, {}
-    for seed in range(scenario.seed, scenario.seed + seeds):
-        seeded = scenario.with_seed(seed)
-        tested = public_test or not private
-        owners[seed] = owners_of(scenario.workers, raw, seed, protected=private, test_rows=tested)
-        losses = _of_owners(planned_losses(seeded, *dimensions), owners[seed])
-        privacy = scenario.privacy
-        stated = {"epsilon": privacy.epsilon, "delta": privacy.delta, "adversary": privacy.adversary}
-        requests[seed] = Request(
-            about=f"airmix run {scenario.name}, seed {seed}",
-            losses=losses,
-            who=owners[seed].who,
-            delta=privacy.delta,
-            workers_each=owners[seed].workers_each,
-            key="" if private else _key(seeded),
-            details={"scenario": scenario.name, "seed": seed, "privacy": stated, "airmixml": __version__},
+    pools: dict[Workers, RawData] = {}
+    owners: dict[Scenario, Owners] = {}
+    requests: dict[Scenario, Request] = {}
+    mode, protect = PROTECTION if private else SIMULATION, "" if study else "add --private"
+    for adjacency in dict.fromkeys(scenario.privacy.adjacency for scenario in runs):
+        file.check_kind(mode=mode, adjacency=adjacency, protect=protect)
+    for scenario, about in runs.items():
+        workers, seed = scenario.workers, scenario.seed
+        if workers not in pools:
+            pools[workers] = load_raw(workers, data_dir, progress)
+        raw = pools[workers]
+        dimensions = encoded_dim(workers, int(raw.inputs.shape[1])), len(raw.class_names)
+        owners[scenario] = owners_of(workers, raw, seed, protected=private, test_rows=public_test or not private)
+        losses = _of_owners(planned_losses(scenario, *dimensions), owners[scenario])
+        requests[scenario] = request_of(
+            scenario,
+            losses,
+            about=about,
+            who=owners[scenario].who,
+            workers_each=owners[scenario].workers_each,
+            key="" if private else _key(scenario),
         )
-    first = owners[scenario.seed]
-    people = People(label=first.label, count=first.count)
+    people = _one_group(file, [People(label=each.label, count=each.count) for each in owners.values()])
     return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests)
+
+
+def joined(parts: Sequence[Spending]) -> Spending:
+    """Return what several groups of runs with one ledger spend together."""
+    return replace(
+        parts[0],
+        people=_one_group(parts[0].ledger, [part.people for part in parts]),
+        owners={scenario: each for part in parts for scenario, each in part.owners.items()},
+        requests={scenario: each for part in parts for scenario, each in part.requests.items()},
+    )
+
+
+def _one_group(ledger: LedgerFile, every: Sequence[People]) -> People:
+    people, *others = dict.fromkeys(every)
+    if others:
+        raise LedgerError(
+            f"{ledger.path}: keeps the losses of one group of people, and these runs are about {people} and about "
+            f"{others[0]}; run them apart, each with a ledger of its own"
+        )
+    return people
+
+
+def seeds_of(scenario: Scenario, seeds: int, command: str = "run") -> dict[Scenario, str]:
+    """Return the runs of a scenario with consecutive seeds, as ``plan_spending`` takes them."""
+    every = (scenario.with_seed(seed) for seed in range(scenario.seed, scenario.seed + seeds))
+    return {each: f"airmix {command} {each.name}, seed {each.seed}" for each in every}
+
+
+def request_of(scenario: Scenario, losses: Mapping[str, Loss | None], *, about: str, **given: Any) -> Request:
+    """Return what a ledger is asked for before a run; ``given`` are other fields of the request."""
+    privacy = scenario.privacy
+    stated = {"epsilon": privacy.epsilon, "delta": privacy.delta, "adversary": privacy.adversary}
+    details = {"scenario": scenario.name, "seed": scenario.seed, "privacy": stated, "airmixml": __version__}
+    return Request(about=about, losses=losses, delta=privacy.delta, details=details, **given)
 
 
 def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[str, Loss]:

@@ -16,13 +16,13 @@ from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
-from airmixml.scenario.grid import Grid, Point, scenario_at
+from airmixml.scenario.grid import Grid, Point, scenario_at, value_text
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import PARTIAL, RUNS_FOLDER, hold_folder, identity_of
 from airmixml.sweeps.batches import Failed, Measured, SweepOutcome
 from airmixml.sweeps.cells import cut_into_cells
 from airmixml.sweeps.metrics import DEFAULT_METRICS, check_metrics
-from airmixml.sweeps.sweep import run_sweep, useful_jobs
+from airmixml.sweeps.sweep import BatchStore, run_sweep, useful_jobs
 from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
 from airmixml.sweeps.tables import write_sweep
 from airmixml.wording import did_you_mean, one_line, shown
@@ -30,6 +30,7 @@ from airmixml.workers import settle
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
+    from airmixml.runs.spending import Spending
 
 COMMANDS: Final[tuple[str, ...]] = get_args(Command)
 ENGINES: Final = ("processes", "ray")
@@ -55,6 +56,7 @@ def sweep(
     data_dir: Path | None = None,
     attacks: Sequence[str] | None = None,
     audit: AuditSettings | None = None,
+    ledger: Path | str | None = None,
     progress: Progress = silent,
 ) -> Any:
     """Run a command on every combination of the grid's values with every seed; return a pandas DataFrame.
@@ -78,6 +80,8 @@ def sweep(
         data_dir: folder to look for MNIST in.
         attacks: names of attacks, for the command "attack"; all by default.
         audit: settings for the command "audit".
+        ledger: file of budgets for simulations, for the command "run": cells that together would pass a worker's are
+            refused before any of them is sent, and what they spend is kept there.
         progress: told how far all cells together are.
     """
     swept = sweep_grid(
@@ -94,6 +98,7 @@ def sweep(
         data_dir=data_dir,
         attacks=attacks,
         audit=audit,
+        ledger=ledger,
         progress=progress,
     )
     write_sweep(swept)
@@ -115,6 +120,7 @@ def sweep_grid(
     data_dir: Path | None = None,
     attacks: Sequence[str] | None = None,
     audit: AuditSettings | None = None,
+    ledger: Path | str | None = None,
     progress: Progress = silent,
     announce: Callable[[str], None] = lambda _line: None,
 ) -> Swept:
@@ -122,6 +128,8 @@ def sweep_grid(
     started = time.perf_counter()
     _check(scenario, grid, seeds, command, engine, jobs)
     check_metrics(metrics, command)
+    if ledger is not None and command != "run":
+        raise ScenarioError(f"--ledger: belongs to --command run: an {command} releases nothing; leave it out")
     asked = _asked(command, attacks, audit)
     numbers = [scenario.seed + number for number in range(seeds)]
     points = list(grid.points)
@@ -147,7 +155,11 @@ def sweep_grid(
 
     identity = {**identity_of(scenario.with_seed(0)), "swept": [command, asked]}
     own = (CELLS, *FILES)
+    spending = None if ledger is None else _plan_spending(points, found, numbers, ledger, data_dir, progress)
     with writing_to(folder), hold_folder(folder, identity, holds="a sweep", force=force, own=own):
+        if spending is not None:
+            store = BatchStore(folder / CELLS)
+            spending.reserve_unfinished({part.scenarios[0]: store.load(part) is not None for part in alone})
         result = run_sweep(
             batches,
             folder / CELLS,
@@ -155,6 +167,7 @@ def sweep_grid(
             engine="ray" if engine == "ray" else "local",
             data_dir=data_dir,
             progress=tell,
+            kept=lambda part: None if spending is None else spending.settle_in_full(part.scenarios[0]),
         )
     rows = tuple(
         SweptRow(point=point, seed=seed, metrics={}, error=refused[place])
@@ -246,6 +259,26 @@ def _scenarios(
                 raise  # none of them is a scenario
             refused[place] = one_line(str(problem))
     return found, refused
+
+
+def _plan_spending(
+    points: Sequence[Point],
+    found: Mapping[int, Scenario],
+    seeds: Sequence[int],
+    ledger: Path | str,
+    data_dir: Path | None,
+    progress: Progress,
+) -> Spending:
+    """Return what all cells spend with all seeds; refuse them if that of one cannot be counted."""
+    from airmixml.runs.spending import plan_spending  # here: it needs torch
+
+    runs: dict[Scenario, str] = {}
+    for place, scenario in found.items():
+        cell = ", ".join(f"{key}={value_text(value)}" for key, value in points[place].items())
+        for seed in seeds:
+            seeded = scenario.with_seed(seed)
+            runs.setdefault(seeded, f"airmix sweep {scenario.name}, {cell}, seed {seed}")
+    return plan_spending(runs, ledger, study=True, data_dir=data_dir, progress=progress)
 
 
 def _row(point: Point, seed: int, outcome: SweepOutcome) -> SweptRow:

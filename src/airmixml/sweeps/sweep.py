@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -97,6 +97,7 @@ def run_sweep(
     data_dir: Path | None = None,
     progress: Progress = silent,
     run: RunBatch = run_any_batch,
+    kept: Callable[[Batch], None] = lambda _part: None,
 ) -> SweepResult:
     """Run all batches that the folder does not hold yet and return the outcomes of all.
 
@@ -111,6 +112,7 @@ def run_sweep(
         data_dir: folder to look for MNIST in.
         progress: told how far all batches together are.
         run: what runs a batch.
+        kept: told of each batch, or cell of a grid, once its outcome is in the folder.
     """
     store, batches = BatchStore(folder), list(dict.fromkeys(batches))
     parts = list(dict.fromkeys(part for batch in batches for part in batch.parts))
@@ -119,7 +121,7 @@ def run_sweep(
     with locked(folder):
         remove_temporaries(folder)
         results = {part: found for part in parts if (found := store.load(part)) is not None}
-        kept, work = len(results), max(1, sum(part.work for part in parts))
+        found_finished, work = len(results), max(1, sum(part.work for part in parts))
         unfinished = [left for batch in batches if (left := batch.without(results)) is not None]
         tasks = [
             Task(batch=batch, data_dir=data_dir, checkpoints=store.checkpoints(batch), run=run) for batch in unfinished
@@ -135,6 +137,7 @@ def run_sweep(
                         continue
                     if not told.broke:
                         store.save(part, outcomes)
+                        kept(part)
                     results[part] = outcomes
                     done_work += part.work * (1.0 - shares.pop(part, 0.0))
             else:
@@ -159,7 +162,7 @@ def run_sweep(
             for part in parts
             for scenario, outcome in zip(part.scenarios, results[part], strict=True)
         },
-        kept_batches=kept,
+        kept_batches=found_finished,
     )
 
 

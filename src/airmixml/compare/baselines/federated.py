@@ -1,14 +1,15 @@
 """Federated learning over the air: every round workers send the clipped gradients of their own samples, all at once.
 
-The server adds nothing to what the channel does: it receives the sum of the gradients and its own receiver noise, takes
-an Adam step and broadcasts the model. The model is a linear softmax, whose gradient on one sample is the outer product
-of the input with (p - l), so that sums over workers are matrix products and no worker's own gradient is ever formed; or
-the paper's network, with per-sample gradients of some workers a round.
+The server receives the sum of the gradients with its own receiver noise, or that of the workers where the scenario says
+so (``privacy.noise``), takes an Adam step and broadcasts the model. The model is a linear softmax, whose gradient on
+one sample is the outer product of the input with (p - l), so that sums over workers are matrix products and no worker's
+own gradient is ever formed; or the paper's network, with per-sample gradients of some workers a round.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import torch
@@ -17,7 +18,13 @@ from torch.func import functional_call, grad, vmap
 
 from airmixml.compare.baselines.rounds import Rounds, plan_rounds
 from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
-from airmixml.compare.ours import encoding_cost, paper_scenario, samples_scenario
+from airmixml.compare.ours import (
+    against_everyone,
+    encoding_cost,
+    is_variant_of_itself,
+    paper_scenario,
+    samples_scenario,
+)
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
 from airmixml.edge.fitting import class_scores, start_network
@@ -39,6 +46,8 @@ _NETWORK_EPOCHS: Final = 10
 _FEWEST_NETWORK_ROUNDS: Final = 100
 _NUMBERS_AT_ONCE: Final = 1 << 25
 
+_MASKED: Final = partial(against_everyone, noise="masked")
+
 _ADAM_BETAS: Final = (0.9, 0.999)
 _ADAM_FLOOR: Final = 1e-8
 
@@ -46,16 +55,17 @@ _ADAM_FLOOR: Final = 1e-8
 class Federated(Method):
     """Analog over-the-air federated learning of a linear softmax on the scenario's features."""
 
-    def __init__(self, rounds: int) -> None:
-        self._rounds = rounds
-        self.about = (
-            "clipped gradients of a linear softmax on the same features, added up over the air, "
-            f"{plural(rounds, 'round')}"
-        )
+    def __init__(self, rounds: int, *, masked: bool = False) -> None:
+        self._rounds, self._masked = rounds, masked
+        gradients = "clipped gradients of a linear softmax on the same features"
+        added = "with noise and masks against everyone" if masked else "added up over the air"
+        self.about = f"{gradients}, {added}, {plural(rounds, 'round')}"
 
     def run(self, work: Work) -> Outcome:
         """Let every worker send its gradient in every round."""
         scenario = samples_scenario(work.scenario)
+        if self._masked:
+            scenario = _MASKED(scenario)
         dataset, population = work.load(scenario.workers)
         count, symbols = population.count, (dataset.input_dim + 1) * dataset.label_dim
         rounds = plan_rounds(
@@ -72,6 +82,10 @@ class Federated(Method):
         # Scores, softmax, the gradient, and its norm from those of its two factors.
         a_round = 2 * symbols + (HARD_OPERATION + 2) * dataset.label_dim
         return rounds.outcome(score(model, dataset), encoding_cost(scenario, dataset) + len(rounds) * a_round)
+
+    def skipped(self, scenario: Scenario, speed: Speed) -> str:
+        """Return why rounds with masks are not run unless asked for: without a word about masks they have them too."""
+        return "the same as federated" if self._masked and is_variant_of_itself(scenario, _MASKED) else ""
 
 
 class FederatedNetwork(Method):
@@ -108,6 +122,7 @@ class FederatedNetwork(Method):
 
 
 FEDERATED, FEDERATED_50, FEDERATED_NETWORK = Federated(ROUNDS), Federated(_FEWER_ROUNDS), FederatedNetwork()
+FEDERATED_MASKED = Federated(ROUNDS, masked=True)
 
 
 @dataclass
@@ -200,7 +215,7 @@ def pool_tensors(dataset: DataSet, device: torch.device) -> tuple[torch.Tensor, 
 
 
 def round_noise(rounds: Rounds, numbers: int, work: Work, name: str) -> Iterator[torch.Tensor]:
-    """Yield the receiver noise on the mean gradient of each round; shape numbers. ``name`` is for the progress."""
+    """Yield the noise on the mean gradient of each round; shape numbers. ``name`` is for the progress."""
     streams = Streams(rounds.scenario.seed)
     for number, deviation in enumerate(rounds.noise_deviation.tolist()):
         work.context.progress(name, number, len(rounds))

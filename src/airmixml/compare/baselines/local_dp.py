@@ -66,7 +66,7 @@ class LocalDp(Method):
         return Outcome(
             accuracy=score(model, dataset),
             privacy=stated,
-            exposure=Exposure.of_workers_noise(stated[0].epsilon),
+            exposure=Exposure.of_local_noise(stated[0].epsilon, in_sum=epsilon_in_sum(scenario, plan)),
             note=plural(plan.rounds, "round"),
             uplink_symbols=uplink,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
@@ -185,6 +185,14 @@ def descend(
 def _squared_move(adjacency: str) -> float:
     """Return how far, squared, a neighbour's message is from a worker's: gradients have norm C at most."""
     return Sensitivity(removal=CLIP_NORM**2, replacement=4.0 * CLIP_NORM**2).squared_move(adjacency, "none")
+
+
+def epsilon_in_sum(scenario: Scenario, plan: LocalPlan) -> float:
+    """Return what the server learns, who receives the sum alone: the noise of all honest workers hides each of them."""
+    privacy, count = scenario.privacy, scenario.workers.count
+    honest = max(1, count - privacy.colluders)
+    mu = math.sqrt(plan.rounds * _squared_move(privacy.adjacency) / honest) / plan.deviation
+    return gaussian_epsilon(mu, privacy.delta)
 
 
 def state_local(privacy: Privacy, plan: LocalPlan, adjacency: str) -> PrivacyStatement:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.methods import Outcome
 from airmixml.compare.ours import exact_accountant, state_both, with_slots
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
 from airmixml.radio.channel import draw_fading
+from airmixml.radio.lowest_power import check_added_power
+from airmixml.radio.masking import masking_of, noise_in_sum_watts
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts
 from airmixml.radio.scheduling import draw_schedule_of
@@ -51,8 +52,11 @@ class Rounds:
 
     @property
     def noise_deviation(self) -> NDArray[np.float64]:
-        """Deviation of the noise on each number of the *mean* of what is sent; shape rounds."""
-        half_noise_watts = true_noise_watts(self.scenario) / 2.0
+        """Deviation of the noise on each number of the *mean* of what is sent; shape rounds.
+
+        The receiver's, and that of the workers where they bring it; their masks cancel.
+        """
+        half_noise_watts = noise_in_sum_watts(self.scenario) / 2.0
         return np.asarray(np.sqrt(half_noise_watts / self.received_watts) / self.scenario.radio.scheduled)
 
     def state(self, adjacency: str, *, against: str = "") -> PrivacyStatement:
@@ -68,7 +72,10 @@ class Rounds:
         return Outcome(
             accuracy=accuracy,
             privacy=state_both(self.scenario, self.state),
-            exposure=Exposure.of_receiver_noise(lambda name: self.state(self.scenario.privacy.adjacency, against=name)),
+            exposure=Exposure.of_statements(
+                lambda name: self.state(self.scenario.privacy.adjacency, against=name),
+                noise=self.scenario.privacy.noise,
+            ),
             uplink_symbols=uplink,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(self.worker_energy_joules.sum()),
@@ -94,10 +101,17 @@ def plan_rounds(
     limit_watts = dbm_to_watts(planned.radio.max_power_dbm)
     received_watts = np.broadcast_to(np.minimum(asked_watts, limit_watts * gains.min(axis=1)), (rounds,))
     power_watts = np.broadcast_to(received_watts[:, None] / gains, (rounds, scheduled))
+    masking = masking_of(planned)
+    check_added_power(planned, masking, distance_metres)
+    added_watts = 0.0 if masking is None else masking.added_watts
+    # A vector of norm C takes C^2 times the energy of one symbol at full amplitude; noise and masks are on all symbols.
+    energy_watts = power_watts * min(norm**2, float(symbols)) + added_watts * symbols / gains
     if schedule is None:
+        energy = energy_watts.sum(axis=0)
         sent_watts = power_watts.sum(axis=0)
         worst_received_watts, participations = float(received_watts.sum()), rounds
     else:
+        energy = np.bincount(schedule.ravel(), energy_watts.ravel(), population.count)
         sent_watts = np.bincount(schedule.ravel(), power_watts.ravel(), population.count)
         every_received = np.bincount(schedule.ravel(), np.repeat(received_watts, scheduled), population.count)
         worst_received_watts = float(every_received.max())
@@ -117,8 +131,7 @@ def plan_rounds(
         design=design,
         schedule=schedule,
         received_watts=received_watts,
-        # A vector of norm C takes C^2 times the energy of one symbol at full amplitude.
-        worker_energy_joules=sent_watts * min(norm**2, float(symbols)) / SYMBOLS_PER_SECOND,
+        worker_energy_joules=energy / SYMBOLS_PER_SECOND,
         symbols=symbols,
     )
 

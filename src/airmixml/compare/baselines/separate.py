@@ -5,7 +5,7 @@ closed form from samples that arrive one by one, each with noise of known varian
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -39,7 +39,7 @@ class Raw(Method):
 
     def run(self, work: Work) -> Outcome:
         """Send all samples and learn from what arrives."""
-        scenario = samples_scenario(work.scenario)
+        scenario = _without_workers_noise(samples_scenario(work.scenario))
         dataset, population = work.load(scenario.workers)
         sensitivity = sensitivity_of(scenario, dataset.input_dim, dataset.label_dim)
         signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
@@ -51,7 +51,9 @@ class Raw(Method):
         return Outcome(
             accuracy=score(model, dataset),
             privacy=state_both(scenario, state, targeted=False),
-            exposure=Exposure.of_receiver_noise(lambda name: state(scenario.privacy.adjacency, against=name)),
+            exposure=Exposure.of_statements(
+                lambda name: state(scenario.privacy.adjacency, against=name), noise="receiver"
+            ),
             uplink_symbols=uplink,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(slots.worker_energy_joules.sum()),
@@ -60,6 +62,16 @@ class Raw(Method):
 
 
 RAW: Final = Raw()
+
+
+def _without_workers_noise(scenario: Scenario) -> Scenario:
+    """Return the scenario with the receiver's noise alone, against the server instead of everyone."""
+    privacy = scenario.privacy
+    if privacy.noise == "receiver":
+        return scenario
+    adversary = "server" if privacy.adversary == "everyone" else privacy.adversary
+    privacy = replace(privacy, noise="receiver", adversary=adversary, most_absent=0.0)
+    return replace(scenario, privacy=privacy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
