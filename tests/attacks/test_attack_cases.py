@@ -122,7 +122,8 @@ def test_settings_that_cannot_be_attacked_side_by_side(vary: str | None, beside:
 
 
 def test_attacks_by_name() -> None:
-    assert choose_parts(None) == ATTACKS.own == PARTS
+    assert choose_parts(None) == PARTS
+    assert ATTACKS.own == (*PARTS, "everyone")
     assert choose_parts("eavesdropper , prior,prior") == ("prior", "eavesdropper")
     with pytest.raises(ScenarioError, match=r"'lest-squares': must be some of .*; did you mean least-squares\?"):
         choose_parts("prior,lest-squares")

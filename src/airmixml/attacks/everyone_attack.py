@@ -2,7 +2,7 @@
 
 What is known of a worker is then its vector in Gaussian noise (``heard_apart``), none where workers bring none. The
 likelihood ratio of a sample is exp((v . y - ||v||^2 / 2) / variance). It says whether a worker sends a known sample,
-and the likeliest of all samples held names the worker's.
+and the likeliest of many samples held names the worker's.
 """
 
 from typing import ClassVar, Final
@@ -20,7 +20,7 @@ from airmixml.attacks.likelihood import Scores
 from airmixml.attacks.linkage import link
 from airmixml.attacks.listener_attacks import as_bright, right_way_round
 from airmixml.attacks.listener_findings import ClearestSlots, ListenerFindings
-from airmixml.attacks.naming import PublicSamples
+from airmixml.attacks.naming import PublicSamples, candidates_of
 from airmixml.attacks.overheard import unrounded
 from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.target import Outcome, Target
@@ -34,6 +34,7 @@ _CHAPTER: Final = 10**9 + 2  # far beyond the chapters of slots
 _NOISE_CHAPTER: Final = 10**9
 _WORKERS_HEARD: Final = 100
 _DECOYS: Final = 2_000
+_CANDIDATES: Final = 10_000
 _SAMPLES_AT_ONCE: Final = 4096
 _LEAST_VARIANCE: Final = 1e-9  # symbols are numbers of single precision
 _LEAST_PRECISION: Final = 1e-20  # of a worker that never sends
@@ -70,7 +71,7 @@ class _Apart:
 
 
 class EveryoneAttack:
-    """Hears a hundred workers, those who hold the examples first; of these the sample is named among all held."""
+    """Hears a hundred workers, those who hold the examples first; of these the sample is looked up among many held."""
 
     adversary: ClassVar[str] = "everyone"
     about: ClassVar[str] = "likelihood ratios of what one worker sends, heard by itself, all other samples known"
@@ -88,7 +89,8 @@ class EveryoneAttack:
         public = PublicSamples.of(sent, everyone, _DECOYS)
         apart = _Apart(view, workers)
         decoys = apart.inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
-        candidates = apart.inner.prepare(sent.train_inputs[everyone], sent.train_labels[everyone])
+        known = np.union1d(target.examples, candidates_of(everyone, target.scenario.seed, _CANDIDATES))
+        candidates = apart.inner.prepare(sent.train_inputs[known], sent.train_labels[known])
         own = apart.inner.prepare(sent.train_inputs[held_index[workers]], sent.train_labels[held_index[workers]])
         layout = Moments(apart.signal) if apart.signal.moments else Layout(apart.signal)
         held_scores, decoy_scores, named, seen = list[float](), [], [], []
@@ -100,7 +102,7 @@ class EveryoneAttack:
             if len(mine):
                 decoy_scores.append(apart.log_ratios(number, heard, mine))
             if number < few:
-                named.append(everyone[apart.log_ratios(number, heard, candidates).argmax()])
+                named.append(known[apart.log_ratios(number, heard, candidates).argmax()])
                 seen.append(layout.read(heard)[0])
         progress(self.adversary, len(workers), len(workers))
         scores = Scores(held=np.array(held_scores), decoys=np.concatenate(decoy_scores))
@@ -115,7 +117,7 @@ class EveryoneAttack:
             clearest_slots=ClearestSlots(
                 looked_at=few,
                 identified=right,
-                p_value=float(binom.sf(right - 1, few, 1.0 / len(everyone))),
+                p_value=float(binom.sf(right - 1, few, 1.0 / len(known))),
                 psnr_db=float(np.median(fitted_psnr_db(single, truth).cpu().numpy())),
             ),
             beside=None,

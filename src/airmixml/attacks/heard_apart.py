@@ -1,9 +1,9 @@
 """What somebody knows of a worker who hears every worker separately, perfectly and without noise.
 
 In a slot worker i sends sqrt(beta) q v_i + n_i + sum_j m_ij. S = s^2 I + e^2 L is the covariance of all honest workers'
-noise and masks (``masks.hidden_noise``). Whoever knows all other samples, which no claim forbids, subtracts them. In the
-row (S^-1)_i of everybody's signals v_i then has noise of variance 1 / (beta q^2 (S^-1)_ii) on every symbol, and there is
-nothing more to know. Precisions of several slots add up, for slots of one worker are heard to be its own.
+noise and masks (``masks.hidden_noise``). Whoever knows all other samples, which no claim forbids, subtracts them. In
+the row (S^-1)_i of everybody's signals v_i then has noise of variance 1 / (beta q^2 (S^-1)_ii) on every symbol, and
+there is nothing more to know. Precisions of several slots add up, for slots of one worker are heard to be its own.
 
 Colluders' noise and masks are known, and so are the masks of those whom a server that lies calls absent: they are taken
 out, chosen without regard to the graph.
@@ -33,23 +33,23 @@ _TINY: Final = 1e-300
 def heard_precision(view: ServerView, workers: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return 1 / (variance of the noise on a symbol of v_i) for these workers; infinite where nothing hides them."""
     scenario, masking = view.transmission.scenario, masking_of(view.transmission.scenario)
-    dataset, population = view.dataset, view.transmission.population
+    dataset, population, found = view.dataset, view.transmission.population, np.zeros(len(workers))
+    if masking is None:
+        heard_of = np.concatenate([np.unique(draws.scheduled_workers[draws.ratios > 0.0]) for draws in view.draws])
+        found[np.isin(workers, heard_of)] = math.inf
+        return found
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     place = np.full(scenario.workers.count, -1)
     place[workers] = np.arange(len(workers))
     heard = list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]()
     for drawn in draw_blocks(setting, suitable_block(setting)):
         draws, planned = drawn.numpy(), drawn.planned_ratios
+        assert planned is not None
         slot, seat = np.nonzero((place[draws.scheduled_workers] >= 0) & (draws.ratios > 0.0))
         # What a worker sends more softly than planned it sends with softer noise and masks.
-        shares = draws.ratios if planned is None else planned.numpy()
-        heard_watts = draws.power_scale_watts[slot] * np.square(shares[slot, seat])
+        heard_watts = draws.power_scale_watts[slot] * np.square(planned.numpy()[slot, seat])
         heard.append((place[draws.scheduled_workers[slot, seat]], seat, heard_watts))
     who, seats, watts = (np.concatenate(each) for each in zip(*heard, strict=True))
-    found = np.zeros(len(workers))
-    if masking is None:
-        found[who] = math.inf
-        return found
     different, of_seat = np.unique(seats, return_inverse=True)
     np.add.at(found, who, watts * inverse_of_seats(scenario, masking, different)[of_seat])
     return found

@@ -249,11 +249,14 @@ def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArr
 
 
 def as_bright(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-    """Return the estimates with the offset and scale that fit the samples best: only to be looked at; same shape."""
+    """Return the estimates with mean and spread of the samples: only to be looked at; same shape.
+
+    The scale that fits best would show noise as an empty page.
+    """
     ours = estimates - estimates.mean(dim=1, keepdim=True)
     theirs = samples - samples.mean(dim=1, keepdim=True)
-    factor = (ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(_TINY)
-    return factor.clamp_min(0.0)[:, None] * ours + samples.mean(dim=1, keepdim=True)
+    factor = (theirs.square().sum(dim=1) / ours.square().sum(dim=1).clamp_min(_TINY)).sqrt()
+    return factor[:, None] * ours + samples.mean(dim=1, keepdim=True)
 
 
 RELEASE: Final = ListenerAttack(

@@ -109,7 +109,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     return Received(
         symbols=symbols,
         noise=np.ones(slots),
-        crowd=None,
+        crowd=float(every_watts.sum(axis=1).mean()) if scenario.privacy.noise != "receiver" else None,
         amplitudes=Amplitudes.of(every_watts, workers.count, alike=_heard_alike(view, every_watts)),
         strength=strength,
         mixtures=mixtures,
