@@ -18,7 +18,7 @@ LISTENERS: Final = ("release", "eavesdropper", "everyone")
 _WHO: Final = {
     "server": "the server",
     "release": "an adversary who sees only the mixtures",
-    "everyone": "an adversary who hears each worker without noise",
+    "everyone": "an adversary who hears each worker without noise and knows all others",
 }
 epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 
