@@ -19,6 +19,7 @@ import pytest
 
 from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, read_cases
 from airmixml.attacks.attack_cases import PartStore
+from airmixml.attacks.everyone_attack import EveryoneAttack
 from airmixml.attacks.findings import GRADES, Findings, can_tell, grade_of, naming_bound
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference
@@ -589,7 +590,7 @@ def test_every_attack_of_ours_says_what_it_does() -> None:
     for name in ATTACKS.own:
         each = ATTACKS.load(name)
         assert all(hasattr(each, needed) for needed in ATTACKS.needs)
-        assert isinstance(each, ServerAttack | ListenerAttack)
+        assert isinstance(each, ServerAttack | ListenerAttack | EveryoneAttack)
         assert each.about
         assert name == (each.method if isinstance(each, ServerAttack) else each.adversary)
 

@@ -240,7 +240,8 @@ def test_everyone_names_who_brings_no_noise_and_nobody_at_epsilon_one() -> None:
     assert plain.findings.clearest_slots.identified == plain.findings.clearest_slots.looked_at == 10
     assert plain.findings.linkage.auc == 1.0
     assert plain.findings.level == "exposed"
-    np.testing.assert_allclose(plain.arrays["examples"], plain.arrays["originals"], atol=0.02)
+    for seen, original in zip(plain.arrays["examples"], plain.arrays["originals"], strict=True):
+        assert np.corrcoef(seen, original)[0, 1] > 0.98
     hidden = run_on(DIGITS.with_overrides("privacy.epsilon=1"), EVERYONE)
     assert hidden.findings.clearest_slots.p_value > 1e-3
     assert hidden.findings.level == ""
