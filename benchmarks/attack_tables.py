@@ -23,6 +23,11 @@ METHODS = ("least-squares", "non-negative", "prior")
 ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
 BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
 
+COLUMNS = (
+    "AUC", "hits", "loudest 10", "loudest 100", "clearest workers", "unmixed", "neighbour", "class share error",
+)  # fmt: skip
+OF_MIXTURES = ("unmixed", "class share error")
+
 Result = dict[str, Any]
 
 
@@ -42,6 +47,10 @@ def grade(case: Result, adversary: str) -> str:
     return grade_of(found if found in ("leaks", "exposed") else "", bound, too_few=found == TOO_FEW)
 
 
+def out_of(found: Result | None) -> str:
+    return f"{found['identified']} of {found['looked_at']}" if found and found["looked_at"] else "–"
+
+
 def listener_cells(figures: Result) -> list[str]:
     """Return the texts of one attack without a schedule, in the order of the columns below."""
     linkage, clearest, unmixing, beside, shares = (
@@ -50,9 +59,11 @@ def listener_cells(figures: Result) -> list[str]:
     return [
         f"{linkage['auc']:.2f}",
         f"{100 * linkage['hit_rate']:.1f} %",
-        f"{clearest['identified']} of {clearest['looked_at']}",
+        out_of(figures.get("loudest")),
+        out_of(figures.get("loudest_hundred")),
+        out_of(clearest),
         f"{unmixing['identified']:,} of {unmixing['estimates']:,}",
-        "–" if beside is None else f"{beside['identified']} of {beside['looked_at']}",
+        out_of(beside),
         "–" if shares is None else f"{100 * shares['distance']:.1f} %",
     ]
 
@@ -95,25 +106,32 @@ def slots(results: Result) -> str:
 
 
 def listeners(name: str, *adversaries: str) -> Callable[[Result], str]:
-    columns = ["AUC", "hits", "clearest workers", "unmixed", "neighbour", "class share error"]
-    shown = [column for column in columns if column != "neighbour" or "eavesdropper" in adversaries]
-
     def write(results: Result) -> str:
-        lines = []
-        for case in results[name]["cases"]:
-            for adversary in adversaries:
-                cells = dict(zip(columns, listener_cells(case[adversary]), strict=True))
-                lines.append(
-                    [
-                        case["label"],
-                        *([adversary] if len(adversaries) > 1 else []),
-                        epsilon_text(case["claimed"][adversary]),
-                        *(cells[column] for column in shown),
-                        grade(case, adversary),
-                    ]
-                )
-        head = ["setting", *(["adversary"] if len(adversaries) > 1 else []), "epsilon"]
-        return table([*head, *shown, "grade"], lines)
+        heard = [(case, each) for case in results.get(name, {}).get("cases", []) for each in adversaries]
+        rows = [
+            (case, each, dict(zip(COLUMNS, listener_cells(case[each]), strict=True)))
+            for case, each in heard
+            if case.get(each)
+        ]
+        kept = () if "everyone" in adversaries else OF_MIXTURES  # who hears workers apart has no mixtures
+        shown = [
+            column
+            for column in COLUMNS
+            if column in kept or any(cells[column] not in ("–", "0 of 0") for *_, cells in rows)
+        ]
+        several = len(adversaries) > 1
+        lines = [
+            [
+                case["label"],
+                *([each] if several else []),
+                epsilon_text(case["claimed"][each]),
+                *(cells[column] for column in shown),
+                grade(case, each),
+            ]
+            for case, each, cells in rows
+        ]
+        head = ["setting", *(["adversary"] if several else []), "epsilon"]
+        return table([*head, *shown, "grade"], lines) if lines else ""
 
     return write
 
@@ -129,7 +147,7 @@ def seeds(results: Result) -> str:
                 percent(prior["recognised_share"]),
                 percent(prior["labels"]["accuracy"]),
                 *listener_cells(case["release"])[:2],
-                *listener_cells(heard)[2:5],
+                *listener_cells(heard)[4:7],
             ]
         )
     head = ["seed", "server reads", "server infers labels", "release AUC", "release hits"]
@@ -201,6 +219,8 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "server": server,
     "release": listeners("gallery", "release"),
     "eavesdropper": listeners("gallery", "eavesdropper"),
+    "everyone": listeners("gallery", "everyone"),
+    "trustless": listeners("trustless", "eavesdropper", "everyone"),
     "slots": slots,
     "alpha": listeners("alpha", "release", "eavesdropper"),
     "distance": listeners("distance", "eavesdropper"),
@@ -218,7 +238,8 @@ def with_tables(text: str, results: Result) -> str:
     for name, write in TABLES.items():
         pattern = re.compile(rf"(<!-- table: {name} -->\n)(?:\|[^\n]*\n)*")
         content = write(results)
-        text = pattern.sub(lambda found, content=content: found[1] + content + "\n", text)
+        below = f"{content}\n" if content else ""  # not measured yet
+        text = pattern.sub(lambda found, below=below: found[1] + below, text)
     return text
 
 

@@ -36,7 +36,8 @@ MAXIMUM = "--preset paper-mnist --set mixing.power=max"
 PARTS: dict[str, dict[str, str]] = {
     "gallery": {
         "gallery": "attack --preset paper-mnist --vary privacy.epsilon=max,1e8,1e5,100,10 "
-        "--beside private-mnist-release,private-mnist"
+        "--beside private-mnist-release,private-mnist,trustless-mnist",
+        "trustless": "attack --preset trustless-mnist --vary privacy.epsilon=10,1 --attacks eavesdropper,everyone",
     },
     "alpha": {"alpha": f"attack {MAXIMUM} --vary mixing.alpha=1e-3,1,10,100,1e7 --attacks prior,release,eavesdropper"},
     "distance": {

@@ -235,6 +235,7 @@ ATTACKS: Final = Registry(
         "prior": "airmixml.attacks.server_attacks:PRIOR",
         "release": "airmixml.attacks.listener_attacks:RELEASE",
         "eavesdropper": "airmixml.attacks.listener_attacks:EAVESDROPPER",
+        "everyone": "airmixml.attacks.everyone_attack:EVERYONE",
     },
     objects=True,
 )

@@ -19,6 +19,7 @@ import pytest
 
 from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, read_cases
 from airmixml.attacks.attack_cases import PartStore
+from airmixml.attacks.everyone_attack import EveryoneAttack
 from airmixml.attacks.findings import GRADES, Findings, can_tell, grade_of, naming_bound
 from airmixml.attacks.image_quality import Recovery
 from airmixml.attacks.label_inference import LabelInference
@@ -122,7 +123,8 @@ def test_settings_that_cannot_be_attacked_side_by_side(vary: str | None, beside:
 
 
 def test_attacks_by_name() -> None:
-    assert choose_parts(None) == ATTACKS.own == PARTS
+    assert choose_parts(None) == PARTS
+    assert ATTACKS.own == (*PARTS, "everyone")
     assert choose_parts("eavesdropper , prior,prior") == ("prior", "eavesdropper")
     with pytest.raises(ScenarioError, match=r"'lest-squares': must be some of .*; did you mean least-squares\?"):
         choose_parts("prior,lest-squares")
@@ -588,7 +590,7 @@ def test_every_attack_of_ours_says_what_it_does() -> None:
     for name in ATTACKS.own:
         each = ATTACKS.load(name)
         assert all(hasattr(each, needed) for needed in ATTACKS.needs)
-        assert isinstance(each, ServerAttack | ListenerAttack)
+        assert isinstance(each, ServerAttack | ListenerAttack | EveryoneAttack)
         assert each.about
         assert name == (each.method if isinstance(each, ServerAttack) else each.adversary)
 

@@ -5,7 +5,7 @@ Tables, pictures and figures are files of one folder; an interrupted command res
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -41,6 +41,7 @@ from airmixml.workers import deploy, load_dataset, settle
 _EXAMPLES: Final = 10
 _DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
 # Against these every setting has a claim, whether they attack or not.
+_NOISY: Final = "everyone"
 _ADVERSARIES: Final = ("server", "release", "eavesdropper")
 
 
@@ -52,9 +53,14 @@ class Case:
     scenario: Scenario
 
 
-def choose_parts(asked: str | None) -> tuple[str, ...]:
-    """Return the attacks named with commas between them, in the order of the registry; all by default."""
-    names = ATTACKS.names if asked is None else [name.strip() for name in asked.split(",")]
+def choose_parts(asked: str | None, scenarios: Iterable[Scenario] = ()) -> tuple[str, ...]:
+    """Return the attacks named with commas between them, in the order of the registry; all by default.
+
+    That of everyone must be named, or workers of some scenario bring noise: nothing else hides anybody from it.
+    """
+    names = [name.strip() for name in asked.split(",")] if asked is not None else list(ATTACKS.names)
+    if asked is None and all(each.privacy.noise == "receiver" for each in scenarios):
+        names.remove(_NOISY)
     for name in names:
         if name not in ATTACKS:
             raise ScenarioError(
@@ -127,7 +133,7 @@ def attack(
 
     Args:
         cases: settings of the same data, or one scenario.
-        parts: names of the attacks; all by default.
+        parts: names of the attacks; by default those of ``choose_parts``.
         out: folder to make (default: a free name below ``runs``).
         force: replace ``out`` where it exists.
         speed: device, block size and threads.
@@ -142,7 +148,7 @@ def attack(
     if isinstance(cases, Scenario):
         cases = [Case(label=cases.name, scenario=cases)]
     cases = [replace(case, scenario=settle(case.scenario, data_dir=data_dir, progress=progress)) for case in cases]
-    attacks = load_attacks(parts)
+    attacks = load_attacks(parts or choose_parts(None, (case.scenario for case in cases)))
     check_attackable(cases, attacks)
     first = cases[0].scenario
     attacked = [[case.label, case.scenario.to_json()] for case in cases]
@@ -164,9 +170,9 @@ def attack(
     return result
 
 
-def load_attacks(parts: Sequence[str] | None) -> dict[str, Attack]:
-    """Return attacks by name; all by default."""
-    return {name: ATTACKS.load(name) for name in parts or choose_parts(None)}
+def load_attacks(parts: Sequence[str]) -> dict[str, Attack]:
+    """Return attacks by name."""
+    return {name: ATTACKS.load(name) for name in parts}
 
 
 def check_attackable(cases: Sequence[Case], attacks: Mapping[str, Attack]) -> None:

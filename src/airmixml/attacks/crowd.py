@@ -10,18 +10,17 @@ C has the rank of the public samples, and by Woodbury S^-1 needs only products o
 v . v' = (x . x')^2 + w^2 (x . x') (l . l').
 """
 
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.attacks.inner_products import InnerProducts, Samples, Symbols, times
 from airmixml.attacks.layouts import Layout, Moments
 from airmixml.attacks.received import Received
 from airmixml.attacks.whitening import blocks_of
 from airmixml.data import LabelCode
-from airmixml.radio.senders import unpack_symmetric
 from airmixml.workers import Signal
 
 MOST_EXPLICIT: Final = 1024
@@ -108,22 +107,7 @@ class CrowdOfSymbols:
     def products(self, candidates: torch.Tensor, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
         """Return b and c."""
         weights = self._weights[:1] if self._alike else self._weights[slots]
-        return _times(candidates, self._filtered[slots].T), candidates.square() @ weights.T
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Samples:
-    """Candidates of products: inputs (samples x features) and the codes of their labels (samples x classes)."""
-
-    inputs: torch.Tensor
-    codes: torch.Tensor
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def some(self, rows: slice) -> "Samples":
-        """Return some of them."""
-        return Samples(inputs=self.inputs[rows], codes=self.codes[rows])
+        return times(candidates, self._filtered[slots].T), candidates.square() @ weights.T
 
 
 class CrowdOfProducts:
@@ -143,13 +127,10 @@ class CrowdOfProducts:
     ) -> None:
         """Learn from public samples, and take what was received apart."""
         self.slots, self.device = len(received.symbols), received.symbols.device
-        self._signal, self._label_code = signal, label_code
+        self._inner, self._symbols = InnerProducts(signal, label_code, self.device), Symbols(received.symbols, signal)
         self._centred = not received.symbols.is_complex()
-        packed, with_labels = (received.symbols[:, : signal.input_symbols], received.symbols[:, signal.input_symbols :])
-        self._squares = unpack_symmetric(packed, signal.features)
-        self._with_labels = with_labels.reshape(-1, signal.features, signal.classes)
         self._public = self.prepare(inputs, labels)
-        kernel = self._kernel(self._public)
+        kernel = self._inner.between(self._public, self._public)
         self._means: torch.Tensor | float = kernel.mean(dim=0) if self._centred else 0.0
         self._mean: torch.Tensor | float = kernel.mean() if self._centred else 0.0
         centred = self._about_mean(kernel)
@@ -159,14 +140,13 @@ class CrowdOfProducts:
         lower = torch.linalg.cholesky(centred.double() + ridge * torch.eye(len(kernel), device=self.device))
         identity = torch.eye(len(kernel), dtype=torch.float64, device=self.device)
         self._half = torch.linalg.solve_triangular(lower, identity, upper=False).float()  # L^-1
-        heard = self._heard(self._public)
+        heard = self._symbols.times(self._public)
         self._heard_mean = heard.mean(dim=0) - self._mean if self._centred else 0.0
-        self._solved = _times(self._half.T, _times(self._half, self._heard_about_mean(heard, kernel)))
+        self._solved = times(self._half.T, times(self._half, self._heard_about_mean(heard, kernel)))
 
     def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> Samples:
         """Return the candidates on the device."""
-        codes = self._label_code.coded(labels).astype(np.float32)
-        return Samples(inputs=torch.from_numpy(inputs).to(self.device), codes=torch.from_numpy(codes).to(self.device))
+        return self._inner.prepare(inputs, labels)
 
     def products(self, candidates: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
         """Return b and c, some candidates at a time."""
@@ -177,36 +157,19 @@ class CrowdOfProducts:
         return b, c
 
     def _products(self, some: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        kernel = self._kernel(some)
+        kernel = self._inner.between(some, self._public)
         about = self._about_mean(kernel)
-        b = self._heard_about_mean(self._heard(some, slots), kernel, slots) - _times(about, self._solved[:, slots])
-        own = self._energy(some)
+        heard = self._heard_about_mean(self._symbols.times(some, slots), kernel, slots)
+        b = heard - times(about, self._solved[:, slots])
+        own = self._inner.energy(some)
         if self._centred:
             own = own - 2.0 * kernel.mean(dim=1) + self._mean
         c = own - (about @ self._half.T).square().sum(dim=1)
         return b / self._noise, c.clamp_min(1e-9)[:, None] / self._noise
 
-    def _kernel(self, some: Samples) -> torch.Tensor:
-        """Return v . v' with every public sample; samples x public."""
-        inner = some.inputs @ self._public.inputs.T
-        return inner * (inner + self._signal.label_weight**2 * (some.codes @ self._public.codes.T))
-
-    def _energy(self, some: Samples) -> torch.Tensor:
-        """Return ||v||^2; samples."""
-        squares = some.inputs.square().sum(dim=1)
-        return squares * (squares + self._signal.label_weight**2 * some.codes.square().sum(dim=1))
-
     def _about_mean(self, kernel: torch.Tensor) -> torch.Tensor:
         """Return (v - m) . (v' - m); samples x public."""
         return kernel - kernel.mean(dim=1, keepdim=True) - self._means + self._mean if self._centred else kernel
-
-    def _heard(self, some: Samples, slots: slice = slice(None)) -> torch.Tensor:
-        """Return v . y; samples x slots."""
-        weight, found = self._signal.label_weight, []
-        for squares, with_labels in zip(self._squares[slots], self._with_labels[slots], strict=True):
-            products = (_times(some.inputs, squares) * some.inputs).sum(dim=1)
-            found.append(products + weight * (_times(some.inputs, with_labels) * some.codes).sum(dim=1))
-        return torch.stack(found, dim=1)
 
     def _heard_about_mean(self, heard: torch.Tensor, kernel: torch.Tensor, slots: slice = slice(None)) -> torch.Tensor:
         """Return (v - m) . (y - m), given v . y and the products with public samples; samples x slots."""
@@ -214,10 +177,3 @@ class CrowdOfProducts:
             return heard
         mean = torch.as_tensor(self._heard_mean)
         return heard - kernel.mean(dim=1, keepdim=True) - mean[slots]
-
-
-def _times(real: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return a real matrix times one that may be complex."""
-    if not other.is_complex():
-        return real @ other
-    return torch.complex(real @ other.real, real @ other.imag)

@@ -150,7 +150,7 @@ class ListenerAttack:
             identified(found.named[: len(clearest)], shown),
             identified(everyone[most_alike(clear, everything, whitening)], shown),
         )
-        single = _right_way_round(clear, truth, signed=input_range(workers)[0] < 0.0)
+        single = right_way_round(clear, truth, signed=input_range(workers)[0] < 0.0)
         psnr_db = fitted_psnr_db(single, truth).cpu().numpy()
         beside = None
         if received.beside is not None:
@@ -175,7 +175,7 @@ class ListenerAttack:
             image_shape=held.image_shape,
             beside_worker=received.beside,
         )
-        examples = target.decoder.decode(_as_bright(single, truth).cpu().numpy())
+        examples = target.decoder.decode(as_bright(single, truth).cpu().numpy())
         progress(self.adversary, 2, 2)
         pictures = {"originals": held.train_inputs[shown], "examples": examples}
         alike = {"likeness_rows": few, "likeness_held": likeness.held, "likeness_decoys": likeness.decoys}
@@ -200,7 +200,7 @@ def _first_of_each(slots: NDArray[np.int64], dominating: NDArray[np.int64]) -> N
     return np.asarray(sent[np.sort(first)])
 
 
-def _right_way_round(clear: torch.Tensor, truth: torch.Tensor, *, signed: bool) -> torch.Tensor:
+def right_way_round(clear: torch.Tensor, truth: torch.Tensor, *, signed: bool) -> torch.Tensor:
     """Return received samples without their phase; the sum of a signed one does not tell its sign, the truth does."""
     single = align_phase(clear) if clear.is_complex() else clear
     return single * torch.where((single * truth).sum(dim=1, keepdim=True) < 0.0, -1.0, 1.0) if signed else single
@@ -248,12 +248,15 @@ def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArr
     return found
 
 
-def _as_bright(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-    """Return the estimates with the offset and scale that fit the samples best: only to be looked at; same shape."""
+def as_bright(estimates: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    """Return the estimates with mean and spread of the samples: only to be looked at; same shape.
+
+    The scale that fits best would show noise as an empty page.
+    """
     ours = estimates - estimates.mean(dim=1, keepdim=True)
     theirs = samples - samples.mean(dim=1, keepdim=True)
-    factor = (ours * theirs).sum(dim=1) / ours.square().sum(dim=1).clamp_min(_TINY)
-    return factor.clamp_min(0.0)[:, None] * ours + samples.mean(dim=1, keepdim=True)
+    factor = (theirs.square().sum(dim=1) / ours.square().sum(dim=1).clamp_min(_TINY)).sqrt()
+    return factor[:, None] * ours + samples.mean(dim=1, keepdim=True)
 
 
 RELEASE: Final = ListenerAttack(

@@ -128,10 +128,11 @@ class ListenerFindings(Findings):
         }
 
     def caption(self) -> str:
-        """Return how many workers are named."""
+        """Return how many workers are named, and how many samples are told from others."""
         clearest, beside = self.clearest_slots, self.beside
         nearby = f", neighbour {beside.identified} of {beside.looked_at}" if beside and beside.looked_at else ""
-        return f"names {clearest.identified} of {plural(clearest.looked_at, 'worker')}{nearby}"
+        detected = f", detects {100 * self.linkage.hit_rate:.0f} %" if self._hits >= LEAK else ""
+        return f"names {clearest.identified} of {plural(clearest.looked_at, 'worker')}{nearby}{detected}"
 
     def learned(self) -> list[str]:
         """Return what the listener knows, names, unmixes or detects."""

@@ -6,6 +6,8 @@ phase of its own, for nobody turned a signal towards it: where the server adds u
 
 On an imperfect air it hears the same transmitters and clocks: those who are absent not at all, and others with their
 gains on top of its own phases. What the gain of a channel to the server does, it does not hear, but is granted.
+
+Noise and masks of workers reach it with their signals. It knows their law, and whitens them (``overheard_noise``).
 """
 
 import math
@@ -17,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.attacks.overheard_noise import OverheardNoise, turned_by
 from airmixml.attacks.received import Amplitudes, Received, rows_of_classes, slots_kept, strongest_workers
 from airmixml.attacks.server_view import ServerView
 from airmixml.devices import find_device, using_threads
@@ -24,7 +27,8 @@ from airmixml.errors import ScenarioError
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
 from airmixml.radio.channel import draw_fading, draw_phase
-from airmixml.radio.draws import AirSetting, SlotDraws, draw_slots
+from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
+from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.senders import Sender, make_sender, mix_in_pieces
@@ -105,7 +109,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     return Received(
         symbols=symbols,
         noise=np.ones(slots),
-        crowd=None,
+        crowd=float(every_watts.sum(axis=1).mean()) if scenario.privacy.noise != "receiver" else None,
         amplitudes=Amplitudes.of(every_watts, workers.count, alike=_heard_alike(view, every_watts)),
         strength=strength,
         mixtures=mixtures,
@@ -132,14 +136,15 @@ def overhear_chapters(
     """Yield, chapter by chapter of the run's own draws, what a listener receives in the first slots, or in all.
 
     Yields y / sigma (slots x symbols, complex), the draws, and the power with which each scheduled worker is heard in
-    units of the noise power (slots x scheduled). Of moments the products are as they are before any rounding.
+    units of the noise power (slots x scheduled). Of moments the products are as they are before any rounding. Where
+    workers bring noise, noise is all that a listener hears of it, and y is whitened.
     """
     scenario, dataset, population = sent.scenario, sent.dataset, sent.population
     speed = speed or Speed()
     device = find_device(speed.device)
-    sender = make_sender(_unrounded(scenario), dataset, device)
+    sender = make_sender(unrounded(scenario), dataset, device)
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
-    streams, every = Streams(scenario.seed), range(scenario.radio.slots)[:slots]
+    streams, every, masking = Streams(scenario.seed), range(scenario.radio.slots)[:slots], masking_of(scenario)
     for chapter, first in enumerate(range(0, len(every), SLOTS_PER_CHAPTER)):
         numbers = every[first : first + SLOTS_PER_CHAPTER]
         drawn = draw_slots(setting, numbers)
@@ -150,14 +155,22 @@ def overhear_chapters(
             source = slot_words(streams, "eavesdropper-fading")
             fading = draw_fading(scenario.radio, numbers, scheduled.shape[1], source).numpy()
             power_gain = np.minimum(power_gain * fading**2, 1.0)  # nobody receives more than was sent
-        heard_watts = power_gain * draws.power_watts / listener.noise_watts
-        weights = torch.from_numpy(np.sqrt(heard_watts) * np.exp(1j * phase_radians)).to(device)
-        if drawn.gains is not None:
+        turn, filters = np.exp(1j * phase_radians), None
+        if masking is None:
+            heard_watts = power_gain * draws.power_watts / listener.noise_watts
+            weights = torch.from_numpy(np.sqrt(heard_watts) * turn)
+        else:
+            per_sent = np.sqrt(power_gain / listener.noise_watts) / draws.magnitude * turn
+            weights, filters = _weigh_added(masking, drawn, torch.from_numpy(per_sent))
+        arriving = _Arriving(weights=weights.to(device), gains=drawn.gains, filters=filters)
+        if masking is not None:
+            heard_watts = _heard_white(arriving)
+        elif drawn.gains is not None:
             heard_watts = heard_watts * drawn.gains.peaks.numpy()
         noise = streams.generator("eavesdropper-noise", chapter)
         with using_threads(speed.threads):
             sample_index = torch.from_numpy(population.sample_index[scheduled]).to(device)
-            parts = [part.float() for part in _mix(setting, sender, sample_index, weights, drawn.gains)]
+            parts = [part.float() for part in _mix(setting, sender, sample_index, arriving)]
             # Slot by slot, so that fewer slots are the first of more.
             normals = noise.standard_normal((len(numbers), 2, parts[0].shape[1]), dtype=np.float32)
             standard = torch.from_numpy(normals).to(device)
@@ -165,7 +178,7 @@ def overhear_chapters(
         yield received, draws, heard_watts
 
 
-def _unrounded(scenario: Scenario) -> Scenario:
+def unrounded(scenario: Scenario) -> Scenario:
     """Return a scenario of moments without rounding, which would differ between real and imaginary part."""
     if scenario.workers.sends != "moments":
         return scenario
@@ -173,16 +186,50 @@ def _unrounded(scenario: Scenario) -> Scenario:
     return replace(scenario, workers=workers, air=replace(scenario.air, dac_bits=0))
 
 
-def _mix(
-    setting: AirSetting, sender: Sender, sample_index: torch.Tensor, weights: torch.Tensor, gains: SeatGains | None
-) -> list[torch.Tensor]:
-    """Return real and imaginary part of the sum with complex weights, slots x scheduled; slots x symbols each."""
+def _weigh_added(masking: Masking, drawn: SlotTensors, per_sent: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the weights of what workers hold (slots x scheduled), and the filters that whiten what they add to it.
+
+    ``per_sent`` are gains of what the server should receive.
+    """
+    planned = drawn.planned_ratios
+    assert planned is not None
+    # What a worker sends more softly than planned it sends with softer noise and masks.
+    added = per_sent * (drawn.ratios / planned).nan_to_num(nan=0.0)
+    noise = OverheardNoise(masking, added.shape[1])
+    for seats, turned in _Arriving(weights=added, gains=drawn.gains):
+        noise.add(turned, drawn.ratios[:, seats] > 0.0)
+    return added * drawn.power_scale_watts[:, None].sqrt() * planned, noise.filters()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Arriving:
+    """Complex weights with which workers arrive, some seats at a time."""
+
+    weights: torch.Tensor
+    gains: SeatGains | None
+    filters: torch.Tensor | None = None
+
+    def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Yield seats, and their weights; slots x seats x pieces, or x 1."""
+        for seats in [slice(0, self.weights.shape[1])] if self.gains is None else self.gains.parts:
+            turned = self.weights[:, seats, None]
+            if self.gains is not None:
+                turned = turned * self.gains.of(seats).to(turned.device)
+            if self.filters is not None:
+                turned = turned_by(self.filters.to(turned.device), turned)
+            yield seats, turned
+
+
+def _heard_white(arriving: _Arriving) -> NDArray[np.float64]:
+    """Return the power of each worker behind the filters, in the mean over pieces; slots x scheduled."""
+    return torch.cat([turned.abs().square().mean(dim=2) for _, turned in arriving], dim=1).cpu().numpy()
+
+
+def _mix(setting: AirSetting, sender: Sender, sample_index: torch.Tensor, arriving: _Arriving) -> list[torch.Tensor]:
+    """Return real and imaginary part of the sum with complex weights; slots x symbols each."""
     lengths, in_slot = frame_of(setting.scenario.air, setting.signal.symbols).lengths, sample_index.shape[1]
     mixed: list[torch.Tensor] = []
-    for seats in [slice(None)] if gains is None else gains.parts:
-        turned = weights[:, seats, None]
-        if gains is not None:
-            turned = turned * gains.of(seats).to(weights.device)
+    for seats, turned in arriving:
         shares = (turned.real.contiguous(), turned.imag.contiguous())
         some = [mix_in_pieces(sender, sample_index[:, seats], part, lengths, in_slot=in_slot) for part in shares]
         mixed = some if not mixed else [total + more for total, more in zip(mixed, some, strict=True)]

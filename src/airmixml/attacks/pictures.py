@@ -35,10 +35,17 @@ _COLOURS: Final = {
 }
 _GAP: Final = 2
 _SHOWN: Final = (-0.04, 1.04)
-_HEADS: Final = ("the server, who knows the schedule", "an adversary who sees only the mixtures", "an eavesdropper")
-_WIDTHS: Final = (10, 5, 5)  # samples of each of them
+_HEADS: Final = (
+    "the server, who knows the schedule",
+    "an adversary who sees only the mixtures",
+    "an eavesdropper",
+    "everyone: each worker heard without noise",
+)
+_WIDTHS: Final = (10, 5, 5, 5)  # samples of each of them
+_OF_SUMS: Final = ("release", "eavesdropper")
 _LETTERS_PER_PLACE: Final = 11
 _HELD: Final = "what the workers hold"
+_CLEAREST: Final = "samples in the clearest slots"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,7 +92,7 @@ def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:
     for case in cases:
         best = max(_methods(case), key=lambda found: found.findings.strength, default=None)
         if best is not None and not any(cells[0] for _, cells in rows):
-            rows.insert(0, ("originals", [_originals(best, _HELD), None, None]))
+            rows.insert(0, ("originals", [_originals(best, _HELD), *_nothing()]))
         rows.append((case.label, [None if best is None else _cell(case, best), *_listeners(case)]))
     return rows
 
@@ -94,7 +101,7 @@ def _rows_of_methods(case: CaseResult) -> list[_Row]:
     """Return the originals, then one line for each way in which the server can solve for them."""
     methods, heard = _methods(case), _listeners(case)
     clearest = [
-        _originals(case.found[name], "samples in the clearest slots") if name in case.found else None
+        _originals(case.found[name], _HELD if name == "everyone" else _CLEAREST) if name in case.found else None
         for name in LISTENERS
     ]
     if not methods:
@@ -102,7 +109,7 @@ def _rows_of_methods(case: CaseResult) -> list[_Row]:
     rows: list[_Row] = [("originals", [_originals(methods[0], _HELD), *clearest])]
     for found in methods:
         rows.append((found.attack, [_cell(case, found), *heard]))
-        heard = [None, None]
+        heard = _nothing()
     return rows
 
 
@@ -115,6 +122,10 @@ def _listeners(case: CaseResult) -> list[_Cell | None]:
     return [_cell(case, case.found[name]) if name in case.found else None for name in LISTENERS]
 
 
+def _nothing() -> list[_Cell | None]:
+    return [None] * len(LISTENERS)
+
+
 def _originals(found: Found, text: str) -> _Cell:
     return _Cell(samples=found.arrays["originals"], truth=found.arrays["originals"], text=text)
 
@@ -123,17 +134,18 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     """Return examples of what was found, with the claimed epsilon and what was found in words."""
     grade, claimed = case.group_of(found.attack).grade, epsilon_text(case.claimed[found.adversary])
     server = isinstance(found.findings, ServerFindings)
-    sums = "" if server or case.scenario.workers.sends != "moments" else "class sums · "
+    sums = "class sums · " if found.attack in _OF_SUMS and case.scenario.workers.sends == "moments" else ""
+    near = case.scenario.privacy.eavesdropper_distance_metres if found.attack == "eavesdropper" else 0.0
     told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
     nobody = {FOUND_NOBODY: FOUND_NOBODY, TOO_FEW: f"{told}: too few to tell"}
     if grade == "hidden" and isinstance(found.findings, ListenerFindings) and found.findings.clearest_slots.identified:
         told += " by luck"
-    text = f"{sums}ε {claimed} · {nobody.get(grade, told)}"
+    text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {nobody.get(grade, told)}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 
 
 def _draw(rows: list[_Row], image_shape: ImageShape, title: str) -> Figure:
-    shown = [place for place in range(3) if any(cells[place] is not None for _, cells in rows)] or [0]
+    shown = [place for place in range(len(_HEADS)) if any(cells[place] is not None for _, cells in rows)] or [0]
     widths = [_WIDTHS[place] for place in shown]
     tall = 1.0 if image_shape is not None else 1.9
     dots = "" if image_shape is not None else "\na dot is one number: recovered (up) against true (right)"

@@ -14,8 +14,12 @@ from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import FOUND_NOBODY
 
-LISTENERS: Final = ("release", "eavesdropper")
-_WHO: Final = {"server": "the server", "release": "an adversary who sees only the mixtures"}
+LISTENERS: Final = ("release", "eavesdropper", "everyone")
+_WHO: Final = {
+    "server": "the server",
+    "release": "an adversary who sees only the mixtures",
+    "everyone": "an adversary who hears each worker without noise and knows all others",
+}
 epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 
 

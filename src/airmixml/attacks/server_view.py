@@ -13,8 +13,8 @@ from airmixml.attacks.received import rows_of_classes, slots_kept
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.radio.draws import SlotDraws
+from airmixml.radio.masking import noise_in_sum_watts
 from airmixml.radio.mixtures import Transmission, transmit_family
 from airmixml.radio.scheduling import seats_of
 from airmixml.radio.transmission import MixtureBlock
@@ -81,6 +81,7 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     kept = slots_kept(_SLOTS_BY_CLASS, signal.symbols)
     draws: list[SlotDraws] = []
     cleared: list[NDArray[np.float64]] = []
+    measured: list[NDArray[np.float64]] = []
 
     def prepare(sent: DataSet) -> None:
         layouts.append(layout_of(signal, sent, device))
@@ -93,12 +94,15 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
         draws.append(_as_heard(block))
         if block.divisor is not None:  # what the mean gain was divided out of, noise and all
             cleared.append(block.divisor.abs().square().mean(dim=1).cpu().numpy())
+        if block.measured_noise is not None:
+            measured.append(block.measured_noise.cpu().numpy())
 
     (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
-    noise_watts = true_noise_watts(scenario) / 2.0
-    weights = np.concatenate([each.power_scale_watts for each in draws]) / noise_watts
-    if not scenario.air.is_ideal:
+    weights = np.concatenate([each.power_scale_watts for each in draws]) * 2.0 / noise_in_sum_watts(scenario)
+    if cleared and scenario.privacy.noise == "receiver":
         weights *= np.concatenate(cleared)
+    elif measured:  # masks that errors of the gains leave are in it
+        weights = 1.0 / np.concatenate(measured)
     weights[~np.isfinite(weights)] = 0.0  # a slot of a Poisson schedule in which nobody sent
     everything = torch.cat(received)
     labels = everything[:, signal.features :] / signal.label_weight

@@ -14,6 +14,7 @@ _TITLES: Final[dict[tuple[str, type], str]] = {
     ("server", ServerFindings): "The server, who knows the schedule",
     ("release", ListenerFindings): "The release: mixtures without a schedule",
     ("eavesdropper", ListenerFindings): "An eavesdropper near a worker",
+    ("everyone", ListenerFindings): "Everyone: each worker heard without noise, all other samples known",
 }
 _SERVER_NOTE: Final = (
     "PSNR and SSIM are of the median worker. *copied*: the error is a tenth of that of the public mean, or less; "

@@ -47,7 +47,11 @@ def attack_command(
     ] = None,
     attacks: Annotated[
         str | None,
-        Option(metavar="NAME,...", help=f"Attacks to run: {choices(ATTACKS)} [default: all that fit the scenario]."),
+        Option(
+            metavar="NAME,...",
+            help=f"Attacks to run: {choices(ATTACKS)} [default: all that fit the scenario; "
+            "everyone only where workers bring noise].",
+        ),
     ] = None,
     seed: options.Seed = None,
     out: options.Out = None,
@@ -61,8 +65,8 @@ def attack_command(
 ) -> None:
     """Attack a run and show what each adversary recovers.
 
-    The adversaries are the server, the release and an eavesdropper. The grade is EXPOSED, LEAKS, TOO FEW TO TELL
-    (so few workers or mixtures that no finding could be told from a guess), OUR ATTACKS FOUND NOBODY
+    The adversaries are the server, the release, an eavesdropper and everyone. The grade is EXPOSED, LEAKS, TOO FEW
+    TO TELL (so few workers or mixtures that no finding could be told from a guess), OUR ATTACKS FOUND NOBODY
     (and no claim keeps a stronger attack from it) or HIDDEN (the claimed epsilon keeps anybody from naming a worker's
     sample with probability 1/2). Finished attacks are kept: repeat the same command to
     resume.
@@ -75,8 +79,8 @@ def attack_command(
     varied = only_varied(vary, "attack")
     from airmixml.attacks import attack, choose_parts, read_cases
 
-    parts = choose_parts(attacks)
     cases = read_cases(scenario, varied, beside)
+    parts = choose_parts(attacks, (case.scenario for case in cases))
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
         result = attack(cases, parts, engine=engine, jobs=jobs, **where)

@@ -181,12 +181,8 @@ def energy_joules(
     joules = joules_per_watt(scenario, signal, sensitivity) * float(slot_watts.mean())
     masking = None if inverse_gain is None else masking_of(scenario)
     if masking is not None and inverse_gain is not None:
-        joules += (
-            masking.added_watts
-            * noisy_symbols(scenario, signal.symbols)
-            / SYMBOLS_PER_SECOND
-            * float(inverse_gain.mean())
-        )
+        noisy_seconds = noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND
+        joules += masking.added_watts * noisy_seconds * float(inverse_gain.mean())
     return scenario.radio.slots * joules
 
 

@@ -107,10 +107,9 @@ def plan_masks(
     )
     gains = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
     per_watt = joules_per_watt(scenario, signal, sensitivity)
-    signal_watts = received_watts * per_watt / slot_seconds(scenario, signal)
-    sent_watts = signal_watts + masking.added_watts * noisy_symbols(
-        scenario, signal.symbols
-    ) / SYMBOLS_PER_SECOND / slot_seconds(scenario, signal)
+    signal_joules = received_watts * per_watt
+    added_joules = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND
+    sent_watts = (signal_joules + added_joules) / slot_seconds(scenario, signal)
     power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
     deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
     move = sensitivity.squared_move(scenario.privacy.adjacency, "none")
