@@ -30,11 +30,12 @@ RUNS_FOLDER: Final = Path("runs")
 METRICS: Final = "metrics.json"
 SCENARIO: Final = "scenario.toml"
 PARTIAL: Final = ".partial"
+REPORT: Final = "report.html"
 _IDENTITY: Final = "identity.json"
 # What commands write into run folders; whatever else is in one is somebody's own.
 _OURS: Final = re.compile(
     r"(metrics|noise)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
-    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit)\.(md|csv|png|svg)"
+    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html"
 )
 
 
