@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.options import choices
 from airmixml.cli.finished import add_report
+from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError

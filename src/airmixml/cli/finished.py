@@ -18,7 +18,9 @@ def add_report(folder: Path | str) -> dict[str, str]:
     try:
         return {"report": str(write_report(folder, command=typed_command()))}
     except Exception as problem:  # whatever a drawing or a disk says
-        print_error_line(f"airmix: no {REPORT} in {folder}: {in_plain_words(problem)}; airmix report {folder} tries again")
+        print_error_line(
+            f"airmix: no {REPORT} in {folder}: {in_plain_words(problem)}; airmix report {folder} tries again"
+        )
         with contextlib.suppress(OSError):
             (Path(folder) / REPORT).unlink(missing_ok=True)  # of an earlier command: it no longer fits
         return {}

@@ -29,7 +29,9 @@ from airmixml.wording import shown
 from airmixml.workers import settle
 
 _RESULTS: Final = "results"
-_OWN: Final = frozenset({_RESULTS, REPORT, *(f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg"))})
+_OWN: Final = frozenset(
+    {_RESULTS, REPORT, *(f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg"))}
+)
 
 
 @dataclass(frozen=True, kw_only=True)

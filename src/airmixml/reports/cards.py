@@ -26,6 +26,7 @@ TRUSTED: Final = {
     "workers": "workers draw their noise",
     "masked": "most workers draw noise and keep keys; X25519 and ChaCha20 hold",
 }
+_NEARLY_ALWAYS: Final = 0.999
 _CHANGED: Final = {"replace-one": "held another sample", "remove-one": "were absent"}
 _ASKED: Final = {
     "replace-one": "Asked which of two samples a worker holds",
@@ -59,16 +60,16 @@ def cards_of(
     return tuple(cards)
 
 
-def _card(
-    best: PrivacyStatement, others: Sequence[PrivacyStatement], scenario: Scenario, extra: Facts
-) -> PrivacyCard:
+def _card(best: PrivacyStatement, others: Sequence[PrivacyStatement], scenario: Scenario, extra: Facts) -> PrivacyCard:
     facts = [
         ("delta", f"{best.delta:.3g}: the probability with which that may fail"),
-        ("in words", meaning(best.epsilon, best.delta, best.adjacency)),
         ("neighbours", NEIGHBOURS.get(best.adjacency, best.adjacency)),
         ("knows", best.knows),
         ("trust", trust(scenario, best.adversary, hidden_schedule=best.sampling_rate < 1.0)),
-        ("by", f"{best.accountant}, sensitivity {best.sensitivity:g}; {best.why}"),
+    ]
+    details = [
+        ("accountant", f"{best.accountant}, sensitivity {best.sensitivity:g}"),
+        ("because", best.why),
         ("holds for", f"one {best.unit}; {best.given}"),
         ("noise", f"{best.noise_watts_per_symbol:.3g} W per symbol"),
     ]
@@ -76,14 +77,16 @@ def _card(
     if target is not None:
         met = next(each for each in (best, *others) if each.target_epsilon is not None)
         facts.append(("target", f"epsilon {target:g}; by {met.accountant} it is {epsilon_text(met.epsilon)}"))
-    said = dict.fromkeys(f"{epsilon_text(each.epsilon)} ({each.accountant})" for each in others
-                         if each.adjacency == best.adjacency)  # fmt: skip
+    said = dict.fromkeys(
+        f"{epsilon_text(each.epsilon)} ({each.accountant})" for each in others if each.adjacency == best.adjacency
+    )
     if said:
-        facts.append(("other accountants", ", ".join(said)))
+        details.append(("other accountants", ", ".join(said)))
     for adjacency in dict.fromkeys(each.adjacency for each in others if each.adjacency != best.adjacency):
         least = min((each for each in others if each.adjacency == adjacency), key=lambda each: each.epsilon)
-        facts.append((f"{adjacency} neighbours", f"epsilon {epsilon_text(least.epsilon)} ({least.accountant})"))
-    return made_card(best.adversary, best.epsilon, scenario, (*facts, *extra))
+        details.append((f"{adjacency} neighbours", f"epsilon {epsilon_text(least.epsilon)} ({least.accountant})"))
+    words = meaning(best.epsilon, best.delta, best.adjacency)
+    return made_card(best.adversary, best.epsilon, scenario, words, (*facts, *extra), tuple(details))
 
 
 def card_of_claim(
@@ -94,20 +97,27 @@ def card_of_claim(
         return card_without_claim(adversary, scenario, extra)
     facts: Facts = (
         ("delta", f"{delta:.3g}: the probability with which that may fail"),
-        ("in words", meaning(epsilon, delta, adjacency)),
         ("neighbours", NEIGHBOURS.get(adjacency, adjacency)),
         ("trust", trust(scenario, adversary)),
     )
-    return made_card(adversary, epsilon, scenario, (*facts, *extra))
+    return made_card(adversary, epsilon, scenario, meaning(epsilon, delta, adjacency), (*facts, *extra))
 
 
 def card_without_claim(adversary: str, scenario: Scenario, extra: Facts = ()) -> PrivacyCard:
     """Return the card of an adversary against whom nothing is certified."""
     words = "No accountant certifies an epsilon against this adversary: assume that it learns everything."
-    return made_card(adversary, math.inf, scenario, (("in words", words), *extra))
+    return made_card(adversary, math.inf, scenario, words, extra)
 
 
-def made_card(adversary: str, epsilon: float, scenario: Scenario, facts: Facts, text: str = "") -> PrivacyCard:
+def made_card(
+    adversary: str,
+    epsilon: float,
+    scenario: Scenario,
+    words: str,
+    facts: Facts,
+    details: Facts = (),
+    text: str = "",
+) -> PrivacyCard:
     """Return a card with these facts; ``text`` stands for the epsilon where there are several."""
     promise, level = promise_of(epsilon)
     return PrivacyCard(
@@ -117,7 +127,9 @@ def made_card(adversary: str, epsilon: float, scenario: Scenario, facts: Facts, 
         promise=promise,
         level=level,
         is_target=adversary == scenario.privacy.adversary,
+        words=words,
         facts=facts,
+        details=details,
     )
 
 
@@ -140,12 +152,19 @@ def meaning(epsilon: float, delta: float, adjacency: str) -> str:
     """
     if epsilon > NO_PROTECTION_ABOVE_EPSILON:
         return f"{PROTECTS_NOBODY[0].upper()}{PROTECTS_NOBODY[1:]}."
-    right = (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))
+    right, asked = right_at_most(epsilon, delta), _ASKED.get(adjacency, "Asked which")
+    if right > _NEARLY_ALWAYS:
+        return f"{asked}, it may be right nearly always (guessing: half of the time)."
     return (
         f"If one worker {_CHANGED.get(adjacency, 'differed')}, nothing that this adversary receives would become more "
-        f"than {_times(math.exp(epsilon))} times as likely, but for delta. {_ASKED.get(adjacency, 'Asked which')}, "
+        f"than {_times(math.exp(epsilon))} times as likely, but for delta. {asked}, "
         f"it is right at most {_percent(right)} of the time (guessing: 50 %)."
     )
+
+
+def right_at_most(epsilon: float, delta: float) -> float:
+    """Return the largest probability of naming the right one of two equally likely cases."""
+    return (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))
 
 
 def trust(scenario: Scenario, adversary: str, *, hidden_schedule: bool = False) -> str:
@@ -193,6 +212,6 @@ def _times(factor: float) -> str:
 
 def _percent(share: float) -> str:
     """Return a share as a bound from above: rounded up, and never 100 % where it is less."""
-    digits = 1 if share < 0.99 else 2 if share < 0.9999 else 6
+    digits = 1 if share < 0.99 else 2
     scale = 10.0**digits
     return f"{min(math.ceil(100.0 * share * scale - 1e-9) / scale, 100.0):.{digits}f} %"

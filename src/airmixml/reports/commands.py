@@ -85,13 +85,21 @@ def values_option(option: str, key: str, values: Iterable[Any]) -> tuple[str, st
 def _chosen(scenario: Scenario) -> Sequence[str]:
     if scenario.name in preset_names():
         preset = Scenario.preset(scenario.name)
-        changes = [f"{key}={shown_value(value)}" for key, value in changed_keys(preset, scenario).items()]
         try:
+            changes = _changes(preset, scenario)
             if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
                 return ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
         except AirMixError:
-            pass  # such as a list that no option can give
+            pass  # such as an air that no longer comes with the package
     return (_FROM_FILE,)
+
+
+def _changes(preset: Scenario, scenario: Scenario) -> list[str]:
+    """Return what makes a preset the scenario; another air is named first, since it brings keys of its own."""
+    chosen = scenario.air.preset
+    before = [] if chosen == preset.air.preset else [f"air.preset={chosen}"]
+    changed = changed_keys(preset.on_air(chosen) if before else preset, scenario)
+    return before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
 
 
 def needs_file(command: Sequence[str]) -> bool:
@@ -103,8 +111,12 @@ def flat(scenario: Scenario) -> dict[str, Any]:
     """Return every key as it is written after ``--set``, with its value."""
     tables = scenario.to_dict()
     top = {name: value for name, value in tables.items() if not isinstance(value, dict)}
-    below = {f"{table}.{key}": value for table, keys in tables.items() if isinstance(keys, dict)
-             for key, value in keys.items()}  # fmt: skip
+    below = {
+        f"{table}.{key}": value
+        for table, keys in tables.items()
+        if isinstance(keys, dict)
+        for key, value in keys.items()
+    }
     return top | below
 
 

@@ -23,7 +23,9 @@ class PrivacyCard:
         promise: how much that is: "strong promise", "protects nobody", ...
         level: the same for the page's colours: strong, moderate, weak or none.
         is_target: whether the scenario's own target is against this adversary.
-        facts: delta, neighbours, trust and the rest.
+        words: what the adversary can conclude at most.
+        facts: delta, neighbours, trust.
+        details: accountant, noise and the other statements.
     """
 
     adversary: str
@@ -32,7 +34,9 @@ class PrivacyCard:
     promise: str
     level: str
     is_target: bool
+    words: str
     facts: Facts
+    details: Facts = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,7 @@ class Content:
         title: what was done, in a few words.
         verdict: what came out in one sentence; may be empty.
         notices: what a reader must know before reading any number.
+        headline: the few numbers to see first.
         asked: what was asked for.
         results: what came out.
         costs: power, energy and time on the air.
@@ -87,6 +92,7 @@ class Content:
     title: str
     verdict: str = ""
     notices: tuple[str, ...] = ()
+    headline: Facts = ()
     asked: Facts = ()
     results: Facts = ()
     costs: Facts = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import RunFolderError
+from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.output.markdown import Block, read_markdown
 from airmixml.reports.content import Curve
 from airmixml.scenario import Scenario
@@ -46,9 +46,11 @@ class FoundFolder:
 
     def scenario(self) -> Scenario:
         """Return what was run: of the TOML file, or of the JSON file where there is none."""
-        if (self.path / SCENARIO).is_file():
-            return Scenario.load(self.path / SCENARIO)
-        return Scenario.from_json(self.plain["scenario"])
+        toml = self.path / SCENARIO
+        try:
+            return Scenario.load(toml) if toml.is_file() else Scenario.from_json(self.plain["scenario"])
+        except ScenarioError as problem:
+            raise odd_content(toml if toml.is_file() else self.file, problem, f"the folder {self.path}") from None
 
     def page(self, name: str) -> tuple[Block, ...]:
         """Return the parts of one of its pages of Markdown; none where the page is not there."""
@@ -91,7 +93,7 @@ def _kind(name: str, plain: dict[str, Any]) -> str:
 
 
 def read_curve(folder: Path, label: str) -> Curve | None:
-    """Return the learning curve of a run folder; None where there is none, or but one point of it."""
+    """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
     try:
         with (folder / "learning_curve.csv").open(encoding="utf-8", newline="") as lines:
             rows = list(csv.DictReader(lines))
@@ -100,6 +102,6 @@ def read_curve(folder: Path, label: str) -> Curve | None:
     columns: dict[str, tuple[tuple[int, float], ...]] = {}
     for name in rows[0] if rows else ():
         points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
-        if len(points) > 1:
+        if points:
             columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
     return Curve(label=label, columns=columns) if columns else None

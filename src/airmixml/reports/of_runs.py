@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.reports.cards import asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
-from airmixml.reports.content import CardGroup, Content, Curve, Drawing, Facts
+from airmixml.reports.content import CardGroup, Content, Curve, Drawing, Facts, PrivacyCard
 from airmixml.reports.folders import FoundFolder, read_curve
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
 from airmixml.runs.run_rows import plain_rows, run_rows, run_title
@@ -37,6 +38,8 @@ _PICTURES: Final = {
         "Accuracy and other results of every seed beside their mean; the tables give the numbers.",
     ),
 }
+_FINAL: Final = ", final epoch"
+_SHOWN_COSTS: Final = {"energy per worker": "per worker", "on the air": "on the air"}
 _LEDGER: Final = "Histogram of what each worker spent against the server (median {median}, worst {worst}); beside it: "
 
 
@@ -46,16 +49,20 @@ def run_content(found: FoundFolder) -> Content:
     metrics = result.to_dict()
     rows = {name: tuple(plain_rows(part)) for name, part in run_rows(scenario, metrics).items()}
     protected = isinstance(result, ProtectedResult)
-    costs = rows["radio"]
+    cards = cards_of(result.privacy, scenario, _more(rows["privacy"]))
+    results = tuple(
+        (name.removesuffix(_FINAL), f"{value}{_FINAL * name.endswith(_FINAL)}") for name, value in rows["scores"]
+    )
     return Content(
         folder=found.path,
         kind="protected run" if protected else "run",
         title=run_title(scenario, metrics),
-        notices=(rows["mode"][0][1], _RELEASABLE if protected else _STUDY, *_warnings(rows["privacy"])),
+        notices=(_capital(rows["mode"][0][1]) + ".", _RELEASABLE if protected else _STUDY, *_warnings(rows["privacy"])),
+        headline=_headline(results, cards, dict(rows["radio"])),
         asked=(*rows["ran"], ("learner", _learner(scenario)), ("privacy target", asked_for(scenario))),
-        results=(*rows["scores"], *_headline(result)),
-        costs=costs,
-        cards=(CardGroup(cards=cards_of(result.privacy, scenario, _more(rows["privacy"]))),),
+        results=results,
+        costs=rows["radio"],
+        cards=(CardGroup(cards=cards),),
         curves=_curves(found, result),
         drawings=_drawings(found, metrics),
         scenario=scenario,
@@ -69,9 +76,16 @@ def _learner(scenario: Scenario) -> str:
     return f"{learner.model}, closed form" if learner.closed_form else f"{learner.model}, {learner.epochs:,} epochs"
 
 
-def _headline(result: RunResult | SeedsResult | ProtectedResult) -> Facts:
-    own = result.privacy[0]
-    return (("privacy", f"epsilon {own.epsilon:.4g}, delta {own.delta:.3g} against the {own.adversary}"),)
+def _headline(results: Facts, cards: Sequence[PrivacyCard], costs: dict[str, str]) -> Facts:
+    """Return how well it learnt, what is promised against the two that matter, and what a worker spends."""
+    seen = [card for card in cards if card.is_target or card.adversary == "server"]
+    told = [(f"epsilon against the {card.adversary}", f"{card.epsilon} ({card.promise})") for card in seen]
+    shown = {name: costs[key] for name, key in _SHOWN_COSTS.items() if key in costs}
+    return (*results[:1], *told, *shown.items())
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _warnings(rows: Facts) -> tuple[str, ...]:
@@ -80,7 +94,7 @@ def _warnings(rows: Facts) -> tuple[str, ...]:
     for name, value in rows[1:]:
         if name:
             break
-        found.append(f"{value[0].upper()}{value[1:]}.")
+        found.append(f"{_capital(value)}.")
     return tuple(found)
 
 
@@ -103,21 +117,22 @@ def _curves(found: FoundFolder, result: Any) -> tuple[Curve, ...]:
 
 def _drawings(found: FoundFolder, metrics: dict[str, Any]) -> tuple[Drawing, ...]:
     drawings = []
-    for name, (caption, shows) in _PICTURES.items():
+    for name, (caption, about) in _PICTURES.items():
         path = found.path / "figures" / f"{name}.png"
         if not path.is_file():
             continue
-        if name == "privacy" and "ledger" in metrics:
-            ledger = metrics["ledger"]
-            spent = {key: f"epsilon {ledger[f'{key}_epsilon']:.4g}" for key in ("median", "worst")}
-            shows = _LEDGER.format(**spent) + shows[0].lower() + shows[1:]
+        shows = _ledger(metrics["ledger"], about) if name == "privacy" and "ledger" in metrics else about
         drawings.append(Drawing(path=path, caption=caption, shows=shows))
     return tuple(drawings)
 
 
-def _command(
-    folder: Path, result: RunResult | SeedsResult | ProtectedResult, scenario: Scenario
-) -> tuple[str, ...]:
+def _ledger(ledger: dict[str, Any], about: str) -> str:
+    """Return what the picture of a ledger shows, beside what the picture of statements does."""
+    spent = {key: f"epsilon {ledger[f'{key}_epsilon']:.4g}" for key in ("median", "worst")}
+    return f"{_LEDGER.format(**spent)}{about[0].lower()}{about[1:]}"
+
+
+def _command(folder: Path, result: RunResult | SeedsResult | ProtectedResult, scenario: Scenario) -> tuple[str, ...]:
     options: tuple[str, ...] = ()
     if isinstance(result, SeedsResult):
         options = seeds_option(len(result.runs))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
-from airmixml.reports.cards import asked_for, card_of_claim, cards_of, made_card, meaning
+from airmixml.reports.cards import NEIGHBOURS, NOTHING, asked_for, card_of_claim, cards_of, made_card, meaning
 from airmixml.reports.commands import command_for, seeds_option, values_option
 from airmixml.reports.content import CardGroup, Content, Drawing, Facts, PrivacyCard
 from airmixml.reports.folders import FoundFolder
@@ -77,8 +77,9 @@ def audit_content(found: FoundFolder) -> Content:
         results=(("verdict", plain["verdict"]),),
         cards=(CardGroup(cards=tuple(cards)),),
         pages=found.page("audit.md")[2:],
-        drawings=_one_drawing(found, "audit.png", "Claims and lower bounds, and the error rates of the attack",
-                              plain["verdict"]),  # fmt: skip
+        drawings=_one_drawing(
+            found, "audit.png", "Claims and lower bounds, and the error rates of the attack", plain["verdict"]
+        ),
         scenario=scenario,
         command=command_for("audit", scenario, "--trials", str(count), *fault),
         made_with=(("time", f"{plain['seconds']:.1f} s"),),
@@ -93,8 +94,13 @@ def plan_content(found: FoundFolder) -> Content:
     if "energy_joules" in plain:
         results.append(("energy", f"{joules(plain['energy_joules'])} in total"))
         results.append(("per worker", f"{joules(plain['worker_energy_joules'])} mean"))
-    target = card_of_claim(privacy.adversary, privacy.epsilon if plain["feasible"] else None, scenario,
-                           delta=privacy.delta, adjacency=privacy.adjacency)  # fmt: skip
+    target = card_of_claim(
+        privacy.adversary,
+        privacy.epsilon if plain["feasible"] else None,
+        scenario,
+        delta=privacy.delta,
+        adjacency=privacy.adjacency,
+    )
     return Content(
         folder=found.path,
         kind="plan",
@@ -104,12 +110,16 @@ def plan_content(found: FoundFolder) -> Content:
         results=tuple(results),
         cards=(CardGroup(cards=(target,)),),
         pages=found.page("plan.md")[1:],
-        drawings=_one_drawing(found, "plan.png", "Other designs at the same privacy",
-                              "Signal, energy and learning noise of other designs; the tables name the best."),
+        drawings=_one_drawing(
+            found,
+            "plan.png",
+            "Other designs at the same privacy",
+            "Signal, energy and learning noise of other designs; the tables name the best.",
+        ),
         scenario=scenario,
         command=command_for("plan", scenario),
         made_with=(("time", f"{plain['seconds']:.1f} s"),),
-    )  # fmt: skip
+    )
 
 
 def comparison_content(found: FoundFolder) -> Content:
@@ -118,12 +128,16 @@ def comparison_content(found: FoundFolder) -> Content:
     rows = plain["rows"]
     best = max(rows, key=lambda row: float(row["accuracy"]["mean"]))
     results = [(_label(row), _accuracy(row["accuracy"])) for row in rows]
-    options = values_option("--vary", plain["varied"], (_label(row) for row in rows)) if plain["varied"] else (
-        "--methods", ",".join(_label(row) for row in rows))  # fmt: skip
+    options = (
+        values_option("--vary", plain["varied"], (_label(row) for row in rows))
+        if plain["varied"]
+        else ("--methods", ",".join(_label(row) for row in rows))
+    )
     return Content(
         folder=found.path,
         kind="comparison",
-        title=f"{scenario.title} at several values of {plain['varied']}" if plain["varied"]
+        title=f"{scenario.title} at several values of {plain['varied']}"
+        if plain["varied"]
         else f"{scenario.title} and its alternatives",
         verdict=f"The most accurate is {_label(best)} with {_accuracy(best['accuracy'])}.",
         notices=(_SIMULATED_SEEDS,),
@@ -131,12 +145,16 @@ def comparison_content(found: FoundFolder) -> Content:
         results=tuple(results),
         cards=tuple(CardGroup(title=_label(row), cards=_exposed(row, scenario)) for row in rows[:1]),
         pages=found.page("compare.md"),
-        drawings=_one_drawing(found, "compare.png", "Accuracy, epsilon, energy and time of each row",
-                              f"The rows of the tables as a picture. The most accurate is {_label(best)}."),
+        drawings=_one_drawing(
+            found,
+            "compare.png",
+            "Accuracy, epsilon, energy and time of each row",
+            f"The rows of the tables as a picture. The most accurate is {_label(best)}.",
+        ),
         scenario=scenario,
         command=command_for("compare", scenario, *options, *seeds_option(len(plain["seeds"]))),
         made_with=(("airmixml", plain.get("airmixml", "")),) if plain.get("airmixml") else (),
-    )  # fmt: skip
+    )
 
 
 def _exposed(row: dict[str, Any], scenario: Scenario) -> tuple[PrivacyCard, ...]:
@@ -173,12 +191,16 @@ def sweep_content(found: FoundFolder) -> Content:
         results=tuple((name, _range(cells, name)) for name in plain["metrics"]),
         cards=(CardGroup(cards=_swept_cards(cells, scenario)),),
         pages=found.page("sweep.md"),
-        drawings=_one_drawing(found, "sweep.png", f"{plain['metrics'][0]} over the grid",
-                              f"{plain['metrics'][0]} at every combination of {', '.join(plain['grid'])}: "
-                              f"{_range(cells, plain['metrics'][0])}; the table has the numbers."),
+        drawings=_one_drawing(
+            found,
+            "sweep.png",
+            f"{plain['metrics'][0]} over the grid",
+            f"{plain['metrics'][0]} at every combination of {', '.join(plain['grid'])}: "
+            f"{_range(cells, plain['metrics'][0])}; the table has the numbers.",
+        ),
         scenario=scenario,
         command=command_for("sweep", scenario, *words, *command, *seeds_option(len(plain["seeds"]))),
-    )  # fmt: skip
+    )
 
 
 def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[PrivacyCard, ...]:
@@ -198,10 +220,11 @@ def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[Priva
         many = f"{epsilon_text(least)} to {epsilon_text(worst) if math.isfinite(worst) else 'none'}"
         facts: Facts = (
             ("delta", f"{delta:.3g}"),
-            ("neighbours", privacy.adjacency),
-            ("worst cell", meaning(worst, delta, privacy.adjacency) if math.isfinite(worst) else "nothing is promised"),
+            ("neighbours", NEIGHBOURS.get(privacy.adjacency, privacy.adjacency)),
         )
-        cards.append(made_card(adversary, worst, scenario, facts, text=epsilon_text(least) if least == worst else many))
+        worst_cell = meaning(worst, delta, privacy.adjacency) if math.isfinite(worst) else _sentence(NOTHING)
+        text = epsilon_text(least) if least == worst else many
+        cards.append(made_card(adversary, worst, scenario, f"Worst cell: {worst_cell}", facts, text=text))
     return tuple(cards)
 
 
@@ -224,14 +247,24 @@ def tolerances_content(found: FoundFolder) -> Content:
         results=tuple(results),
         cards=(CardGroup(cards=(card,)),),
         pages=found.page("tolerances.md"),
-        drawings=_one_drawing(found, "tolerances.png", "Accuracy against the size of each impairment",
-                              "How accuracy falls as each impairment grows; the table says up to which size it is "
-                              "tolerated."),
+        drawings=_one_drawing(
+            found,
+            "tolerances.png",
+            "Accuracy against the size of each impairment",
+            "How accuracy falls as each impairment grows; the table says up to which size it is tolerated.",
+        ),
         scenario=scenario,
-        command=command_for("tolerances", scenario, "--drop", f"{plain['drop']:g}", "--only",
-                            ",".join(each["key"].removeprefix("air.") for each in rows),
-                            "--seeds", str(len(plain["seeds"]))),
-    )  # fmt: skip
+        command=command_for(
+            "tolerances",
+            scenario,
+            "--drop",
+            f"{plain['drop']:g}",
+            "--only",
+            ",".join(each["key"].removeprefix("air.") for each in rows),
+            "--seeds",
+            str(len(plain["seeds"])),
+        ),
+    )
 
 
 def reproduction_content(found: FoundFolder) -> Content:
@@ -251,11 +284,17 @@ def reproduction_content(found: FoundFolder) -> Content:
         asked=(("reproduced", ", ".join(plain["targets"])), ("seeds", plural(plain["seeds"], "seed"))),
         results=tuple((verdict, plural(count, "value")) for verdict, count in verdicts.items()),
         pages=found.page("report.md")[1:],
-        drawings=tuple(Drawing(path=path, caption=path.stem, shows=f"{path.stem}: measured values beside the printed "
-                               "ones; the tables below have the numbers.") for path in pictures),
+        drawings=tuple(
+            Drawing(
+                path=path,
+                caption=path.stem,
+                shows=f"{path.stem}: measured values beside the printed ones; the tables below have the numbers.",
+            )
+            for path in pictures
+        ),
         command=("airmix", "reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *quick),
         made_with=(("airmixml", plain["airmixml"]), ("device", plain["device"])),
-    )  # fmt: skip
+    )
 
 
 CONTENTS: Final[dict[str, Callable[[FoundFolder], Content]]] = {

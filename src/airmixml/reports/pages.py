@@ -12,7 +12,6 @@ from airmixml.errors import AirMixError, RunFolderError
 from airmixml.reports.commands import GENERATOR, META, flat, is_report, needs_file, recorded_command, shown_value
 from airmixml.reports.content import Content
 from airmixml.reports.folders import find_folder
-from airmixml.reports.of_runs import run_content
 from airmixml.reports.of_studies import CONTENTS
 from airmixml.reports.pictures import MOST_BYTES, curve_table, draw_curves, embed
 from airmixml.storage.files import write_text, writing_to
@@ -68,7 +67,11 @@ def read_content(folder: Path) -> Content:
     """Return what a folder tells; refuse one that airmix did not make, or that was changed."""
     found = find_folder(folder)
     try:
-        return run_content(found) if found.kind == "run" else CONTENTS[found.kind](found)
+        if found.kind != "run":
+            return CONTENTS[found.kind](found)
+        from airmixml.reports.of_runs import run_content  # here: it loads torch, which others need not
+
+        return run_content(found)
     except AirMixError:
         raise
     except OSError as problem:
@@ -82,18 +85,19 @@ def render_report(content: Content, command: Sequence[str] = ()) -> str:
     """Return the page about one folder."""
     words = tuple(command) or content.command
     learning = draw_curves(content.curves)
-    return _template("report.html").render(
+    page: str = _template("report.html").render(
         **_about(content.title, words),
         content=content,
         cards=any(group.cards for group in content.cards),
         learning=learning,
-        curve_tables=[curve_table(curve) for curve in content.curves],
+        curve_tables=[curve_table(curve) for curve in content.curves] if learning else [],
         pictures=embed(content.drawings),
         command=shlex.join(words),
         needs_file=needs_file(words),
         toml="" if content.scenario is None else content.scenario.to_toml(),
         protected=content.kind == PROTECTED,
     )
+    return page
 
 
 def render_side_by_side(contents: Sequence[Content]) -> str:
@@ -105,21 +109,22 @@ def render_side_by_side(contents: Sequence[Content]) -> str:
         for curve in content.curves
     ]
     share = MOST_BYTES // len(contents)
-    return _template("side_by_side.html").render(
+    page: str = _template("side_by_side.html").render(
         **_about(f"{len(contents)} results side by side: {', '.join(names)}", ()),
         names=names,
         contents=contents,
         differences=differences(contents),
+        asked=_beside([dict(content.asked) for content in contents]),
         facts={
-            "What was asked": _beside([dict(content.asked) for content in contents]),
             "What came out": _beside([dict(content.results) for content in contents]),
+            "Smallest epsilon against each adversary": _beside([_epsilons(content) for content in contents]),
             "Energy, power and time on the air": _beside([dict(content.costs) for content in contents]),
         },
-        learning=draw_curves(curves),
+        learning=draw_curves(curves, named=True),
         pictures=[embed(content.drawings, share) for content in contents],
         commands=[shlex.join(recorded(content)) for content in contents],
-        protected=[content.kind == PROTECTED for content in contents],
     )
+    return page
 
 
 def recorded(content: Content) -> tuple[str, ...]:
@@ -157,6 +162,12 @@ def _beside(columns: Sequence[dict[str, str]]) -> list[tuple[str, list[tuple[str
         values = [column.get(name, "–") for column in columns]
         rows.append((name, [(value, value != values[0]) for value in values]))
     return rows
+
+
+def _epsilons(content: Content) -> dict[str, str]:
+    """Return what is promised against each adversary; of several settings, that of the first."""
+    cards = content.cards[0].cards if content.cards else ()
+    return {card.adversary: f"{card.epsilon} ({card.promise})" for card in cards}
 
 
 def _about(title: str, command: Sequence[str]) -> dict[str, Any]:

@@ -126,8 +126,11 @@ class Scenario:
         """Return the scenario that ``to_json`` was called on; a key that is None there is off."""
         check_keys(plain)
         told = {name: value for name, value in plain.items() if name not in TABLES}
-        tables = {name: {key: each for key, each in plain[name].items() if each is not None}
-                  for name in TABLES if name in plain}  # fmt: skip
+        tables = {
+            name: {key: each for key, each in plain[name].items() if each is not None}
+            for name in TABLES
+            if name in plain
+        }
         return cls(**told, **{name: TABLES[name](**keys) for name, keys in tables.items()})
 
     @property
