@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import COMMANDS, Finished
+from folders_for_tests import COMMANDS, Finished
 
 Made = Callable[[str], tuple[Finished, Path]]
 LARGEST_BYTES = 3_000_000
@@ -44,7 +45,7 @@ def test_a_page_can_be_heard_and_walked(kind: str, made: Made, read_page: Callab
     assert len(page.all("title")) == len(page.all("h1")) == len(page.all("main")) == 1
     assert any(meta.get("name") == "viewport" for meta in page.all("meta"))
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), levels
+    assert all(after <= before + 1 for before, after in pairwise(levels)), levels
     assert all(len(image["alt"] or "") > 20 for image in page.all("img"))
     assert len(page.all("caption")) == len(page.all("table"))
     assert all(head.get("scope") in ("row", "col") for head in page.all("th"))

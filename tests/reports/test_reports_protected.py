@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Finished
+from folders_for_tests import Finished
 
 from airmixml.reports import write_report
 from airmixml.storage.files import write_arrays
