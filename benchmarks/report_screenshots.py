@@ -58,8 +58,8 @@ def main() -> None:
         driver, folder = browser(), Path(place)
         try:
             photograph(driver, folder / "paper/report.html", out / "report-run.png", width=DESKTOP, height=1850)
-            photograph(driver, folder / "beside.html", out / "report-compare.png", width=DESKTOP, height=2300)
-            photograph(driver, folder / "paper/report.html", out / "report-phone.png", width=PHONE, height=1500,
+            photograph(driver, folder / "beside.html", out / "report-compare.png", width=DESKTOP, height=2600)
+            photograph(driver, folder / "paper/report.html", out / "report-phone.png", width=PHONE, height=1400,
                        scheme="dark")  # fmt: skip
         finally:
             driver.quit()

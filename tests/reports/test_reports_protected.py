@@ -46,6 +46,7 @@ def test_every_number_is_in_the_covered_files_or_follows_from_epsilon(
         if each["epsilon"] < 50.0:
             values |= {np.exp(each["epsilon"]), 100.0 / (1.0 + np.exp(-each["epsilon"]))}
     values |= {0.0, 1.0, 2.0, 10.0, 50.0, 100.0, 1.0 / metrics["privacy"][0]["sampling_rate"]}
+    values.add(round(metrics["seconds"], 1))
     text = read_page(folder / "report.html").text.replace(",", "")
     strange = [
         each

@@ -187,9 +187,14 @@ def asked_for(scenario: Scenario) -> str:
     if scenario.mixing.power != "dp":
         return f'no target: mixing.power = "{scenario.mixing.power}"'
     return (
-        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.3g} against the {privacy.adversary}, by "
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.3g} {against(privacy.adversary)}, by "
         f"{privacy.accountant}, {privacy.adjacency} neighbours"
     )
+
+
+def against(adversary: str) -> str:
+    """Return "against the server", "against everyone"."""
+    return f"against {adversary}" if adversary == "everyone" else f"against the {adversary}"
 
 
 def _names() -> Iterable[str]:

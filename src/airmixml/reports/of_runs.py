@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.reports.cards import asked_for, cards_of
+from airmixml.reports.cards import against, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
 from airmixml.reports.content import CardGroup, Content, Curve, Drawing, Facts, PrivacyCard
 from airmixml.reports.folders import FoundFolder, read_curve
@@ -79,7 +79,7 @@ def _learner(scenario: Scenario) -> str:
 def _headline(results: Facts, cards: Sequence[PrivacyCard], costs: dict[str, str]) -> Facts:
     """Return how well it learnt, what is promised against the two that matter, and what a worker spends."""
     seen = [card for card in cards if card.is_target or card.adversary == "server"]
-    told = [(f"epsilon against the {card.adversary}", f"{card.epsilon} ({card.promise})") for card in seen]
+    told = [(f"epsilon {against(card.adversary)}", f"{card.epsilon} ({card.promise})") for card in seen]
     shown = {name: costs[key] for name, key in _SHOWN_COSTS.items() if key in costs}
     return (*results[:1], *told, *shown.items())
 

@@ -109,7 +109,7 @@ def plan_content(found: FoundFolder) -> Content:
         asked=_asked(scenario),
         results=tuple(results),
         cards=(CardGroup(cards=(target,)),),
-        pages=found.page("plan.md")[1:],
+        pages=found.page("plan.md")[2:],
         drawings=_one_drawing(
             found,
             "plan.png",
@@ -340,8 +340,14 @@ def _range(cells: list[dict[str, Any]], name: str) -> str:
     known = [float(value) for value in found if value is not None]
     if not known:
         return NONE
-    least, most = min(known), max(known)
-    return f"{least:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+    texts = [_metric(name, value) for value in (min(known), max(known))]
+    return " to ".join(dict.fromkeys(texts))
+
+
+def _metric(name: str, value: float) -> str:
+    if name.endswith("_joules") or "_joules." in name:
+        return joules(value)
+    return f"{100 * value:.2f} %" if name.startswith("accuracy.") and name != "accuracy.best_epoch" else f"{value:.4g}"
 
 
 def _one_drawing(found: FoundFolder, name: str, caption: str, shows: str) -> tuple[Drawing, ...]:

@@ -90,7 +90,9 @@ def draw_curves(curves: Sequence[Curve], *, named: bool = False) -> Embedded | N
 def _draw(axis: Axes, curves: Sequence[Curve], name: str, *, legend: bool) -> None:
     factor = _factor(name)
     for number, curve in enumerate(curves):
-        points = curve.columns.get(name, ())
+        points = curve.columns.get(name)
+        if not points:
+            continue
         look: dict[str, Any] = {"color": _COLOURS[number % len(_COLOURS)], "linestyle": _STYLES[number % len(_STYLES)]}
         epochs, values = [epoch for epoch, _ in points], [factor * value for _, value in points]
         label = curve.label.replace("$", r"\$") if number < _MOST_NAMED else "_"
