@@ -16,6 +16,7 @@ from airmixml.output.tables import TextTable
 from airmixml.privacy import PrivacyStatement
 from airmixml.reports.cards import NEIGHBOURS, TRUSTED, cards_of, meaning, promise_of, right_at_most, trust
 from airmixml.reports.commands import command_for, flat, typed_command
+from airmixml.reports.folders import FoundFolder
 
 DOCS = Path(__file__).parents[2] / "docs"
 CELL = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Cs")), max_size=12).map(
@@ -141,3 +142,13 @@ def test_a_scenario_is_read_back_from_json(preset: str) -> None:
     scenario = Scenario.preset(preset).with_overrides("air.preset=campus")
     assert Scenario.from_json(scenario.to_json()) == scenario
     assert len(flat(scenario)) > 80
+
+
+def test_long_tables_are_cut_and_say_so(tmp_path: Path) -> None:
+    rows = tuple((str(number), "x") for number in range(1200))
+    table = TextTable(title="long", note="", columns=("a", "b"), rows=rows)
+    (tmp_path / "sweep.md").write_text(table.to_markdown(), encoding="utf-8")
+    found = FoundFolder(path=tmp_path, kind="sweep", file=tmp_path, plain={})
+    heading, shown, more = found.page("sweep.md")
+    assert (heading.lines, len(shown.rows), more.lines) == (("long",), 500, ("700 more rows in sweep.md.",))
+    assert found.page("none.md") == ()

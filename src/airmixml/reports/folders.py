@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.output.markdown import Block, read_markdown
+from airmixml.output.numbers import plural
 from airmixml.reports.content import Curve
 from airmixml.scenario import Scenario
 from airmixml.storage.results import odd_content
@@ -25,6 +27,7 @@ _KINDS: Final = {
     "tolerances.json": "tolerances",
     "report.json": "reproduction",
 }
+_MOST_ROWS: Final = 500
 _LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
 
 
@@ -53,11 +56,19 @@ class FoundFolder:
             raise odd_content(toml if toml.is_file() else self.file, problem, f"the folder {self.path}") from None
 
     def page(self, name: str) -> tuple[Block, ...]:
-        """Return the parts of one of its pages of Markdown; none where the page is not there."""
+        """Return the parts of one of its pages of Markdown, long tables cut; none where the page is not there."""
         try:
-            return tuple(read_markdown((self.path / name).read_text(encoding="utf-8")))
+            blocks = read_markdown((self.path / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return ()
+        return tuple(part for block in blocks for part in _cut(block, name))
+
+
+def _cut(block: Block, name: str) -> Iterator[Block]:
+    """Yield a table without the rows that would make a page too large to open, and where they are."""
+    yield replace(block, rows=block.rows[:_MOST_ROWS])
+    if (more := len(block.rows) - _MOST_ROWS) > 0:
+        yield Block(kind="paragraph", lines=(f"{plural(more, 'more row')} in {name}.",))
 
 
 def find_folder(path: Path | str) -> FoundFolder:

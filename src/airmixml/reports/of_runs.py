@@ -79,7 +79,11 @@ def _learner(scenario: Scenario) -> str:
 def _headline(results: Facts, cards: Sequence[PrivacyCard], costs: dict[str, str]) -> Facts:
     """Return how well it learnt, what is promised against the two that matter, and what a worker spends."""
     seen = [card for card in cards if card.is_target or card.adversary == "server"]
-    told = [(f"epsilon {against(card.adversary)}", f"{card.epsilon} ({card.promise})") for card in seen]
+    told = []
+    for card in seen:
+        delta = dict(card.facts).get("delta", "").partition(":")[0]
+        epsilon = f"{card.epsilon}, delta {delta}" if delta else card.epsilon
+        told.append((f"epsilon {against(card.adversary)}", f"{epsilon} ({card.promise})"))
     shown = {name: costs[key] for name, key in _SHOWN_COSTS.items() if key in costs}
     return (*results[:1], *told, *shown.items())
 

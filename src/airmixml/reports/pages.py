@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import AirMixError, RunFolderError
+from airmixml.reports.cards import against
 from airmixml.reports.commands import GENERATOR, META, flat, is_report, needs_file, recorded_command, shown_value
 from airmixml.reports.content import Content
 from airmixml.reports.folders import find_folder
@@ -167,7 +168,11 @@ def _beside(columns: Sequence[dict[str, str]]) -> list[tuple[str, list[tuple[str
 def _epsilons(content: Content) -> dict[str, str]:
     """Return what is promised against each adversary; of several settings, that of the first."""
     cards = content.cards[0].cards if content.cards else ()
-    return {card.adversary: f"{card.epsilon} ({card.promise})" for card in cards}
+    told = {against(card.adversary): f"{card.epsilon} ({card.promise})" for card in cards}
+    if told and content.scenario is not None:  # an epsilon is never a bare number
+        privacy = content.scenario.privacy
+        told |= {"delta": f"{privacy.delta:.3g}", "neighbours": privacy.adjacency}
+    return told
 
 
 def _about(title: str, command: Sequence[str]) -> dict[str, Any]:
