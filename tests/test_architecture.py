@@ -50,6 +50,7 @@ ROOMS = (
     "tolerances",
     "compare",
     "reproduction",
+    "reports",
     "estimator",
     "cli",
     "__main__",

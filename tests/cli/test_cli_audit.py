@@ -22,7 +22,7 @@ Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
 Start = Callable[..., subprocess.Popen[str]]
 SMALL = ("audit", "--preset", "paper-iris", "--set", "radio.slots=60", "--trials", "2000")
-FILES = {"scenario.toml", "metrics.json", "scores.npz", "audit.md", "audit.png"}
+FILES = {"scenario.toml", "metrics.json", "scores.npz", "audit.md", "audit.png", "report.html"}
 
 # The real command, but for a file after every block of trials, and a halt after some of them.
 HALTING = """
@@ -91,7 +91,8 @@ def test_json(small_audit: tuple[dict[str, Any], Path]) -> None:
 def test_folder(small_audit: tuple[dict[str, Any], Path]) -> None:
     found, folder = small_audit
     made = folder / found["run_dir"]
-    assert json.loads((made / "metrics.json").read_text()) == found
+    report = f"{found['run_dir']}/report.html"
+    assert {**json.loads((made / "metrics.json").read_text()), "report": report} == found
     assert Scenario.load(made / "scenario.toml").radio.slots == 60
     page = (made / "audit.md").read_text()
     assert found["verdict"] in page
@@ -113,7 +114,8 @@ def test_table(airmix: Airmix) -> None:
     unfolded = " ".join(done.stdout.replace("│", " ").split())  # however wide the terminal is
     for name in ("claimed, gdp", "found, clopper-pearson", "found, normal scores", "left out: none asked for"):
         assert name in unfolded
-    assert lines[-1].endswith("picture in runs/audit-paper-iris-seed0/audit.png")
+    assert lines[-2].endswith("picture in runs/audit-paper-iris-seed0/audit.png")
+    assert lines[-1] == "report: runs/audit-paper-iris-seed0/report.html"
 
 
 def test_a_fault_is_caught(airmix: Airmix) -> None:

@@ -77,3 +77,17 @@ def test_a_plan_of_masked_workers_says_what_to_expect(airmix: Airmix, tmp_path: 
     again = airmix(*asked)
     assert again.returncode == 2
     assert "--write mine.toml" in again.stderr
+
+
+def test_a_plan_can_be_kept_in_a_folder(airmix: Airmix, refused: Refused, tmp_path: Path) -> None:
+    done = airmix("plan", "--preset", "paper-iris", "--out", "here", "--json")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert (printed["run_dir"], printed["report"]) == ("here", "here/report.html")
+    files = {"metrics.json", "scenario.toml", "plan.md", "plan.png", "report.html"}
+    assert {path.name for path in (tmp_path / "here").iterdir()} == files
+    assert Scenario.load(tmp_path / "here" / "scenario.toml") == Scenario.preset("paper-iris")
+    assert "here: exists already" in refused("plan", "--preset", "paper-iris", "--out", "here")
+    assert "--picture and --out" in refused("plan", "--preset", "paper-iris", "--out", "b", "--picture", "p.png")
+    assert airmix("plan", "--preset", "paper-iris", "--out", "here", "--force", "--no-picture").returncode == 0
+    assert {path.name for path in (tmp_path / "here").iterdir()} == files - {"plan.png"}

@@ -58,6 +58,7 @@ def test_private_iris_as_it_is(iris_run: tuple[dict[str, Any], Path]) -> None:
         "ledger.npz",
         "metrics.json",
         "model.pt",
+        "report.html",
         "scenario.toml",
     ]
     lines = (run / "learning_curve.csv").read_text().splitlines()

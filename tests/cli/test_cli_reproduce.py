@@ -39,7 +39,8 @@ def test_fig2(airmix: Airmix, tmp_path: Path) -> None:
     assert "pictures: runs/reproduce/fig2.png\n" in done.stdout
     out = tmp_path / "runs" / "reproduce"
     files = {path.name for path in out.iterdir() if path.is_file()}
-    assert files == {"fig2.md", "fig2.csv", "fig2.tex", "fig2.png", "fig2.svg", "report.md", "report.json"}
+    reports = {"report.md", "report.json", "report.html"}
+    assert files == {"fig2.md", "fig2.csv", "fig2.tex", "fig2.png", "fig2.svg"} | reports
     cells = json.loads((out / "report.json").read_text(encoding="utf-8"))["cells"]
     assert [cell["alpha"] for cell in cells] == [0.1, 1.0, 10.0, 100.0, 1e5]
     for cell in cells:
@@ -56,7 +57,7 @@ def test_json_prints_one_object_and_the_tables_go_on_from_it(airmix: Airmix, tmp
     assert printed["seconds"] > 0
     out = tmp_path / "runs" / "reproduce-quick"
     written = sorted(f"runs/reproduce-quick/{path.name}" for path in out.iterdir() if path.is_file())
-    assert sorted(printed["files"]) == written
+    assert sorted([*printed["files"], printed["report"]]) == written
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert {name: printed[name] for name in report} == report
 

@@ -56,7 +56,7 @@ def test_the_run_folder_holds_everything_and_nothing_else(small_run: SmallRun) -
     assert [entry.name for entry in folder.iterdir()] == ["runs"]
     assert [entry.name for entry in (folder / "runs").iterdir()] == ["paper-iris-seed7"]
     run = folder / "runs" / "paper-iris-seed7"
-    assert {entry.name for entry in run.iterdir()} == FILES
+    assert {entry.name for entry in run.iterdir()} == FILES | {"report.html"}
     assert {entry.name for entry in (run / "figures").iterdir()} == FIGURES
     expected = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3", "seed=7")
     assert Scenario.load(run / "scenario.toml") == expected
@@ -103,12 +103,12 @@ def test_metrics_say_what_was_promised_and_spent(small_run: SmallRun) -> None:
 
 
 def test_a_seed_decides_everything_whatever_the_block_size(airmix: Airmix, small_run: SmallRun, tmp_path: Path) -> None:
-    """Also: --json prints one object, which is the folder's metrics.json."""
+    """Also: --json prints one object, which is the folder's metrics.json, and where the report is."""
     first = small_run[1] / "runs" / "paper-iris-seed7"
     done = airmix(*IRIS, "--block-slots", "37", "--json", "--out", "again")
     assert (done.returncode, done.stderr) == (0, "")
     printed = json.loads(done.stdout)
-    assert printed == metrics_of(tmp_path / "again")
+    assert printed == {**metrics_of(tmp_path / "again"), "report": "again/report.html"}
     assert printed["run_dir"] == "again"
     curve = (tmp_path / "again" / "learning_curve.csv").read_bytes()
     assert curve == (first / "learning_curve.csv").read_bytes()
@@ -126,7 +126,7 @@ def test_several_seeds(airmix: Airmix, small_run: SmallRun, tmp_path: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
     printed = json.loads(done.stdout)
     folder = tmp_path / "runs" / "paper-iris-seed7-x2"
-    assert printed == metrics_of(folder)
+    assert printed == {**metrics_of(folder), "report": "runs/paper-iris-seed7-x2/report.html"}
     assert [run["seed"] for run in printed["runs"]] == [7, 8]
     single = metrics_of(small_run[1] / "runs" / "paper-iris-seed7")
     assert without_times(printed["runs"][0]) == without_times(single)

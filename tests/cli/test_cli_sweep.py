@@ -28,7 +28,8 @@ def test_a_table_a_picture_and_what_is_kept(airmix: Airmix, tmp_path: Path) -> N
     assert "runs/sweep-private-iris/sweep.md, picture in runs/sweep-private-iris/sweep.png" in done.stdout
     out = tmp_path / "runs" / "sweep-private-iris"
     files = {"csv", "md", "tex", "json", "parquet", "png", "svg"}
-    assert {path.name for path in out.iterdir()} == {"cells", "identity.json", *(f"sweep.{each}" for each in files)}
+    named = {"cells", "identity.json", "report.html", *(f"sweep.{each}" for each in files)}
+    assert {path.name for path in out.iterdir()} == named
     content = (out / "sweep.csv").read_bytes()
     again = airmix(*GRID, "--seeds", "2", "--json")
     assert again.stderr == done.stderr

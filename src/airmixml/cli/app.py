@@ -44,6 +44,11 @@ _COMMANDS: dict[str, LateCommand] = {
         ),
         ("reproduce", "reproduce:reproduce_command", "Reproduce the paper's tables and figures."),
         (
+            "report",
+            "report:report_command",
+            "Write the report of a folder again, or put several folders side by side on one page.",
+        ),
+        (
             "ledger",
             "ledger:app",
             "Keep what each worker has spent over all runs, and refuse what would pass a budget.",

@@ -9,6 +9,7 @@ from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
+from airmixml.cli.finished import add_report
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import ATTACKS
@@ -84,13 +85,14 @@ def attack_command(
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
         result = attack(cases, parts, engine=engine, jobs=jobs, **where)
+    report = add_report(result.run_dir)
     if as_json:
-        print_json(result.to_dict())
+        print_json({**result.to_dict(), **report})
         return
-    _print(result)
+    _print(result, report)
 
 
-def _print(result: AttackResult) -> None:
+def _print(result: AttackResult, report: dict[str, str]) -> None:
     from airmixml.attacks.tables import tables_of
 
     for case in result.cases:
@@ -107,4 +109,4 @@ def _print(result: AttackResult) -> None:
     for case in result.cases:
         for name, why in case.left_out.items():
             print_line(f"left out: {case.label}, {name} ({why})")
-    print_report_place(result.seconds, result.run_dir, "attack")
+    print_report_place(result.seconds, result.run_dir, "attack", report)

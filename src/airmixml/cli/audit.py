@@ -9,6 +9,7 @@ from rich.table import Table
 from typer import Exit, Option
 
 from airmixml.cli import options
+from airmixml.cli.finished import add_report
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import epsilon_text
@@ -95,15 +96,16 @@ def audit_command(
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
         result = audit(scenario, settings, engine=engine, jobs=jobs, **where)
+    report = add_report(result.run_dir)
     if as_json:
-        print_json(result.to_dict())
+        print_json({**result.to_dict(), **report})
     else:
-        _print(result)
+        _print(result, report)
     if result.caught != bool(settings.fault.name):
         raise Exit(1)
 
 
-def _print(result: AuditResult) -> None:
+def _print(result: AuditResult, report: dict[str, str]) -> None:
     from airmixml.audit.report import noise_checks, noise_in_words
 
     print_line(result.verdict, style="bold red" if result.caught else "bold")
@@ -114,7 +116,7 @@ def _print(result: AuditResult) -> None:
         for note in found.notes:
             print_line(f"  {note}")
     print_line(simulated(result.scenario.seed))
-    print_report_place(result.seconds, result.run_dir, "audit")
+    print_report_place(result.seconds, result.run_dir, "audit", report)
 
 
 def _table(found: Audit) -> Table:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from airmixml.cli import options
+from airmixml.cli.finished import add_report
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import METHODS
@@ -83,14 +84,15 @@ def compare_command(
     from airmixml.compare.tables import write_comparison
 
     files = [str(path) for path in write_comparison(comparison)]
+    report = add_report(comparison.out)
     seconds = time.perf_counter() - started
     if as_json:
-        print_json({**comparison.to_dict(), "out": str(comparison.out), "files": files, "seconds": seconds})
+        print_json({**comparison.to_dict(), "out": str(comparison.out), "files": files, "seconds": seconds, **report})
         return
-    _print(comparison, seconds)
+    _print(comparison, seconds, report)
 
 
-def _print(comparison: Comparison, seconds: float) -> None:
+def _print(comparison: Comparison, seconds: float, report: dict[str, str]) -> None:
     from airmixml.compare.tables import brief_adversaries_table, brief_table
 
     console.print(brief_table(comparison))
@@ -99,4 +101,4 @@ def _print(comparison: Comparison, seconds: float) -> None:
     if comparison.left_out:
         print_line("left out: " + "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items()))
     kept = f" ({plural(comparison.kept, 'result')} already finished)" if comparison.kept else ""
-    print_report_place(seconds, comparison.out, "compare", note=kept)
+    print_report_place(seconds, comparison.out, "compare", report, note=kept)

@@ -11,6 +11,7 @@ from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
+from airmixml.cli.finished import add_report
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import duration, joules, plural
@@ -36,8 +37,10 @@ def demo_command(
     with progress_bars() as progress:
         sides = run_both(seeds, epochs, progress)
     draw_demo(sides, _PICTURE)
+    reports = [add_report(side.metrics["run_dir"], typed=False) for side in sides]
     if as_json:
-        print_json({**{side.scenario.name: side.to_dict() for side in sides}, "picture": str(_PICTURE)})
+        told = {side.scenario.name: {**side.to_dict(), **each} for side, each in zip(sides, reports, strict=True)}
+        print_json({**told, "picture": str(_PICTURE)})
         return
     console.print(_table(sides))
     console.print(f"picture: {_PICTURE} ({time.perf_counter() - started:.0f} s)")

@@ -11,6 +11,7 @@ from rich.markup import escape
 from typer import Argument, Exit, Option
 
 from airmixml.cli import options
+from airmixml.cli.finished import add_report
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
@@ -65,18 +66,19 @@ def reproduce_command(
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
         reproduction = reproduce(request, folder, jobs=jobs or 0, engine=chosen, data_dir=data_dir, progress=progress)
+    report = add_report(folder)
     if as_json:
         files = [str(path) for path in reproduction.files]
         about = {"failures": reproduction.failures, "out": str(folder), "files": files, "seconds": reproduction.seconds}
-        print_json({**reproduction.to_dict(), **about})
+        print_json({**reproduction.to_dict(), **about, **report})
     else:
-        _print(reproduction)
+        _print(reproduction, report)
     if reproduction.failures:
         _report_failures(reproduction.failures)
         raise Exit(1)
 
 
-def _print(reproduction: Reproduction) -> None:
+def _print(reproduction: Reproduction, report: dict[str, str]) -> None:
     if reproduction.request.quick:
         console.print("A small version with too few slots, epochs and seeds: it says nothing about the paper.")
     if rows := _verdict_rows(reproduction):
@@ -86,7 +88,7 @@ def _print(reproduction: Reproduction) -> None:
         console.print(terminal_table(("place", "the paper says", *_DECISIONS), rows, title=title, words=2))
     kept = f" ({reproduction.kept_batches} of {plural(reproduction.batches, 'batch', 'es')} already finished)"
     note = kept if reproduction.kept_batches else ""
-    print_report_place(reproduction.seconds, reproduction.out, "report", note=note, picture=False)
+    print_report_place(reproduction.seconds, reproduction.out, "report", report, note=note, picture=False)
     print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")
 
 

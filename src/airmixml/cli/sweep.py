@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Exit, Option
 
 from airmixml.cli import options
+from airmixml.cli.finished import add_report
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import ATTACKS
@@ -92,13 +93,14 @@ def sweep_command(
             announce=lambda line: _tell(f"airmix: {line}"),
         )
         files = write_sweep(swept)
+    report = add_report(swept.out)
     if not any(path.suffix == ".parquet" for path in files):
         _tell(f"airmix: {NO_PARQUET}")
     if as_json:
         about = {"kept": swept.kept, "out": str(swept.out), "files": list(map(str, files)), "seconds": swept.seconds}
-        print_json({**sweep_dict(swept), **about})
+        print_json({**sweep_dict(swept), **about, **report})
     else:
-        _print(swept, drawn=any(path.suffix == ".png" for path in files))
+        _print(swept, report, drawn=any(path.suffix == ".png" for path in files))
     if swept.failures:
         _report_failures(swept)
         raise Exit(1)
@@ -132,7 +134,7 @@ def _tell(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
-def _print(swept: Swept, *, drawn: bool) -> None:
+def _print(swept: Swept, report: dict[str, str], *, drawn: bool) -> None:
     from airmixml.sweeps.pictures import picture_note
     from airmixml.sweeps.tables import terminal_summary
 
@@ -142,7 +144,7 @@ def _print(swept: Swept, *, drawn: bool) -> None:
     if left_out := picture_note(swept):
         print_line(left_out)
     kept = f" ({plural(swept.kept, 'run')} already finished)" if swept.kept else ""
-    print_report_place(swept.seconds, swept.out, "sweep", note=kept, picture=drawn)
+    print_report_place(swept.seconds, swept.out, "sweep", report, note=kept, picture=drawn)
 
 
 def _report_failures(swept: Swept) -> None:

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 from airmixml.cli.interrupt import raise_when_interrupted
-from airmixml.output.numbers import plural
 from airmixml.progress import Progress
-from airmixml.scenario import Workers
-from airmixml.workers import encoder_of
 
 console = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
@@ -42,17 +39,20 @@ def print_note(text: str) -> None:
     _stderr.print(text, markup=False, soft_wrap=True)
 
 
-def print_report_place(seconds: float, folder: Path, name: str, *, note: str = "", picture: bool = True) -> None:
-    """Print how long the work took, and where its report and its picture are, both called ``name``."""
+def print_report_place(
+    seconds: float, folder: Path, name: str, report: Mapping[str, str], *, note: str = "", picture: bool = True
+) -> None:
+    """Print how long the work took, and where its tables and its picture (both called ``name``) and its report are."""
     path = escape(str(folder / name))
     drawn = f", picture in {path}.png" if picture else ""
     console.print(f"{seconds:.1f} s{note}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
+    print_report(report)
 
 
-def inputs_in_words(workers: Workers, encoded_dim: int) -> str:
-    """Return how many inputs or features a sample has; the constant that the encoder appends is none of the user's."""
-    count = encoded_dim - (1 if workers.constant else 0)
-    return plural(count, "input" if encoder_of(workers).keeps_inputs else "feature")
+def print_report(report: Mapping[str, str]) -> None:
+    """Print where the report is, if there is one."""
+    for name, path in report.items():
+        print_line(f"{name}: {path}")
 
 
 def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:

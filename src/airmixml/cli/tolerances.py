@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from airmixml.cli import options
+from airmixml.cli.finished import add_report
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
@@ -70,8 +71,9 @@ def tolerances_command(
             **where,
         )
         files = write_tolerances(found)
+    report = add_report(found.out)
     if as_json:
-        about = {"out": str(found.out), "files": list(map(str, files)), "seconds": found.seconds}
+        about = {"out": str(found.out), "files": list(map(str, files)), "seconds": found.seconds, **report}
         print_json({**found.to_dict(), **about})
         return
     console.print(terminal_tolerances(found))
@@ -82,4 +84,4 @@ def tolerances_command(
             print_line(f"cannot be run: air.{each.sizes.key} ({each.why_not})")
     print_line(simulated(scenario.seed))
     kept = f" ({plural(found.kept, 'run')} of {found.runs:,} already finished)" if found.kept else ""
-    print_report_place(found.seconds, found.out, "tolerances", note=kept, picture=len(files) > 3)
+    print_report_place(found.seconds, found.out, "tolerances", report, note=kept, picture=len(files) > 3)

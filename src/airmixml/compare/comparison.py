@@ -25,12 +25,14 @@ from airmixml.scenario.scope import require_classes
 from airmixml.scenario.varied import shown_value
 from airmixml.storage.files import writing_to
 from airmixml.storage.results import ResultStore, from_plain
-from airmixml.storage.run_folder import PARTIAL, hold_folder, identity_of
+from airmixml.storage.run_folder import PARTIAL, REPORT, hold_folder, identity_of
 from airmixml.wording import shown
 from airmixml.workers import settle
 
 _RESULTS: Final = "results"
-_OWN: Final = frozenset({_RESULTS, *(f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg"))})
+_OWN: Final = frozenset(
+    {_RESULTS, REPORT, *(f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg"))}
+)
 
 
 @dataclass(frozen=True, kw_only=True)

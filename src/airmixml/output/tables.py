@@ -35,9 +35,10 @@ class TextTable:
     def to_markdown(self) -> str:
         """Return the table with its title and note."""
         lines = [f"### {self.title}", "", self.note, ""] if self.note else [f"### {self.title}", ""]
-        lines.append("| " + " | ".join(self.columns) + " |")
-        lines.append("|" + "---|" * len(self.columns))
-        lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in self.rows]
+        head, *body = (
+            "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in (self.columns, *self.rows)
+        )
+        lines += [head, "|" + "---|" * len(self.columns), *body]
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:

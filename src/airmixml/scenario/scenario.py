@@ -121,6 +121,18 @@ class Scenario:
         plain: dict[str, Any] = finite(self.to_dict())
         return plain
 
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Scenario:
+        """Return the scenario that ``to_json`` was called on; a key that is None there is off."""
+        check_keys(plain)
+        told = {name: value for name, value in plain.items() if name not in TABLES}
+        tables = {
+            name: {key: each for key, each in plain[name].items() if each is not None}
+            for name in TABLES
+            if name in plain
+        }
+        return cls(**told, **{name: TABLES[name](**keys) for name, keys in tables.items()})
+
     @property
     def title(self) -> str:
         """Its name as tables and pictures have it: with its air, where that is not the ideal one."""

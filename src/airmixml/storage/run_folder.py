@@ -30,11 +30,12 @@ RUNS_FOLDER: Final = Path("runs")
 METRICS: Final = "metrics.json"
 SCENARIO: Final = "scenario.toml"
 PARTIAL: Final = ".partial"
+REPORT: Final = "report.html"
 _IDENTITY: Final = "identity.json"
 # What commands write into run folders; whatever else is in one is somebody's own.
 _OURS: Final = re.compile(
     r"(metrics|noise)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
-    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit)\.(md|csv|png|svg)"
+    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html"
 )
 
 
@@ -108,6 +109,13 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
         raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {PARTIAL}")
     work = final.with_name(final.name + PARTIAL)
     _recover(final, work)
+    check_free(final, force=force)
+    with hold_folder(work, identity, holds="an interrupted run", force=force) as lock:
+        yield RunFolder(final=final, work=work, _lock=lock)
+
+
+def check_free(final: Path, *, force: bool) -> None:
+    """Refuse a name that is taken; with ``force``, unless by a run folder that holds nothing but what airmix writes."""
     is_run = (final / METRICS).is_file() and (final / SCENARIO).is_file()
     if os.path.lexists(final) and not (force and is_run):
         what = "exists already" if is_run else "exists and is not a run folder"
@@ -116,8 +124,6 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
     foreign = sorted(entry.name for entry in final.iterdir() if not _OURS.fullmatch(entry.name)) if is_run else []
     if foreign:
         raise RunFolderError(f"{final}: holds {foreign[0]}, which is not airmix's; move it or choose another --out")
-    with hold_folder(work, identity, holds="an interrupted run", force=force) as lock:
-        yield RunFolder(final=final, work=work, _lock=lock)
 
 
 @contextmanager

@@ -11,11 +11,12 @@ from typing import Any, Final, Literal
 
 from airmixml.scenario import Scenario
 from airmixml.scenario.grid import Grid, Point, value_text
+from airmixml.storage.run_folder import REPORT
 from airmixml.sweeps.batches import Metric
 
 Command = Literal["run", "attack", "audit"]
 """What is done with each cell."""
-FILES: Final = tuple(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg"))
+FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.air_words import finite
+from airmixml.storage.run_folder import REPORT
 from airmixml.tolerances.epsilons import NeededPower
 from airmixml.tolerances.sizes import Sizes
 
-FILES: Final = tuple(f"tolerances.{suffix}" for suffix in ("md", "csv", "json", "png", "svg"))
+FILES: Final = (*(f"tolerances.{suffix}" for suffix in ("md", "csv", "json", "png", "svg")), REPORT)
 
 
 @dataclass(frozen=True, kw_only=True)

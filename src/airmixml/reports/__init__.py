@@ -1,0 +1,13 @@
+"""Reports: what a folder holds as one page that opens anywhere, and several folders side by side."""
+
+from typing import TYPE_CHECKING
+
+from airmixml.lazy import import_late
+from airmixml.storage.run_folder import REPORT
+
+if TYPE_CHECKING:
+    from airmixml.reports.pages import write_report, write_side_by_side
+
+__all__ = ["REPORT", "write_report", "write_side_by_side"]
+
+__getattr__ = import_late(__name__, {".pages": ("write_report", "write_side_by_side")})

@@ -1,0 +1,222 @@
+"""Privacy cards: every epsilon with what it assumes, in the words of the statements, and what it means for a person."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from airmixml.doors import ADVERSARIES
+from airmixml.errors import PluginError
+from airmixml.output.numbers import epsilon_text
+from airmixml.privacy import PrivacyStatement
+from airmixml.reports.content import Facts, PrivacyCard
+from airmixml.runs.run_rows import NO_PROTECTION_ABOVE_EPSILON, PROTECTS_NOBODY
+from airmixml.scenario import Scenario
+
+NOTHING: Final = "nothing is promised"
+# As docs/glossary.md has them.
+NEIGHBOURS: Final = {
+    "replace-one": "replace-one: one worker holds another sample",
+    "remove-one": "remove-one: one worker is absent",
+}
+# As docs/trust.md has them, by privacy.noise.
+TRUSTED: Final = {
+    "receiver": "that the receiver has its noise, and that nobody listens nearer",
+    "workers": "workers draw their noise",
+    "masked": "most workers draw noise and keep keys; X25519 and ChaCha20 hold",
+}
+_NEARLY_ALWAYS: Final = 0.999
+_CHANGED: Final = {"replace-one": "held another sample", "remove-one": "were absent"}
+_ASKED: Final = {
+    "replace-one": "Asked which of two samples a worker holds",
+    "remove-one": "Asked whether a worker took part",
+}
+
+
+def cards_of(
+    statements: Sequence[PrivacyStatement], scenario: Scenario, more: Mapping[str, Facts] | None = None
+) -> tuple[PrivacyCard, ...]:
+    """Return a card for each adversary, that of the target first; ``more`` has further facts by adversary.
+
+    The epsilon of a card is the smallest that any accountant certifies for the scenario's neighbours. Adversaries
+    against whom nothing is certified have a card that says so.
+    """
+    adjacency, own = scenario.privacy.adjacency, scenario.privacy.adversary
+    stated: dict[str, list[PrivacyStatement]] = {own: []}
+    for each in statements:
+        stated.setdefault(each.adversary, []).append(each)
+    for name in _names():
+        stated.setdefault(name, [])
+    cards = []
+    for adversary, all_of_it in stated.items():
+        extra = (more or {}).get(adversary, ())
+        alike = [each for each in all_of_it if each.adjacency == adjacency] or all_of_it
+        if alike:
+            best = min(alike, key=lambda each: each.epsilon)
+            cards.append(_card(best, [each for each in all_of_it if each is not best], scenario, extra))
+        else:
+            cards.append(card_without_claim(adversary, scenario, extra))
+    return tuple(cards)
+
+
+def _card(best: PrivacyStatement, others: Sequence[PrivacyStatement], scenario: Scenario, extra: Facts) -> PrivacyCard:
+    facts = [
+        ("delta", f"{best.delta:.3g}: the probability with which that may fail"),
+        ("neighbours", NEIGHBOURS.get(best.adjacency, best.adjacency)),
+        ("knows", best.knows),
+        ("trust", trust(scenario, best.adversary, hidden_schedule=best.sampling_rate < 1.0)),
+    ]
+    details = [
+        ("accountant", f"{best.accountant}, sensitivity {best.sensitivity:g}"),
+        ("because", best.why),
+        ("holds for", f"one {best.unit}; {best.given}"),
+        ("noise", f"{best.noise_watts_per_symbol:.3g} W per symbol"),
+    ]
+    target = next((each.target_epsilon for each in (best, *others) if each.target_epsilon is not None), None)
+    if target is not None:
+        met = next(each for each in (best, *others) if each.target_epsilon is not None)
+        facts.append(("target", f"epsilon {target:g}; by {met.accountant} it is {epsilon_text(met.epsilon)}"))
+    said = dict.fromkeys(
+        f"{epsilon_text(each.epsilon)} ({each.accountant})" for each in others if each.adjacency == best.adjacency
+    )
+    if said:
+        details.append(("other accountants", ", ".join(said)))
+    for adjacency in dict.fromkeys(each.adjacency for each in others if each.adjacency != best.adjacency):
+        least = min((each for each in others if each.adjacency == adjacency), key=lambda each: each.epsilon)
+        details.append((f"{adjacency} neighbours", f"epsilon {epsilon_text(least.epsilon)} ({least.accountant})"))
+    words = meaning(best.epsilon, best.delta, best.adjacency)
+    return made_card(best.adversary, best.epsilon, scenario, words, (*facts, *extra), tuple(details))
+
+
+def card_of_claim(
+    adversary: str, epsilon: float | None, scenario: Scenario, *, delta: float, adjacency: str, extra: Facts = ()
+) -> PrivacyCard:
+    """Return the card of an epsilon that a study holds against one adversary; None or infinity is no claim."""
+    if epsilon is None or not math.isfinite(epsilon):
+        return card_without_claim(adversary, scenario, extra)
+    facts: Facts = (
+        ("delta", f"{delta:.3g}: the probability with which that may fail"),
+        ("neighbours", NEIGHBOURS.get(adjacency, adjacency)),
+        ("trust", trust(scenario, adversary)),
+    )
+    return made_card(adversary, epsilon, scenario, meaning(epsilon, delta, adjacency), (*facts, *extra))
+
+
+def card_without_claim(adversary: str, scenario: Scenario, extra: Facts = ()) -> PrivacyCard:
+    """Return the card of an adversary against whom nothing is certified."""
+    words = "No accountant certifies an epsilon against this adversary: assume that it learns everything."
+    return made_card(adversary, math.inf, scenario, words, extra)
+
+
+def made_card(
+    adversary: str,
+    epsilon: float,
+    scenario: Scenario,
+    words: str,
+    facts: Facts,
+    details: Facts = (),
+    text: str = "",
+) -> PrivacyCard:
+    """Return a card with these facts; ``text`` stands for the epsilon where there are several."""
+    promise, level = promise_of(epsilon)
+    return PrivacyCard(
+        adversary=adversary,
+        who=_who(adversary),
+        epsilon=text or (epsilon_text(epsilon) if math.isfinite(epsilon) else "none"),
+        promise=promise,
+        level=level,
+        is_target=adversary == scenario.privacy.adversary,
+        words=words,
+        facts=facts,
+        details=details,
+    )
+
+
+def promise_of(epsilon: float) -> tuple[str, str]:
+    """Return how much an epsilon promises, in words and for colours: 1 is a strong promise, 10 a weak one."""
+    if not math.isfinite(epsilon):
+        return NOTHING, "none"
+    if epsilon > NO_PROTECTION_ABOVE_EPSILON:
+        return "protects nobody", "none"
+    if epsilon >= 10.0:
+        return "weak promise", "weak"
+    return ("strong promise", "strong") if epsilon <= 1.0 else ("moderate promise", "moderate")
+
+
+def meaning(epsilon: float, delta: float, adjacency: str) -> str:
+    """Return what an adversary can conclude at most.
+
+    Of two equally likely cases it names the right one with probability (e^epsilon + delta) / (e^epsilon + 1) or less:
+    P(right) = (P(1 | 1) + P(2 | 2)) / 2, with P(1 | 1) <= e^epsilon P(1 | 2) + delta and likewise for 2.
+    """
+    if epsilon > NO_PROTECTION_ABOVE_EPSILON:
+        return f"{PROTECTS_NOBODY[0].upper()}{PROTECTS_NOBODY[1:]}."
+    right, asked = right_at_most(epsilon, delta), _ASKED.get(adjacency, "Asked which")
+    if right > _NEARLY_ALWAYS:
+        return f"{asked}, it may be right nearly always (guessing: half of the time)."
+    return (
+        f"If one worker {_CHANGED.get(adjacency, 'differed')}, nothing that this adversary receives would become more "
+        f"than {_times(math.exp(epsilon))} times as likely, but for delta. {asked}, "
+        f"it is right at most {_percent(right)} of the time (guessing: 50 %)."
+    )
+
+
+def right_at_most(epsilon: float, delta: float) -> float:
+    """Return the largest probability of naming the right one of two equally likely cases."""
+    return (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))
+
+
+def trust(scenario: Scenario, adversary: str, *, hidden_schedule: bool = False) -> str:
+    """Return what must be true for the epsilon to hold."""
+    privacy, noise = scenario.privacy, scenario.privacy.noise
+    said = TRUSTED[noise]
+    if noise == "receiver":
+        said = "that the receiver has its noise"
+        if adversary == "eavesdropper":
+            metres = privacy.eavesdropper_distance_metres
+            said = f"{said} ({privacy.eavesdropper_noise_dbm:g} dBm), and that nobody listens nearer than {metres:g} m"
+    if hidden_schedule:
+        said += ", and that nobody tells it the schedule"
+    return said
+
+
+def asked_for(scenario: Scenario) -> str:
+    """Return the scenario's privacy target in one line."""
+    privacy = scenario.privacy
+    if scenario.mixing.power != "dp":
+        return f'no target: mixing.power = "{scenario.mixing.power}"'
+    return (
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.3g} {against(privacy.adversary)}, by "
+        f"{privacy.accountant}, {privacy.adjacency} neighbours"
+    )
+
+
+def against(adversary: str) -> str:
+    """Return "against the server", "against everyone"."""
+    return f"against {adversary}" if adversary == "everyone" else f"against the {adversary}"
+
+
+def _names() -> Iterable[str]:
+    try:
+        return ADVERSARIES.names
+    except PluginError:  # two packages claim one name: `airmix plugins` reports it
+        return ADVERSARIES.own
+
+
+def _who(adversary: str) -> str:
+    try:
+        return str(ADVERSARIES.load(adversary).about)
+    except Exception:  # of a package that is no longer installed, or of a method that is compared
+        return ""
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.3g}" if factor < 1e4 else f"{factor:.1e}"
+
+
+def _percent(share: float) -> str:
+    """Return a share as a bound from above: rounded up, and never 100 % where it is less."""
+    digits = 1 if share < 0.99 else 2
+    scale = 10.0**digits
+    return f"{min(math.ceil(100.0 * share * scale - 1e-9) / scale, 100.0):.{digits}f} %"

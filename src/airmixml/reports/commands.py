@@ -1,0 +1,131 @@
+"""The command that makes a folder again: as it was typed, or as the files of the folder tell it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+
+from airmixml.errors import AirMixError
+from airmixml.scenario import Scenario, preset_names
+from airmixml.scenario.grid import value_text
+from airmixml.storage.run_folder import REPORT
+
+META: Final = "airmix-command"
+GENERATOR: Final = "airmix report"
+_FROM_FILE: Final = "scenario.toml"
+_MOST_CHANGES: Final = 12
+_LEFT_OUT: Final = {"--json": 0, "--force": 0, "--out": 1}  # options that decide no result, and how many words follow
+
+
+def typed_command() -> tuple[str, ...]:
+    """Return the words of the command line, without what decides only where results go."""
+    words, kept = iter(sys.argv[1:]), ["airmix"]
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in _LEFT_OUT:
+            kept.append(word)
+        elif not value and _LEFT_OUT[name]:
+            next(words, None)
+    return tuple(kept)
+
+
+def recorded_command(folder: Path) -> tuple[str, ...]:
+    """Return the command that an earlier report of the folder names; empty where there is none."""
+    reader = _MetaReader()
+    try:
+        reader.feed((folder / REPORT).read_text(encoding="utf-8")[:20_000])
+        words = json.loads(reader.found.get(META, "[]"))
+    except (OSError, ValueError):
+        return ()
+    return tuple(words) if isinstance(words, list) and all(isinstance(word, str) for word in words) else ()
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file is a page that this room wrote."""
+    reader = _MetaReader()
+    try:
+        reader.feed(path.read_text(encoding="utf-8", errors="replace")[:20_000])
+    except OSError:
+        return False
+    return reader.found.get("generator", "").startswith(GENERATOR)
+
+
+class _MetaReader(HTMLParser):
+    """Collects what the page says about itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if tag == "meta" and told.get("name"):
+            self.found[str(told["name"])] = str(told.get("content"))
+
+
+def command_for(command: str, scenario: Scenario, *options: str) -> tuple[str, ...]:
+    """Return an ``airmix`` command of a scenario: a preset with changes, or a file where those are too many."""
+    return ("airmix", command, *_chosen(scenario), *options)
+
+
+def seeds_option(count: int) -> tuple[str, ...]:
+    """Return the option for so many seeds."""
+    return ("--seeds", str(count)) if count > 1 else ()
+
+
+def values_option(option: str, key: str, values: Iterable[Any]) -> tuple[str, str]:
+    """Return an option that gives several values of a key."""
+    return option, f"{key}={','.join(value_text(tuple(each) if isinstance(each, list) else each) for each in values)}"
+
+
+def _chosen(scenario: Scenario) -> Sequence[str]:
+    if scenario.name in preset_names():
+        preset = Scenario.preset(scenario.name)
+        try:
+            changes = _changes(preset, scenario)
+            if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
+                return ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
+        except AirMixError:
+            pass  # such as an air that no longer comes with the package
+    return (_FROM_FILE,)
+
+
+def _changes(preset: Scenario, scenario: Scenario) -> list[str]:
+    """Return what makes a preset the scenario; another air is named first, since it brings keys of its own."""
+    chosen = scenario.air.preset
+    before = [] if chosen == preset.air.preset else [f"air.preset={chosen}"]
+    changed = changed_keys(preset.on_air(chosen) if before else preset, scenario)
+    return before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
+
+
+def needs_file(command: Sequence[str]) -> bool:
+    """Whether the command reads the scenario that the report shows."""
+    return _FROM_FILE in command
+
+
+def flat(scenario: Scenario) -> dict[str, Any]:
+    """Return every key as it is written after ``--set``, with its value."""
+    tables = scenario.to_dict()
+    top = {name: value for name, value in tables.items() if not isinstance(value, dict)}
+    below = {
+        f"{table}.{key}": value
+        for table, keys in tables.items()
+        if isinstance(keys, dict)
+        for key, value in keys.items()
+    }
+    return top | below
+
+
+def changed_keys(before: Scenario, after: Scenario) -> dict[str, Any]:
+    """Return the keys of the second scenario that differ from the first, with their values there."""
+    was = flat(before)
+    return {key: value for key, value in flat(after).items() if value != was[key]}
+
+
+def shown_value(value: Any) -> str:
+    """Return a value of a key as ``--set`` takes it."""
+    return json.dumps(value) if isinstance(value, list | bool) else value_text(value)

@@ -1,0 +1,118 @@
+"""Which kind of folder it is, and its files; whatever else a folder holds is somebody's own and is not read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.output.markdown import Block, read_markdown
+from airmixml.output.numbers import plural
+from airmixml.reports.content import Curve
+from airmixml.scenario import Scenario
+from airmixml.storage.results import odd_content
+from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
+from airmixml.wording import reason
+
+# The file that makes a folder what it is, in the order in which they are looked for.
+_KINDS: Final = {
+    METRICS: "run",
+    "compare.json": "comparison",
+    "sweep.json": "sweep",
+    "tolerances.json": "tolerances",
+    "report.json": "reproduction",
+}
+_MOST_ROWS: Final = 500
+_LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundFolder:
+    """A folder that a command has made.
+
+    Attributes:
+        path: where it is.
+        kind: run, attack, audit, plan, comparison, sweep, tolerances or reproduction.
+        file: the JSON file that says so.
+        plain: its content.
+    """
+
+    path: Path
+    kind: str
+    file: Path
+    plain: dict[str, Any]
+
+    def scenario(self) -> Scenario:
+        """Return what was run: of the TOML file, or of the JSON file where there is none."""
+        toml = self.path / SCENARIO
+        try:
+            return Scenario.load(toml) if toml.is_file() else Scenario.from_json(self.plain["scenario"])
+        except ScenarioError as problem:
+            raise odd_content(toml if toml.is_file() else self.file, problem, f"the folder {self.path}") from None
+
+    def page(self, name: str) -> tuple[Block, ...]:
+        """Return the parts of one of its pages of Markdown, long tables cut; none where the page is not there."""
+        try:
+            blocks = read_markdown((self.path / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return ()
+        return tuple(part for block in blocks for part in _cut(block, name))
+
+
+def _cut(block: Block, name: str) -> Iterator[Block]:
+    """Yield a table without the rows that would make a page too large to open, and where they are."""
+    yield replace(block, rows=block.rows[:_MOST_ROWS])
+    if (more := len(block.rows) - _MOST_ROWS) > 0:
+        yield Block(kind="paragraph", lines=(f"{plural(more, 'more row')} in {name}.",))
+
+
+def find_folder(path: Path | str) -> FoundFolder:
+    """Return what a folder holds; refuse one that airmix did not make, or whose results were changed."""
+    path = Path(path)
+    if path.absolute().name.endswith(PARTIAL):
+        raise RunFolderError(f"{path}: an interrupted run; run the same command again to finish it")
+    if not path.is_dir():
+        there = "is no folder" if path.exists() else "there is no such folder"
+        raise RunFolderError(f"{path}: {there}; give one that airmix made, such as runs/NAME")
+    file = next((path / name for name in _KINDS if (path / name).is_file()), None)
+    if file is None:
+        raise RunFolderError(
+            f"{path}: holds none of {', '.join(_KINDS)}; give a folder that airmix run, attack, audit, plan, compare, "
+            "sweep, tolerances or reproduce made"
+        )
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            raise ValueError("it is too large")
+        plain = json.loads(file.read_bytes())
+        if not isinstance(plain, dict):
+            raise ValueError("not a JSON object")
+    except OSError as problem:
+        raise RunFolderError(f"{file}: cannot be read ({reason(problem)})") from None
+    except (ValueError, RecursionError) as problem:
+        raise odd_content(file, problem, delete=f"the folder {path}") from None
+    return FoundFolder(path=path, kind=_kind(file.name, plain), file=file, plain=plain)
+
+
+def _kind(name: str, plain: dict[str, Any]) -> str:
+    telling = {"cases": "attack", "audits": "audit", "feasible": "plan"} if name == METRICS else {}
+    return next((kind for key, kind in telling.items() if key in plain), _KINDS[name])
+
+
+def read_curve(folder: Path, label: str) -> Curve | None:
+    """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
+    try:
+        with (folder / "learning_curve.csv").open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    except FileNotFoundError:
+        return None
+    columns: dict[str, tuple[tuple[int, float], ...]] = {}
+    for name in rows[0] if rows else ():
+        points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
+        if points:
+            columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
+    return Curve(label=label, columns=columns) if columns else None

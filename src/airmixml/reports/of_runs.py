@@ -1,0 +1,148 @@
+"""What a report says of a run, of several seeds, and of a protected run: nothing that their files do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airmixml.reports.cards import against, asked_for, cards_of
+from airmixml.reports.commands import command_for, seeds_option
+from airmixml.reports.content import CardGroup, Content, Curve, Drawing, Facts, PrivacyCard
+from airmixml.reports.folders import FoundFolder, read_curve
+from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
+from airmixml.runs.run_rows import plain_rows, run_rows, run_title
+from airmixml.scenario import Scenario
+
+_RELEASABLE: Final = (
+    "This page holds nothing but what the privacy statements below cover, and what was public before the run."
+)
+_STUDY: Final = "Some of the numbers and pictures below never saw noise: never release this page for real data."
+_PICTURES: Final = {
+    "mixtures": (
+        "What was sent and what was received",
+        "Examples of slots: the noise-free sum of what the scheduled workers sent beside what the server received.",
+    ),
+    "power_and_snr": (
+        "Power and signal-to-noise ratio",
+        "Two histograms: transmit power of each worker and slot in dBm with its limit, and the received "
+        "signal-to-noise ratio of the slots in dB.",
+    ),
+    "privacy": (
+        "Epsilon by accountant and adversary",
+        "Epsilon that each accountant certifies against each adversary, on a logarithmic axis; the cards give the "
+        "numbers.",
+    ),
+    "seeds": (
+        "All seeds",
+        "Accuracy and other results of every seed beside their mean; the tables give the numbers.",
+    ),
+}
+_FINAL: Final = ", final epoch"
+_SHOWN_COSTS: Final = {"energy per worker": "per worker", "on the air": "on the air"}
+_LEDGER: Final = "Histogram of what each worker spent against the server (median {median}, worst {worst}); beside it: "
+
+
+def run_content(found: FoundFolder) -> Content:
+    """Return what a run folder tells."""
+    result, scenario = load_result(found.path), found.scenario()
+    metrics = result.to_dict()
+    rows = {name: tuple(plain_rows(part)) for name, part in run_rows(scenario, metrics).items()}
+    protected = isinstance(result, ProtectedResult)
+    cards = cards_of(result.privacy, scenario, _more(rows["privacy"]))
+    results = tuple(
+        (name.removesuffix(_FINAL), f"{value}{_FINAL * name.endswith(_FINAL)}") for name, value in rows["scores"]
+    )
+    return Content(
+        folder=found.path,
+        kind="protected run" if protected else "run",
+        title=run_title(scenario, metrics),
+        notices=(_capital(rows["mode"][0][1]) + ".", _RELEASABLE if protected else _STUDY, *_warnings(rows["privacy"])),
+        headline=_headline(results, cards, dict(rows["radio"])),
+        asked=(*rows["ran"], ("learner", _learner(scenario)), ("privacy target", asked_for(scenario))),
+        results=results,
+        costs=rows["radio"],
+        cards=(CardGroup(cards=cards),),
+        curves=_curves(found, result),
+        drawings=_drawings(found, metrics),
+        scenario=scenario,
+        command=_command(found.path, result, scenario),
+        made_with=(*metrics["versions"].items(), ("device", result.device), ("time", f"{result.seconds:.1f} s")),
+    )
+
+
+def _learner(scenario: Scenario) -> str:
+    learner = scenario.learner
+    return f"{learner.model}, closed form" if learner.closed_form else f"{learner.model}, {learner.epochs:,} epochs"
+
+
+def _headline(results: Facts, cards: Sequence[PrivacyCard], costs: dict[str, str]) -> Facts:
+    """Return how well it learnt, what is promised against the two that matter, and what a worker spends."""
+    seen = [card for card in cards if card.is_target or card.adversary == "server"]
+    told = []
+    for card in seen:
+        delta = dict(card.facts).get("delta", "").partition(":")[0]
+        epsilon = f"{card.epsilon}, delta {delta}" if delta else card.epsilon
+        told.append((f"epsilon {against(card.adversary)}", f"{epsilon} ({card.promise})"))
+    shown = {name: costs[key] for name, key in _SHOWN_COSTS.items() if key in costs}
+    return (*results[:1], *told, *shown.items())
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _warnings(rows: Facts) -> tuple[str, ...]:
+    """Return what the rows say about the promise itself: rows without a name that follow it, before its details."""
+    found = []
+    for name, value in rows[1:]:
+        if name:
+            break
+        found.append(f"{_capital(value)}.")
+    return tuple(found)
+
+
+def _more(rows: Facts) -> dict[str, Facts]:
+    """Return what the rows say about other workers and about rows of the data, all against the server."""
+    kept = ("a person", "one of its rows", "a row of the data")
+    median = [("median worker", value) for name, value in rows if not name and "median worker" in value]
+    return {"server": (*median, *((name, value) for name, value in rows if name in kept))}
+
+
+def _curves(found: FoundFolder, result: Any) -> tuple[Curve, ...]:
+    """Return the curve of the run, or of each seed; of several protected releases none speaks for all."""
+    if isinstance(result, SeedsResult):
+        folders = {f"seed {run.seed}": found.path / f"seed-{run.seed}" for run in result.runs}
+    else:
+        folders = {result.name: found.path}
+    curves = [read_curve(folder, label) for label, folder in folders.items()]
+    return tuple(curve for curve in curves if curve is not None)
+
+
+def _drawings(found: FoundFolder, metrics: dict[str, Any]) -> tuple[Drawing, ...]:
+    drawings = []
+    for name, (caption, about) in _PICTURES.items():
+        path = found.path / "figures" / f"{name}.png"
+        if not path.is_file():
+            continue
+        shows = _ledger(metrics["ledger"], about) if name == "privacy" and "ledger" in metrics else about
+        drawings.append(Drawing(path=path, caption=caption, shows=shows))
+    return tuple(drawings)
+
+
+def _ledger(ledger: dict[str, Any], about: str) -> str:
+    """Return what the picture of a ledger shows, beside what the picture of statements does."""
+    spent = {key: f"epsilon {ledger[f'{key}_epsilon']:.4g}" for key in ("median", "worst")}
+    return f"{_LEDGER.format(**spent)}{about[0].lower()}{about[1:]}"
+
+
+def _command(folder: Path, result: RunResult | SeedsResult | ProtectedResult, scenario: Scenario) -> tuple[str, ...]:
+    options: tuple[str, ...] = ()
+    if isinstance(result, SeedsResult):
+        options = seeds_option(len(result.runs))
+    elif isinstance(result, ProtectedResult):
+        each = result if result.releases == 1 else load_result(folder / f"seed-{result.seed}")
+        tested = each.accuracy is not None or each.scores
+        options = ("--private", *(("--public-test",) if tested else ()), *seeds_option(result.releases))
+    device = () if result.device == "cpu" else ("--device", result.device)
+    return command_for("run", scenario, *options, *device)

@@ -1,0 +1,174 @@
+"""``airmix report``, and the report that every command leaves: old folders, several at once, mistakes, failures."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from airmixml.reports import pages
+from airmixml.storage.files import is_temporary
+
+Finished = subprocess.CompletedProcess[str]
+Airmix = Callable[..., Finished]
+Refused = Callable[..., str]
+SMALL = ("run", "--preset", "paper-iris", "--set", "radio.slots=100", "--set", "learner.epochs=2")
+
+
+class Marks(HTMLParser):
+    """Rows of the first table of a page: texts of their cells, those that are marked with a star."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tables = 0
+        self.star = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, _attrs: object) -> None:
+        self.tables += tag == "table"
+        if self.tables == 1 and tag == "tr":
+            self.rows.append([])
+        if self.tables == 1 and tag in ("td", "th"):
+            self.rows[-1].append("")
+        self.star = "*" if tag == "mark" else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tables += tag == "table"
+        self.star = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.tables == 1 and self.rows and self.rows[-1]:
+            self.rows[-1][-1] += self.star + data.strip()
+
+
+def test_as_a_process_with_json(run_python: Callable[..., Finished], tmp_path: Path) -> None:
+    done = run_python("-m", "airmixml", *SMALL, "--out", "here", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["report"] == "here/report.html"
+    first = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
+    assert "<code>airmix run --preset paper-iris --set radio.slots=100 --set learner.epochs=2</code>" in first
+    again = run_python("-m", "airmixml", "report", "here", "--json")
+    assert json.loads(again.stdout) == {"report": "here/report.html", "folders": ["here"]}
+    assert (tmp_path / "here" / "report.html").read_text(encoding="utf-8") == first
+    assert not [path for path in tmp_path.rglob("*") if is_temporary(path)]
+
+
+def test_of_a_folder_without_one(airmix: Airmix, tmp_path: Path) -> None:
+    airmix(*SMALL, "--seed", "5", "--out", "here")
+    (tmp_path / "here" / "report.html").unlink()
+    done = airmix("report", "here")
+    assert (done.returncode, done.stdout) == (0, "report: here/report.html\n")
+    text = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
+    assert "airmix run --preset paper-iris --set seed=5 --set radio.slots=100 --set learner.epochs=2" in text
+    assert airmix("report", "here", "--out", "elsewhere.html").stdout == "report: elsewhere.html\n"
+    assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == text
+
+
+def test_side_by_side(airmix: Airmix, tmp_path: Path) -> None:
+    airmix(*SMALL, "--out", "a")
+    airmix(*SMALL, "--set", "learner.epochs=3", "--seed", "4", "--out", "b")
+    airmix("run", "--preset", "private-iris", "--private", "--out", "c")
+    done = airmix("report", "a", "b")
+    assert done.stdout == "report: runs/report-a-b.html\n"
+    text = (tmp_path / "runs" / "report-a-b.html").read_text(encoding="utf-8")
+    # Nothing else was given differently.
+    assert Marks(text).rows == [["key", "a", "b"], ["seed", "0", "*4"], ["learner.epochs", "2", "*3"]]
+    assert text.count('<article class="card') == 8
+    assert airmix("report", "a", "b", "c", "--out", "all.html").returncode == 0
+    three = (tmp_path / "all.html").read_text(encoding="utf-8")
+    assert {"mixing.policy", "privacy.adversary"} < {row[0] for row in Marks(three).rows}
+    assert len(three) < 3_000_000
+    assert airmix("report", "a", "a", "--out", "all.html").returncode == 0  # a report of ours may be replaced
+    assert "the scenarios are equal" in (tmp_path / "all.html").read_text(encoding="utf-8")
+
+
+def test_mistakes(refused: Refused, airmix: Airmix, tmp_path: Path) -> None:
+    assert "give one or more folders" in refused("report")
+    assert "nowhere: there is no such folder" in refused("report", "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert "empty: holds none of metrics.json, compare.json" in refused("report", "empty")
+    (tmp_path / "file").write_text("x")
+    assert "file: is no folder" in refused("report", "file")
+    airmix(*SMALL, "--out", "a")
+    assert "there is no such folder" in refused("report", "a", "nowhere")
+    assert "file: is there already and is no report of airmix" in refused("report", "a", "a", "--out", "file")
+    assert "empty: is a folder" in refused("report", "a", "a", "--out", "empty")
+    assert "give 2 to 12 folders" in refused("report", *["a"] * 13)
+    shutil.copytree(tmp_path / "a", tmp_path / "a.partial")
+    assert "an interrupted run" in refused("report", "a.partial")
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"privacy": 3}', '{"cases": 1}', '{"audits": [{}]}', '{"feasible": true}', '"x"', ""]
+)
+def test_broken_results(content: str, refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "metrics.json").write_text(content)
+    (tmp_path / "here" / "scenario.toml").write_text("")
+    assert "metrics.json: does not hold what airmix wrote" in refused("report", "here")
+
+
+@pytest.mark.parametrize("name", ["compare.json", "sweep.json", "tolerances.json", "report.json"])
+def test_broken_studies(name: str, refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / name).write_text('{"scenario": {"workers": 3}}')
+    assert f"here/{name}: does not hold what airmix wrote" in refused("report", "here")
+
+
+def test_a_run_without_its_scenario(refused: Refused, airmix: Airmix, tmp_path: Path) -> None:
+    airmix(*SMALL, "--out", "a")
+    (tmp_path / "a" / "scenario.toml").unlink()
+    assert "scenario is missing" in refused("report", "a")
+
+
+def test_a_report_that_fails_loses_no_run(airmix: Airmix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> str:
+        raise ValueError("no ink")
+
+    monkeypatch.setattr(pages, "render_report", fail)
+    done = airmix(*SMALL, "--out", "here", "--json")
+    assert done.returncode == 0
+    assert done.stderr == "airmix: no report.html in here: no ink; airmix report here tries again\n"
+    assert "report" not in json.loads(done.stdout)
+    assert not (tmp_path / "here" / "report.html").exists()
+    monkeypatch.undo()
+    assert airmix("report", "here").returncode == 0
+
+
+def test_names_of_users_are_text(airmix: Airmix, tmp_path: Path) -> None:
+    """A file and a column that are HTML: neither becomes part of the page."""
+    column, file = "<script>alert(1)</script>", "<img src=x onerror=alert(2)>.csv"
+    rows = [f"{row % 7},{row % 5},{row % 3}" for row in range(60)]
+    (tmp_path / file).write_text("\n".join([f"a,b,{column}", *rows]) + "\n")
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\n[workers]\ndataset = "' + file + '"\ntask = "regression"\nencoder = "clip"\n'
+        f'label_columns = ["{column}", "b"]\ntarget_lower = [0.0, 0.0]\ntarget_upper = [3.0, 5.0]\n'
+        'input_lower = [0.0]\ninput_upper = [8.0]\nsends = "moments"\n'
+        '[mixing]\npolicy = "equalmix"\n[radio]\nslots = 1\n'
+        '[privacy]\nsensitivity = "encoder"\naccountant = "gdp"\nadversary = "server"\n[learner]\nmodel = "ridge"\n'
+    )
+    done = airmix("run", "mine.toml", "--out", "here")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
+    assert "&lt;script&gt;alert(1)" in text
+    assert "&lt;img src=x onerror" in text
+    assert not re.search(r"<script|<img src=x|<img(?![^>]*src=\"data:)", text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder that may not be written is another thing there")
+def test_a_full_disk(airmix: Airmix, files_up_to: Callable[[int], object], tmp_path: Path) -> None:
+    airmix(*SMALL, "--out", "here")
+    before = (tmp_path / "here" / "report.html").read_bytes()
+    with files_up_to(1000):  # type: ignore[attr-defined]
+        done = airmix("report", "here")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert (tmp_path / "here" / "report.html").read_bytes() == before

@@ -1,0 +1,61 @@
+"""Pictures inside pages: within the budget, fewer colours before fewer pictures, and curves that say what they show."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from airmixml.reports.content import Curve, Drawing
+from airmixml.reports.pictures import curve_table, draw_curves, embed
+
+
+def noise_picture(path: Path, side: int) -> Drawing:
+    """Random colours, which no PNG makes smaller: 3 bytes for each pixel, or 1 with 256 colours."""
+    pixels = np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return Drawing(path=path, caption="noise", shows="nothing but noise")
+
+
+def test_what_fits_is_as_it_is(tmp_path: Path) -> None:
+    drawing = noise_picture(tmp_path / "a.png", 20)
+    (found,) = embed([drawing])
+    assert base64.b64decode(found.source.removeprefix("data:image/png;base64,")) == drawing.path.read_bytes()
+
+
+def test_too_many_bytes_lose_colours_then_pictures(tmp_path: Path) -> None:
+    drawings = [noise_picture(tmp_path / f"{name}.png", 100) for name in "abc"]  # 30 kB each, or 10
+    found = embed(drawings, 35_000)
+    assert all(each.source for each in found)
+    picture = Image.open(io.BytesIO(base64.b64decode(found[0].source.partition(",")[2])))
+    assert (picture.mode, picture.size) == ("P", (100, 100))
+    assert [bool(each.source) for each in embed(drawings, 15_000)] == [True, False, False]
+    assert embed(drawings, 15_000)[1].file == "b.png"
+
+
+def test_curves_over_each_other_in_words() -> None:
+    first = Curve(
+        label="one", columns={"test_accuracy": ((1, 0.25), (2, 0.75), (3, 0.5)), "training_loss": ((1, 2.0),)}
+    )
+    second = Curve(label="two $x$", columns={"test_accuracy": ((1, 0.9),)})
+    drawn = draw_curves([first, second], named=True)
+    assert drawn is not None
+    assert (
+        "one: test accuracy goes from 25 % after epoch 1 to 50 % after epoch 3, between 25 % and 75 %." in drawn.shows
+    )
+    assert "two $x$: test accuracy 90 %, without epochs." in drawn.shows
+    svg = base64.b64decode(drawn.source.partition(",")[2]).decode("utf-8")
+    assert svg.startswith("<?xml")
+    assert draw_curves([second]) is None  # a single point is no curve
+
+
+@pytest.mark.parametrize("epochs", [2, 11, 12, 13, 500])
+def test_a_table_of_a_curve_has_both_ends_and_few_rows(epochs: int) -> None:
+    curve = Curve(label="c", columns={"training_loss": tuple((n, 1.0 / n) for n in range(1, epochs + 1))})
+    table = curve_table(curve)
+    assert (table.rows[0][0], table.rows[-1][0]) == ("1", f"{epochs:,}")
+    assert len(table.rows) == len(set(table.rows)) <= 13
