@@ -184,6 +184,8 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         holder = "per worker with all its rows"
     stated = f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:.3g}[/bold]"
     rows = [("privacy", f"{stated} {holder} ({asked})")]
+    if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "gain_failure", "hidden_failure")):
+        rows.append(("", f"except with probability {failure:.2g}, which may be added to delta"))
     if own["epsilon"] > _NO_PROTECTION_ABOVE_EPSILON:
         rows.append(("", "[bold red]an epsilon this large protects nobody[/bold red]"))
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):

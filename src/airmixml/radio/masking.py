@@ -63,9 +63,9 @@ class Masking:
 
 
 def masking_of(scenario: Scenario) -> Masking | None:
-    """Return what workers add to hide themselves; None where they rest on the receiver's noise."""
+    """Return what workers add to hide themselves, in watts; None where the receiver's noise does, or integers do."""
     privacy, seats = scenario.privacy, scenario.radio.scheduled
-    if privacy.noise == "receiver":
+    if privacy.noise == "receiver" or privacy.arithmetic == "integers":
         return None
     unit = _unit_masking(privacy, seats, scenario.seed, mask_share_of(scenario))
     above_thermal = db_to_ratio(privacy.above_thermal_db) * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats
@@ -76,6 +76,12 @@ def masking_of(scenario: Scenario) -> Masking | None:
         above_thermal * each for each in (unit.own_watts, unit.pair_watts, unit.self_watts)
     )
     return replace(unit, own_watts=own_watts, pair_watts=pair_watts, self_watts=self_watts)
+
+
+def honest_of(scenario: Scenario) -> Honest:
+    """Return who is left of a slot's workers without colluders and absent ones; refuse a graph that may be cut."""
+    share = scenario.privacy.mask_share or _LEAST_MASK_SHARE
+    return _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, share).honest
 
 
 @lru_cache(maxsize=16)

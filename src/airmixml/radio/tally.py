@@ -15,9 +15,9 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
-from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import never_exceeded
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
+from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
@@ -31,6 +31,7 @@ from airmixml.radio.privacy_target import (
     sensitivity_of,
     slot_seconds,
     slots_target,
+    symbols_on_air,
 )
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
@@ -282,7 +283,7 @@ class Tally:
     @property
     def symbols_per_slot(self) -> int:
         """Symbols that a slot takes on the air: data, pilots and guards."""
-        return frame_of(self.scenario.air, self.signal.symbols).symbols
+        return symbols_on_air(self.scenario, self.signal)
 
     @property
     def design(self) -> Design:
@@ -337,6 +338,8 @@ class Tally:
         several = self.scenario.workers.several_rows
         held = "row" if copies == 1 else f"{'person' if several else 'row'} on {copies:,} workers"
         louder = self.design.scaled((copies if copies > 1 else row_amplitude(self.scenario)) ** 2)
+        if louder.rounding is not None:  # each of them rounds
+            louder = replace(louder, rounding=louder.rounding.times(copies))
         return replace(self._state(*_EXACT, design=louder, copies=copies), unit=held)
 
     @property
@@ -363,16 +366,30 @@ class Tally:
 
     def worker_epsilons(self) -> Doubles:
         """Return what the server can learn of each worker, exactly; shape workers."""
-        adjacency = self.scenario.privacy.adjacency
+        adjacency, rounding = self.scenario.privacy.adjacency, self._rounding
+        noise_watts, delta = self._planned.in_workers_noise().noise_watts, slots_target(self.scenario)[1]
+        if rounding is not None:  # tails are cut as for the worst worker, which serves the others too
+            noise_watts /= rounding.squared_tilt(self.privacy_against_server.epsilon, delta)
+            delta *= 1.0 - SHARE_FOR_TAILS
         spent = partial(
             self.ledger.epsilons,
-            noise_watts=self._planned.in_workers_noise().noise_watts,
+            noise_watts=noise_watts,
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),
         )
         if self.centring is not None and self.centring.exact:
             return spent(delta=self.scenario.privacy.delta, spent_mu=self.centring.mu(adjacency))
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
-        return for_the_mean + spent(delta=slots_target(self.scenario)[1])
+        return for_the_mean + spent(delta=delta)
+
+    @property
+    def _rounding(self) -> Rounding | None:
+        """What all slots of the worst worker are beside a Gaussian mechanism, where workers send integers."""
+        adversary = adversary_named(_EXACT[0], self.scenario)
+        return adversary.mechanism(self.design, self.scenario.privacy.adjacency).rounding
+
+    def _composed_tilt(self) -> float:
+        """Return by how much mu^2 grows where vectors are rounded, for sums with the losses of other runs."""
+        return 1.0 if self._rounding is None else self._rounding.composed_tilt(self.scenario.privacy.delta)
 
     def worker_squared_mu(self) -> Doubles:
         """Return mu^2 of each worker against the server, the slot for the mean included; shape workers."""
@@ -381,6 +398,7 @@ class Tally:
             noise_watts=self._planned.in_workers_noise().noise_watts,
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),
         )
+        losses *= self._composed_tilt()
         return losses + (0.0 if self.centring is None else self.centring.mu(adjacency) ** 2)
 
     def squared_mu(self, adversary: str = _EXACT[0]) -> float:
@@ -390,7 +408,8 @@ class Tally:
         """
         adjacency = self.scenario.privacy.adjacency
         mean_mu = 0.0 if self.centring is None else self.centring.mu(adjacency)
-        return adversary_named(adversary, self.scenario).mechanism(self.design, adjacency).total + mean_mu**2
+        total = adversary_named(adversary, self.scenario).mechanism(self.design, adjacency).total
+        return total * self._composed_tilt() + mean_mu**2
 
     def _state(
         self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None, copies: int = 1
