@@ -14,7 +14,7 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import data_dimensions, picture_path
-from airmixml.cli.terminal import console, inputs_in_words, print_json, print_line, progress_bars
+from airmixml.cli.terminal import console, inputs_in_words, integers_in_words, print_json, print_line, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import terminal_table
@@ -119,6 +119,7 @@ def plan_command(
         return
     _print(plan, scenario, dimensions)
     command = _run_of(file, preset, assignments, bounds)
+    _print_integers(plan)
     if plan.masks is not None:
         _print_masks(plan.masks, command)
         command += [word for each in plan.masks.overrides for word in ("--set", each)]
@@ -139,6 +140,12 @@ def _run_of(file: Path | None, preset: str | None, assignments: list[str], bound
 
 def _mask_overrides(plan: Plan) -> tuple[str, ...]:
     return () if plan.masks is None else plan.masks.overrides
+
+
+def _print_integers(plan: Plan) -> None:
+    if plan.integers is not None:
+        print_line(f"integers {integers_in_words(plan.integers)}")
+        print_line("What follows is of the same workers with real numbers.")
 
 
 def _print_masks(masks: MaskPlan, command: list[str]) -> None:

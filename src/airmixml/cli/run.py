@@ -9,7 +9,7 @@ from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, inputs_in_words, print_json, progress_bars
+from airmixml.cli.terminal import console, inputs_in_words, integers_in_words, print_json, progress_bars
 from airmixml.output.numbers import joules, outputs_text, plural
 from airmixml.scenario import Scenario, Speed, air_in_words
 from airmixml.wording import simulated
@@ -199,7 +199,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  against", f"{own['adversary']}: knows {own['knows']}"),
         ("  accountant", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']} neighbours"),
         ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
-        ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol {_whose_noise(scenario)}"),
+        ("  noise", _noise(scenario, own, metrics)),
         ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
         ("", _why_the_server_knows(scenario, server["compositions"])),
         *_other_workers_and_rows(scenario, metrics),
@@ -207,10 +207,14 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     ]
 
 
-def _whose_noise(scenario: Scenario) -> str:
+def _noise(scenario: Scenario, own: dict[str, Any], metrics: dict[str, Any]) -> str:
+    """Return how much noise hides a worker, and whose it is."""
+    if "integers" in metrics:
+        return f"that workers bring, on integers {integers_in_words(metrics['integers'])}"
+    watts = f"{own['noise_watts_per_symbol']:.3g} W per symbol"
     if scenario.privacy.noise == "receiver":
-        return "at that adversary's receiver"
-    return "that workers bring, as it would be at the server"
+        return f"{watts} at that adversary's receiver"
+    return f"{watts} that workers bring, as it would be at the server"
 
 
 def _other_workers_and_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -105,3 +105,12 @@ def progress_bars() -> Iterator[Progress]:
             bars.update(tasks[stage], completed=done, total=total)
 
         yield report
+
+
+def integers_in_words(facts: Mapping[str, Any]) -> str:
+    """Return how sums of integers are taken, from the facts of a report or a plan."""
+    rounding = f"rounding is {facts['rounding_share']:.1%} of the noise in the sum"
+    noise = f"Skellam noise of {facts['noise_in_steps']:,.0f} steps"
+    beyond = f" up to {facts['assumed_range']:g} times the root mean square" if facts["assumed_range"] else ""
+    wraps = f"no sum{beyond} wraps around, except with probability {facts['wrap_failure']:g}"
+    return f"modulo 2^{facts['bits']:g}: {noise}, {rounding}; {wraps}"

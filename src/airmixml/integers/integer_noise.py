@@ -45,8 +45,8 @@ class IntegerNoise:
         needed = 2.0 * _DEVIATIONS_WITHIN_RANGE * math.sqrt(total)
         if needed > 2.0**self.code.bits:
             raise PrivacyError(
-                f"privacy.modulus_bits = {self.code.bits}: the noise alone, of deviation {math.sqrt(total):.3g} steps, wraps "
-                f"around; use {math.ceil(math.log2(needed))} bits or a larger sum_range"
+                f"privacy.modulus_bits = {self.code.bits}: the noise alone, of deviation {math.sqrt(total):.3g} steps, "
+                f"wraps around; use {math.ceil(math.log2(needed))} bits or a larger sum_range"
             )
 
     @classmethod

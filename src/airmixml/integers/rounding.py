@@ -46,7 +46,9 @@ class IntegerCode:
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= LARGEST_BITS:
-            raise PrivacyError(f"privacy.modulus_bits = {self.bits}: must be 2 to {LARGEST_BITS} where sums are integers")
+            raise PrivacyError(
+                f"privacy.modulus_bits = {self.bits}: must be 2 to {LARGEST_BITS} where sums are integers"
+            )
         if not (0.0 < self.norm < math.inf and 0.0 < self.step < math.inf and self.numbers > 0):
             raise PrivacyError(
                 f"norm = {self.norm:g}, step = {self.step:g}, numbers = {self.numbers}: must be above 0 and finite"

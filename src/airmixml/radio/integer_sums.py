@@ -8,19 +8,19 @@ honest workers, without masks a worker's own integers with its own noise.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.integers.fitting import SumTarget, fitted
+from airmixml.integers.fitting import WRAP_FAILURE, SumTarget, fitted
 from airmixml.integers.integer_noise import IntegerNoise
 from airmixml.integers.residues_on_air import plane_snr_db
 from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
-from airmixml.radio.masking import honest_of
+from airmixml.radio.masking import honest_of, honest_with
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts, watts_to_dbm
@@ -38,12 +38,15 @@ class IntegerSums:
         honest: who is left of a slot without colluders and absent workers.
         masked: whether masks hide all but the sum.
         received_watts: of a worker's bit, at the server.
+        assumed_range: largest number of a sum that does not wrap around, over the root mean square of a sum of equal
+            vectors; 0 where none does, whatever the data.
     """
 
     noise: IntegerNoise
     honest: Honest
     masked: bool
     received_watts: float
+    assumed_range: float = 0.0
 
     @property
     def carriers(self) -> int:
@@ -70,6 +73,26 @@ class IntegerSums:
     def symbols(self) -> int:
         """Of a slot on the air: one for each bit of each number."""
         return self.noise.code.bits * self.noise.code.numbers
+
+    def left_with(self, scenario: Scenario, colluders: int) -> tuple["IntegerSums", str]:
+        """Return the same sums if so many workers collude, and what to know about that."""
+        if not self.masked:
+            return self, ""
+        honest = honest_with(scenario, colluders)
+        if honest.is_cut:
+            return replace(self, masked=False), "the graph of masks may be cut: own noise alone counts"
+        return replace(self, honest=honest), ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **self.noise.to_dict(),
+            "carriers": self.carriers,
+            "noise_in_steps": math.sqrt(self.noise.workers * self.noise.variance_per_worker),
+            "rounding_share": 1.0 - self.noise.noise_variance / self.noise.sum_variance,
+            "assumed_range": self.assumed_range,
+            "wrap_failure": WRAP_FAILURE,
+        }
 
     @property
     def in_words(self) -> str:
@@ -114,6 +137,7 @@ def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums
         honest=honest,
         masked=privacy.noise == "masked",
         received_watts=snr * dbm_to_watts(radio.noise_dbm) / 2.0,
+        assumed_range=privacy.sum_range,
     )
 
 

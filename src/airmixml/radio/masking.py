@@ -80,8 +80,21 @@ def masking_of(scenario: Scenario) -> Masking | None:
 
 def honest_of(scenario: Scenario) -> Honest:
     """Return who is left of a slot's workers without colluders and absent ones; refuse a graph that may be cut."""
-    share = scenario.privacy.mask_share or _LEAST_MASK_SHARE
-    return _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, share).honest
+    return _any_share(scenario).honest
+
+
+def honest_with(scenario: Scenario, colluders: int) -> Honest:
+    """Return who is left in the graph that is drawn if so many workers collude; it may be cut."""
+    graph, seats = _any_share(scenario).graph, scenario.radio.scheduled
+    absent = math.ceil(scenario.privacy.most_absent * seats)
+    if graph is None or colluders + absent > seats - 2:
+        return Honest(count=1, neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
+    return who_is_left(graph, colluders, absent)
+
+
+def _any_share(scenario: Scenario) -> Masking:
+    """Return graph and honest workers, which no share of the loss changes."""
+    return _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)
 
 
 @lru_cache(maxsize=16)

@@ -21,6 +21,7 @@ from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
+from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.power import amplitude_shares, largest_shares
 from airmixml.radio.privacy_target import (
     adversary_named,
@@ -430,6 +431,7 @@ class Tally:
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
         energy, largest_dbm = self.worker_energy_joules, float(watts_to_dbm(self.largest_power_watts))
+        integers = integer_sums_of(self.scenario, self.sensitivity)
         return {
             "slots": self.slots,
             "symbols_per_slot": self.symbols_per_slot,
@@ -446,6 +448,7 @@ class Tally:
                 "limit": self.scenario.radio.max_power_dbm,
             },
             "power_limited_slots": self.limited_slots,
+            **({} if integers is None else {"integers": integers.to_dict()}),
             "privacy": [statement.to_dict() for statement in self.statements],
             "ledger": self.ledger.summary(self.worker_epsilons()),
         }

@@ -12,7 +12,7 @@ def check_integers(air: Air, workers: Workers, radio: Radio, mixing: Mixing, pri
         for name in ("modulus_bits", "sum_range"):
             if getattr(privacy, name):
                 raise ScenarioError(
-                    f"privacy.{name} = {getattr(privacy, name):g}: must be 0 for privacy.arithmetic = \"real\"; it is "
+                    f'privacy.{name} = {getattr(privacy, name):g}: must be 0 for privacy.arithmetic = "real"; it is '
                     'for "integers"'
                 )
         return
@@ -23,7 +23,7 @@ def check_integers(air: Air, workers: Workers, radio: Radio, mixing: Mixing, pri
         )
     if not air.is_ideal:
         raise ScenarioError(
-            f'{integers}: needs the ideal air: residues must arrive exactly, and one wrong bit spoils a number; use '
+            f"{integers}: needs the ideal air: residues must arrive exactly, and one wrong bit spoils a number; use "
             'privacy.arithmetic = "real", or air.preset = "ideal"'
         )
     wanted = (
@@ -39,7 +39,9 @@ def check_integers(air: Air, workers: Workers, radio: Radio, mixing: Mixing, pri
     )
     for table, keys, name, value in wanted:
         if getattr(keys, name) != value:
-            told, must = (shown(list(each) if isinstance(each, tuple) else each) for each in (getattr(keys, name), value))
+            told, must = (
+                shown(list(each) if isinstance(each, tuple) else each) for each in (getattr(keys, name), value)
+            )
             raise ScenarioError(f"{table}.{name} = {told}: must be {must} for {integers}")
     if privacy.modulus_bits == 1:
         raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
