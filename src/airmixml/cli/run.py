@@ -209,7 +209,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 def _noise(scenario: Scenario, own: dict[str, Any], metrics: dict[str, Any]) -> str:
     """Return how much noise hides a worker, and whose it is."""
-    if "integers" in metrics:
+    if metrics.get("integers"):
         return f"that workers bring, on integers {integers_in_words(metrics['integers'])}"
     watts = f"{own['noise_watts_per_symbol']:.3g} W per symbol"
     if scenario.privacy.noise == "receiver":
