@@ -34,6 +34,7 @@ StreamName = Literal[
     "eavesdropper-fading",
     "air",
     "masks",
+    "integers",
 ]
 
 # The order is part of every published result: never change it, only append.
@@ -44,7 +45,7 @@ SLOTS_PER_CHAPTER: Final = 128
 
 # Who sends when, with which share, and the noise, that on pilots and on the other quadrature (air) included.
 _HIDES: Final[frozenset[StreamName]] = frozenset(
-    {"schedule", "fading", "phase", "ratios", "assignment", "noise", "air"}
+    {"schedule", "fading", "phase", "ratios", "assignment", "noise", "air", "integers"}
 )
 # Of these only chapter 0 is public: an encoder's features, and the split of a data set. The rest rounds symbols and
 # picks which rows of a worker enter; a public pick could depend on how many rows somebody else has.

@@ -117,11 +117,11 @@ def test_no_input_moves_the_mean_by_more_than_the_norm(seed: int, longer: float)
 def test_broken_input_is_refused() -> None:
     with pytest.raises(PrivacyError, match="vectors: must be finite"):
         code_of().rounded(np.array([[math.nan] * 40]), np.random.default_rng(0))
-    with pytest.raises(PrivacyError, match=r"workers\.bits = 63"):
+    with pytest.raises(PrivacyError, match=r"privacy\.modulus_bits = 63"):
         code_of(63)
     with pytest.raises(PrivacyError, match="step = 1e-10"):
         IntegerCode(numbers=1, norm=1.0, step=1e-10, bits=40)
-    with pytest.raises(PrivacyError, match=r"workers\.bits = 8: the noise alone.* use 14 bits"):
+    with pytest.raises(PrivacyError, match=r"privacy\.modulus_bits = 8: the noise alone.* use 14 bits"):
         IntegerNoise(code=code_of(8), workers=12, variance_per_worker=2e5)
     with pytest.raises(PrivacyError, match="honest = 13"):
         IntegerNoise(code=code_of(), workers=12, variance_per_worker=1.0).epsilon(1e-5, honest=13)

@@ -12,13 +12,12 @@ from round_for_tests import regular_graph
 from scipy import stats
 
 from airmixml.errors import ProtocolError
+from airmixml.masks.hidden_noise import Honest, most_colluding
 from airmixml.masks.recovery_bounds import (
     choose_rules,
-    inverse_bound,
     kept_edges,
     largest_eigenvalue,
     majority,
-    most_colluding,
     self_deviation,
     smallest_part,
 )
@@ -48,8 +47,8 @@ def test_colluding_neighbours_stay_within_the_limit(drawn: int, share: float, fa
 def test_colluding_neighbours_at_the_ends() -> None:
     assert most_colluding(10, 0.0, 1e-9) == 0
     assert most_colluding(10, 0.9, 1e-9) == 10
-    with pytest.raises(ProtocolError, match="share = 1"):
-        most_colluding(10, 1.0, 1e-9)
+    with pytest.raises(ProtocolError, match=r"colluding_share = 1\.0 must be from 0 to below 1"):
+        choose_rules(100, 20, mask_deviation=1.0, self_deviation=1.0, colluding_share=1.0)
 
 
 def test_the_eigenvalue_is_that_of_a_dense_matrix() -> None:
@@ -93,23 +92,29 @@ def test_the_bound_holds_for_lists_that_crowd_around_one_worker(seed: int) -> No
     assert networkx.is_connected(networkx.Graph(graph).subgraph(kept))
     noise, mask = 0.2, 3.0
     exact = inverse_diagonal(graph, kept, noise, mask)
-    bound = inverse_bound(len(kept), noise, mask, edges, eigenvalue)
-    assert exact.max() <= bound
-    assert bound < 6 * exact.max()
-    assert inverse_bound(workers - 6 - math.floor(0.2 * workers), noise, mask, edges, eigenvalue) >= bound
+
+    def bound(present: int) -> float:
+        left = Honest(count=present, neighbours=edges, gap=edges - eigenvalue, repeats=1.0, failure=0.0)
+        return left.inverse(noise**2, mask**2)
+
+    assert exact.max() <= bound(len(kept))
+    assert bound(len(kept)) < 6 * exact.max()
+    assert bound(workers - 6 - math.floor(0.2 * workers)) >= bound(len(kept))
 
 
-def test_the_bound_is_exact_for_a_complete_graph() -> None:
-    """There lambda = 0 on centred vectors after adding the diagonal: L = N (I - J / N), so S^-1 is known by hand."""
-    count, noise, mask = 9, 0.5, 2.0
+def test_the_bound_is_near_what_is_known_of_a_complete_graph() -> None:
+    """There L = N (I - J / N), so S^-1 is known by hand; the bound leaves own noise beside masks out, and 2 / N."""
+    count, noise, mask = 60, 0.1, 2.0
     by_hand = 1 / (count * noise**2) + (1 - 1 / count) / (noise**2 + mask**2 * count)
-    assert inverse_bound(count, noise, mask, count - 1, -1.0) == pytest.approx(by_hand)
     complete = {i: tuple(j for j in range(count) if j != i) for i in range(count)}
     assert inverse_diagonal(complete, list(range(count)), noise, mask)[0] == pytest.approx(by_hand)
+    left = Honest(count=count, neighbours=count - 1, gap=float(count), repeats=1.0, failure=0.0)
+    assert by_hand <= left.inverse(noise**2, mask**2) <= by_hand + 3.2 / count / (mask**2 * count)
 
 
 def test_without_a_gap_only_the_own_noise_counts() -> None:
-    assert inverse_bound(10, 0.5, 100.0, 3, 5.0) == pytest.approx(4.0)
+    left = Honest(count=10, neighbours=3, gap=-2.0, repeats=1.0, failure=0.0)
+    assert left.inverse(0.5**2, 100.0**2) == pytest.approx(4.0)
 
 
 def test_sets_that_keep_their_edges_are_large() -> None:

@@ -21,7 +21,7 @@ from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
-from airmixml.scenario.scope import require_classes
+from airmixml.scenario.scope import require_classes, require_real_numbers
 from airmixml.scenario.varied import shown_value
 from airmixml.storage.files import writing_to
 from airmixml.storage.results import ResultStore, from_plain
@@ -285,6 +285,7 @@ def _run_all(
     numbers = [scenario.seed + number for number in range(seeds)]
     for each in dict.fromkeys(job.scenario for job in jobs.values()):
         require_classes(each.workers, "a comparison")
+        require_real_numbers(each.privacy, "a comparison")
         check_privacy_target(each)
     find_device(context.speed.device)
     if out.name.endswith(PARTIAL):

@@ -96,6 +96,9 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     noise_dbm: float | None = None
     max_power_dbm: float | None = None
     noise: str | None = None
+    arithmetic: str | None = None
+    modulus_bits: int | None = None
+    sum_range: float | None = None
     above_thermal_db: float | None = None
     mask_degree: int | None = None
     mask_share: float | None = None

@@ -67,6 +67,9 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         max_power_dbm: power limit of each worker.
         noise: what hides a worker: the "receiver"'s noise, the "workers"' own, or "masked", that and masks which cancel
             in the sum; the last two hold against everyone.
+        arithmetic: of such noise, "real" (Gaussian), or "integers" (Skellam, sums modulo a power of two).
+        modulus_bits: of integers, bits of that power (0: so many that rounding hardly adds noise).
+        sum_range: of integers, largest number that must not wrap around, in root mean squares (0: any).
         above_thermal_db: workers' own noise in the sum over the receiver's (0: as much as the power limit allows).
         mask_degree: masks of each worker (0: what colluders and absent workers need).
         mask_share: share of the privacy loss that is due to masks (0: by the air's gain errors).

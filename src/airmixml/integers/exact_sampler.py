@@ -58,11 +58,17 @@ class SkellamTable:
         return np.asarray(places + self.smallest, dtype=np.int64)
 
 
-def draw_skellam(variance: float, generator: np.random.Generator, shape: tuple[int, ...]) -> Integers:
+def draw_skellam(
+    variance: float, generator: np.random.Generator, shape: tuple[int, ...], *, simulated: bool = False
+) -> Integers:
     """Return independent Skellam numbers of exactly that variance, mean 0.
 
-    A large variance is cut into equal parts, whose numbers are added up.
+    A large variance is cut into equal parts, whose numbers are added up. Where that is ``simulated`` and protects
+    nobody, NumPy's Poisson numbers take the place of many parts.
     """
+    if simulated and variance > _LARGEST_TABLE_VARIANCE:
+        first, second = (generator.poisson(variance / 2.0, size=shape) for _ in range(2))
+        return np.asarray(first - second, dtype=np.int64)
     parts = max(1, math.ceil(variance / _LARGEST_TABLE_VARIANCE))
     if not 0.0 < variance < math.inf or parts > _MOST_PARTS:
         most = _MOST_PARTS * _LARGEST_TABLE_VARIANCE
@@ -79,7 +85,7 @@ def draw_skellam(variance: float, generator: np.random.Generator, shape: tuple[i
 def skellam_table(variance: float) -> SkellamTable:
     """Return the table of a variance, taken as the fraction that the float is."""
     ratio = Fraction(variance)
-    largest, start = _tail(variance, _CUT_BITS), _tail(variance, _START_BITS)
+    largest, start = skellam_tail(variance, _CUT_BITS), skellam_tail(variance, _START_BITS)
     weights = [0, 1 << _GUARD_BITS]  # I_(start + 1), I_start, ... I_0, all times the same unknown number
     for order in range(start, 0, -1):
         weights.append(weights[-2] + 2 * order * ratio.denominator * weights[-1] // ratio.numerator)
@@ -98,7 +104,7 @@ def skellam_table(variance: float) -> SkellamTable:
     )
 
 
-def _tail(variance: float, bits: int) -> int:
+def skellam_tail(variance: float, bits: float) -> int:
     """Return a value beyond which both tails together have a chance below 2^-bits.
 
     By Chernoff's bound P(X >= t) <= exp(-(t asinh(t / V) - sqrt(t^2 + V^2) + V)).

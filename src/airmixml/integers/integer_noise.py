@@ -20,13 +20,11 @@ from airmixml.integers.rounding import IntegerCode, measured_rounding_variance
 from airmixml.integers.skellam import rounded_mu_per_step, rounded_variance_for
 from airmixml.integers.uniform_masks import reduce, signed
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.roots import bracket_root
+from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, log_cut, settled_epsilon
 
 _DISTANCES: Final = {"remove-one": 1.0, "replace-one": 2.0}
 _DEVIATIONS_WITHIN_RANGE: Final = 5.0
-_SHARE_FOR_TAILS: Final = 1e-3  # of delta: what is set aside for tails, in which rounding may tell more
 _MARGIN: Final = 1e-10
-_LARGEST_EPSILON: Final = 1e12
 _LARGEST_MU: Final = 1e100
 
 
@@ -47,8 +45,8 @@ class IntegerNoise:
         needed = 2.0 * _DEVIATIONS_WITHIN_RANGE * math.sqrt(total)
         if needed > 2.0**self.code.bits:
             raise PrivacyError(
-                f"workers.bits = {self.code.bits}: the noise alone, of deviation {math.sqrt(total):.3g} steps, wraps "
-                f"around; use {math.ceil(math.log2(needed))} bits or a larger sum_range"
+                f"privacy.modulus_bits = {self.code.bits}: the noise alone, of deviation {math.sqrt(total):.3g} steps, "
+                f"wraps around; use {math.ceil(math.log2(needed))} bits or a larger sum_range"
             )
 
     @classmethod
@@ -61,13 +59,15 @@ class IntegerNoise:
         delta: float,
         honest: int = 0,
         adjacency: str = "remove-one",
+        sums: int = 1,
     ) -> Self:
-        """Return the least noise with which ``honest`` of the workers (0: all) have that epsilon at delta."""
-        carriers, distance = _carriers(workers, honest), _distance(adjacency) * code.steps
-        aim = epsilon * (1.0 - 4.0 * _MARGIN)
-        mu = gaussian_mu(aim, delta * (1.0 - _SHARE_FOR_TAILS))
-        total = rounded_variance_for(mu / distance, _log_cut(code.numbers, aim, delta))
-        return cls(code=code, workers=workers, variance_per_worker=total / carriers * (1.0 + _MARGIN))
+        """Return the least noise with which ``honest`` of the workers (0: all) have that epsilon at delta.
+
+        That is for so many ``sums`` together, in each of which a worker takes part.
+        """
+        carriers = _carriers(workers, honest)
+        total = variance_for_target(code, epsilon=epsilon, delta=delta, distance=_distance(adjacency), sums=sums)
+        return cls(code=code, workers=workers, variance_per_worker=total / carriers)
 
     @property
     def noise_variance(self) -> float:
@@ -87,40 +87,33 @@ class IntegerNoise:
         carried = _carriers(self.workers, honest) * self.variance_per_worker
         return _distance(adjacency) * self.code.steps * rounded_mu_per_step(carried, log_cut)
 
-    def epsilon(self, delta: float, *, honest: int = 0, adjacency: str = "remove-one") -> float:
+    def epsilon(self, delta: float, *, honest: int = 0, adjacency: str = "remove-one", sums: int = 1) -> float:
         """Return an epsilon that holds at ``delta`` if ``honest`` workers (0: all) keep their noise secret; or inf."""
 
-        def excess(assumed: float) -> float:
-            """Above 0 where the cut that goes with an assumed epsilon proves no more than that epsilon."""
-            return max(assumed - self._epsilon(delta, assumed, honest, adjacency), -_LARGEST_EPSILON)
+        def found(assumed: float) -> float:
+            cut = log_cut(sums * self.code.numbers, assumed, delta)
+            mu = math.sqrt(sums) * self.mu(cut, honest=honest, adjacency=adjacency)
+            return gaussian_epsilon(mu, delta * (1.0 - SHARE_FOR_TAILS)) if mu < _LARGEST_MU else math.inf
 
-        enough = 1.0
-        while excess(enough) < 0.0:
-            enough *= 2.0
-            if enough > _LARGEST_EPSILON:
-                return math.inf
-        return bracket_root(excess, 0.0, enough, tolerance=_MARGIN, relative=_MARGIN)[1]
-
-    def _epsilon(self, delta: float, assumed: float, honest: int, adjacency: str) -> float:
-        """Return what holds if it is not above the ``assumed`` epsilon."""
-        mu = self.mu(_log_cut(self.code.numbers, assumed, delta), honest=honest, adjacency=adjacency)
-        return gaussian_epsilon(mu, delta * (1.0 - _SHARE_FOR_TAILS)) if mu < _LARGEST_MU else math.inf
+        return settled_epsilon(found)
 
     def worker_integers(self, vectors: NDArray[np.floating], generator: np.random.Generator) -> Integers:
         """Return what workers have before masks: rounded vectors with a share of noise each; workers x numbers."""
         return self.code.rounded(vectors, generator) + draw_skellam(self.variance_per_worker, generator, vectors.shape)
 
-    def sum_of(self, blocks: Iterable[NDArray[np.floating]], generator: np.random.Generator) -> Doubles:
+    def sum_of(
+        self, blocks: Iterable[NDArray[np.floating]], generator: np.random.Generator, *, simulated: bool = False
+    ) -> Doubles:
         """Return the sum that the server gets, of vectors given as blocks of workers x numbers; numbers.
 
         Masks cancel modulo 2^b, and the workers' Skellam numbers add up to one of their total variance: neither is
-        formed for each worker. Rounding is.
+        formed for each worker. Rounding is. Noise that is ``simulated`` is drawn faster, and protects nobody.
         """
         total, present = np.zeros(self.code.numbers, dtype=np.int64), 0
         for block in blocks:
             total += self.code.rounded(block, generator).sum(axis=0)
             present += len(block)
-        return self.received(total, present, generator)
+        return self.received(total, present, generator, simulated=simulated)
 
     def modelled_sum(
         self, exact_sum: Doubles, some_vectors: NDArray[np.floating], generator: np.random.Generator
@@ -132,17 +125,20 @@ class IntegerNoise:
         """
         variance = measured_rounding_variance(some_vectors, self.code.step) * (self.workers / len(some_vectors))
         rounded = exact_sum / self.code.step + np.sqrt(variance) * generator.standard_normal(self.code.numbers)
-        return self.received(np.rint(rounded).astype(np.int64), self.workers, generator)
+        return self.received(np.rint(rounded).astype(np.int64), self.workers, generator, simulated=True)
 
     def decoded(self, residues: NDArray[np.uint64]) -> Doubles:
         """Return the sum, in the units of the data, that residues stand for; any shape."""
         return np.asarray(signed(residues, self.code.bits) * np.float64(self.code.step), dtype=np.float64)
 
-    def received(self, total: Integers, present: int, generator: np.random.Generator) -> Doubles:
+    def received(
+        self, total: Integers, present: int, generator: np.random.Generator, *, simulated: bool = False
+    ) -> Doubles:
         """Return the server's sum from that of the rounded vectors of ``present`` workers, numbers; numbers."""
         if present != self.workers:
             raise PrivacyError(f"blocks: hold {present} workers; the noise was set for {self.workers}")
-        noisy = total + draw_skellam(self.workers * self.variance_per_worker, generator, total.shape)
+        variance = self.workers * self.variance_per_worker
+        noisy = total + draw_skellam(variance, generator, total.shape, simulated=simulated)
         return self.decoded(reduce(noisy, self.code.bits))
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,6 +151,19 @@ class IntegerNoise:
         }
 
 
+def variance_for_target(
+    code: IntegerCode, *, epsilon: float, delta: float, distance: float = 1.0, sums: int = 1
+) -> float:
+    """Return the least variance of the honest workers' noise in a sum, in squared steps, that keeps a target.
+
+    ``distance`` is how far apart neighbours are, in units of the largest norm.
+    """
+    aim = epsilon * (1.0 - 4.0 * _MARGIN)
+    mu = gaussian_mu(aim, delta * (1.0 - SHARE_FOR_TAILS)) / math.sqrt(sums)
+    cut = log_cut(sums * code.numbers, aim, delta)
+    return rounded_variance_for(mu / (distance * code.steps), cut) * (1.0 + _MARGIN)
+
+
 def _carriers(workers: int, honest: int) -> int:
     if not 0 <= honest <= workers:
         raise PrivacyError(f"honest = {honest}: must be 1 to {workers}, the number of workers, or 0 for all")
@@ -165,8 +174,3 @@ def _distance(adjacency: str) -> float:
     if adjacency not in _DISTANCES:
         raise PrivacyError(f"privacy.adjacency = {adjacency}: must be one of {', '.join(_DISTANCES)}")
     return _DISTANCES[adjacency]
-
-
-def _log_cut(numbers: int, epsilon: float, delta: float) -> float:
-    """Return ln eta with (1 + e^epsilon) d eta = the share of delta that is set aside."""
-    return math.log(_SHARE_FOR_TAILS * delta / numbers) - max(epsilon, 0.0) - math.log1p(math.exp(-max(epsilon, 0.0)))

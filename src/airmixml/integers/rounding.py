@@ -20,7 +20,11 @@ from airmixml.errors import PrivacyError
 LARGEST_BITS: Final = 62
 RANGE_IN_DEVIATIONS: Final = 8.0
 _FRACTION_BITS: Final = 32
-_MOST_STEPS: Final = 2.0**29
+FINEST: Final = 2.0**29
+"""The most steps that a vector may be long."""
+
+FEWEST_STEPS: Final = 0.1
+"""Less than this no vector that is to be sent is long: rounding would be all there is."""
 _NORM_MARGIN: Final = 1e-9  # more than the rounding of a sum of 10^6 squares
 
 
@@ -42,14 +46,16 @@ class IntegerCode:
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= LARGEST_BITS:
-            raise PrivacyError(f"workers.bits = {self.bits}: must be 2 to {LARGEST_BITS} where sums are integers")
+            raise PrivacyError(
+                f"privacy.modulus_bits = {self.bits}: must be 2 to {LARGEST_BITS} where sums are integers"
+            )
         if not (0.0 < self.norm < math.inf and 0.0 < self.step < math.inf and self.numbers > 0):
             raise PrivacyError(
                 f"norm = {self.norm:g}, step = {self.step:g}, numbers = {self.numbers}: must be above 0 and finite"
             )
-        if self.steps > _MOST_STEPS:
+        if self.steps > FINEST:
             raise PrivacyError(
-                f"step = {self.step:g}: must be at least norm / 2^29 = {self.norm / _MOST_STEPS:.3g}; use fewer bits"
+                f"step = {self.step:g}: must be at least norm / 2^29 = {self.norm / FINEST:.3g}; use fewer bits"
             )
 
     @classmethod
@@ -94,6 +100,15 @@ class IntegerCode:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self)
+
+
+def grid_margin(numbers: int) -> float:
+    """Return how much farther apart two vectors may be on the grid than they were, in units of the largest norm.
+
+    Every number of both is cut off by less than 2^-32 steps, and a norm has at least ``FEWEST_STEPS``; shortening to a
+    norm never sets two vectors farther apart.
+    """
+    return 2.0 * math.sqrt(numbers) * 2.0**-_FRACTION_BITS / FEWEST_STEPS
 
 
 def measured_rounding_variance(vectors: NDArray[np.floating], step: float) -> NDArray[np.float64]:

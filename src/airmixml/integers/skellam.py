@@ -26,16 +26,16 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy.special import erfinv, i0e, ndtri_exp
+from scipy.special import erfinv, i0e
 
 from airmixml.arrays import Doubles
 from airmixml.privacy.mechanism import require
 from airmixml.privacy.roots import bracket_root
+from airmixml.privacy.rounded_noise import tilt
 
 # What i0e and erfinv may be wrong by, and more.
 _ROUNDING_MARGIN: Final = 1e-13
 _LARGEST_VARIANCE: Final = 1e300
-_LARGEST_EXPONENT: Final = 700.0
 
 
 def mu_per_step(variance: float) -> float:
@@ -47,13 +47,7 @@ def mu_per_step(variance: float) -> float:
 def rounded_mu_per_step(variance: float, log_cut: float) -> float:
     """Return mu / s of Theorem 2 with eta = exp(``log_cut``), rounded up."""
     single = mu_per_step(variance)
-    return single * _tilt(single, log_cut)
-
-
-def _tilt(single: float, log_cut: float) -> float:
-    """Return (e^(G m) - 1) / (G m) for m = ``single``; infinite where it is too large to matter."""
-    exponent = (single - float(ndtri_exp(log_cut))) * single
-    return math.expm1(exponent) / exponent * (1.0 + _ROUNDING_MARGIN) if exponent < _LARGEST_EXPONENT else math.inf
+    return single * tilt(single, log_cut)
 
 
 def rounded_variance_for(mu: float, log_cut: float) -> float:

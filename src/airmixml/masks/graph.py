@@ -67,18 +67,7 @@ class MaskGraph:
             return -1.0
         if self.seats < _LEAST_SEATS_OF_LANCZOS:
             return float(np.linalg.eigvalsh(self.adjacency.toarray())[-2])
-        from scipy.sparse.linalg import LinearOperator, eigsh  # here: it takes a while to import
-
-        adjacency = self.adjacency
-
-        def without_mean(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-            summed = adjacency @ (vector.ravel() - vector.mean())
-            return np.asarray(summed - summed.mean())
-
-        operator = LinearOperator((self.seats, self.seats), matvec=without_mean, dtype=np.float64)
-        start = np.random.default_rng(0).standard_normal(self.seats)
-        found = eigsh(operator, k=1, which="LA", v0=start, ncv=_KRYLOV_VECTORS, tol=0.03, return_eigenvectors=False)
-        return float(found[0]) * _RITZ_MARGIN
+        return largest_centred_eigenvalue(self.adjacency, tolerance=0.03, vectors=_KRYLOV_VECTORS) * _RITZ_MARGIN
 
     @cached_property
     def most_repeated(self) -> int:
@@ -97,6 +86,24 @@ class MaskGraph:
         for after in self.successors:
             total += np.square(values - values[..., after]).sum(axis=-1)
         return total
+
+
+def largest_centred_eigenvalue(adjacency: Any, *, tolerance: float, vectors: int | None = None) -> float:
+    """Return the largest eigenvalue of a sparse matrix on vectors that sum to zero, by Lanczos' method.
+
+    Eigenvalues of a random graph lie close together there, so each further digit costs much. ``tolerance`` is relative;
+    ``vectors`` are kept at a time (None: SciPy's choice).
+    """
+    from scipy.sparse.linalg import LinearOperator, eigsh  # here: it takes a while to import
+
+    def without_mean(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        summed = adjacency @ (vector.ravel() - vector.mean())
+        return np.asarray(summed - summed.mean())
+
+    operator = LinearOperator(adjacency.shape, matvec=without_mean, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(adjacency.shape[0])
+    found = eigsh(operator, k=1, which="LA", v0=start, ncv=vectors, tol=tolerance, return_eigenvectors=False)
+    return float(found[0])
 
 
 @lru_cache(maxsize=8)

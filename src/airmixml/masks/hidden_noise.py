@@ -126,6 +126,15 @@ def _degree_with_gap(degrees: range, seats: int, colluders: int, absent: int, sh
     return seats - 1
 
 
+def most_colluding(drawn: int, share: float, failure: float) -> int:
+    """Return c such that more than c of ``drawn`` workers collude with at most this probability.
+
+    For workers drawn with or without replacement from those of whom this share colludes; see ``who_is_left``. Divide
+    ``failure`` by the number of workers for a c that holds around all of them.
+    """
+    return binomial_quantile(failure, drawn, min(share, 1.0)) if share else 0
+
+
 def _most_among(degree: int, chosen: int, seats: int) -> int:
     """Return how many of a seat's neighbours are among so many chosen ones at most, for all seats together."""
-    return binomial_quantile(NEIGHBOURS_FAILURE / seats, degree, min(chosen / (seats - 1), 1.0)) if chosen else 0
+    return most_colluding(degree, chosen / (seats - 1), NEIGHBOURS_FAILURE / seats)

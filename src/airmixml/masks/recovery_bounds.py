@@ -7,42 +7,21 @@ at least d = k - floor(alpha k) - c edges to others of its kind, R. Then, for x 
 
     x' L(R) x = sum_i deg_R(i) x_i^2 - x' A x >= (d - lambda) |x|^2 .
 
-So for d > lambda the graph on R is connected, whatever the server calls absent, and cannot be cut into small parts; as
-L(R) 1 = 0,
-
-    (S^-1)_ii <= 1 / (|R| sigma_s^2) + (1 - 1 / |R|) / (sigma_s^2 + sigma_e^2 (d - lambda)) ,
-
-with |R| >= N (1 - largest absent share) - C. Without the last limit, a set in which all keep d edges has at least
-N (d - lambda) / (k - lambda) workers (expander mixing lemma: the edges within it are at most those of the mean density
-plus lambda for each member).
+So for d > lambda the graph on R is connected, whatever the server calls absent, and cannot be cut into small parts; and
+``hidden_noise.Honest`` bounds (S^-1)_ii of everybody in R by d, d - lambda and |R| >= N (1 - largest absent share) - C.
+Without the last limit, a set in which all keep d edges has at least N (d - lambda) / (k - lambda) workers (expander
+mixing lemma: the edges within it are at most those of the mean density plus lambda for each member).
 """
 
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
+from airmixml.masks.graph import largest_centred_eigenvalue
+from airmixml.masks.hidden_noise import most_colluding
 from airmixml.masks.rounds import Rules
-
-
-def most_colluding(drawn: int, share: float, failure: float) -> int:
-    """Return c such that more than c of ``drawn`` workers collude with at most this probability.
-
-    For workers drawn without or with replacement from those of whom this share colludes: P(X >= m) is at most
-    exp(-drawn KL(m / drawn | share)) (Hoeffding 1963, Thms. 1 and 4). Divide ``failure`` by the number of workers for a
-    c that holds around all of them.
-    """
-    if not 0 <= share < 1 or not 0 < failure < 1:
-        raise ProtocolError(f"share = {share} must be from 0 to below 1, and failure = {failure} between 0 and 1")
-    if share == 0:
-        return 0
-    for most in range(math.ceil(drawn * share), drawn):
-        part = (most + 1) / drawn
-        if part > share and drawn * _divergence(part, share) >= -math.log(failure):
-            return most
-    return drawn
 
 
 def majority(members: int, colluding: int) -> int:
@@ -65,13 +44,6 @@ def smallest_part(workers: int, degree: int, eigenvalue: float, kept: int) -> fl
     return max(kept + 1.0, workers * (kept - eigenvalue) / (degree - eigenvalue))
 
 
-def inverse_bound(present: int, noise_deviation: float, mask_deviation: float, kept: int, eigenvalue: float) -> float:
-    """Return a bound on (S^-1)_ii of every honest worker that is called present; ``present`` is |R|."""
-    noise = noise_deviation**2
-    gap = max(0.0, kept - eigenvalue)
-    return 1.0 / (present * noise) + (1.0 - 1.0 / present) / (noise + mask_deviation**2 * gap)
-
-
 def self_deviation(sensitivity: float, mu: float, noise_deviation: float) -> float:
     """Return the least sigma_b for which a worker that is called absent loses no more than mu.
 
@@ -81,32 +53,14 @@ def self_deviation(sensitivity: float, mu: float, noise_deviation: float) -> flo
 
 
 def largest_eigenvalue(graph: Mapping[int, Sequence[int]], tolerance: float = 1e-3) -> float:
-    """Return lambda of the graph, above the exact value by at most about twice this relative tolerance.
-
-    Eigenvalues of a random graph lie close together there, so each further digit costs much.
-    """
-    from scipy.sparse import csr_array
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    """Return lambda of the graph, above the exact value by at most about twice this relative tolerance."""
+    from scipy.sparse import csr_array  # here: it takes a while to import
 
     place = {identity: number for number, identity in enumerate(sorted(graph))}
     rows = [place[identity] for identity, others in graph.items() for _ in others]
     columns = [place[other] for others in graph.values() for other in others]
-    count = len(place)
-    adjacency = csr_array((np.ones(len(rows)), (rows, columns)), shape=(count, count))
-
-    def apply(
-        x: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        centred = x.reshape(-1) - x.mean()
-        moved = adjacency @ centred
-        result: NDArray[np.float64] = moved - moved.mean()
-        return result
-
-    operator = LinearOperator((count, count), matvec=apply, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(count)
-    return float(eigsh(operator, k=1, which="LA", v0=start, tol=tolerance, return_eigenvectors=False)[0]) * (
-        1.0 + tolerance
-    )
+    adjacency = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(place), len(place)))
+    return largest_centred_eigenvalue(adjacency, tolerance=tolerance) * (1.0 + tolerance)
 
 
 def choose_rules(
@@ -126,6 +80,11 @@ def choose_rules(
     ``witnesses`` is the size of a committee, None for all workers. Refuses a degree at which colluders and absent
     neighbours leave no edge beyond lambda, and names the smallest that does.
     """
+
+    if not 0 <= colluding_share < 1 or not 0 < failure < 1:
+        raise ProtocolError(
+            f"colluding_share = {colluding_share} must be from 0 to below 1, and failure = {failure} between 0 and 1"
+        )
 
     def counts(degree: int) -> tuple[int, float, int]:
         colluding = most_colluding(degree, colluding_share, failure / workers)
@@ -155,9 +114,3 @@ def choose_rules(
 def _usual_eigenvalue(degree: int) -> float:
     """Return lambda of almost every large random regular graph, but for an error that vanishes as it grows."""
     return 2.0 * math.sqrt(degree - 1)
-
-
-def _divergence(part: float, share: float) -> float:
-    """Return the divergence of two coins, in nats."""
-    first = part * math.log(part / share)
-    return first + (1.0 - part) * math.log((1.0 - part) / (1.0 - share)) if part < 1 else first

@@ -18,11 +18,13 @@ from airmixml.planning.what_if import WhatIf, what_ifs
 from airmixml.privacy import (
     Adversary,
     Design,
+    GaussianSlots,
     PrivacyStatement,
     Release,
     Sensitivity,
     Server,
     calibrate_power,
+    certified_epsilon,
     gaussian_epsilon,
     state_privacy,
 )
@@ -106,7 +108,15 @@ class Account:
         """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
-        multiplier = self.design.at_server().noise_multiplier(self.adjacency)
+        multiplier, rounding = self.design.at_server().noise_multiplier(self.adjacency), self.design.rounding
+        if rounding is not None:
+            typical = GaussianSlots(
+                squared_shifts=(self.typical_slots / multiplier**2,),
+                counts=(1,),
+                adjacency=self.adjacency,
+                rounding=rounding.times(math.ceil(self.typical_slots)),
+            )
+            return certified_epsilon("gdp", typical, self.delta)
         return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
 
     def _repr_html_(self) -> str:

@@ -22,9 +22,8 @@ from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learnin
 from airmixml.privacy import Sensitivity
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import guessed_received_watts, private_received_watts, sensitivity_of
+from airmixml.radio.privacy_target import guessed_received_watts, private_received_watts, sensitivity_of, symbols_on_air
 from airmixml.radio.ratios import varying_share
-from airmixml.radio.silent_symbols import symbols_on_air
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
@@ -148,7 +147,7 @@ class DesignScorer:
         """Return how long all slots take: as long as given, and never shorter than the symbols need."""
         slot_seconds = self.scenario.radio.slot_seconds if sending.sends == self.own.sends else 0.0
         signal, _ = self._sent(sending.sends, sending.label_weight)
-        symbols = symbols_on_air(self.scenario, signal.symbols)
+        symbols = symbols_on_air(self.scenario, signal)
         return sending.slots * max(slot_seconds, symbols / SYMBOLS_PER_SECOND)
 
     def noise(self, sending: SendingPlan, *, guess: bool = False) -> LearningNoise | None:

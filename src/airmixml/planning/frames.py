@@ -15,8 +15,7 @@ from airmixml.arrays import Doubles
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import gain_bound, slot_seconds
-from airmixml.radio.silent_symbols import symbols_on_air
+from airmixml.radio.privacy_target import gain_bound, slot_seconds, symbols_on_air
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -63,7 +62,7 @@ def plan_frame(scenario: Scenario, input_dim: int, label_dim: int, distance_metr
     loss_db = 10.0 * math.log10(signal_loss(scenario, signal.symbols, distance))
     return FramePlan(
         data_symbols=signal.symbols,
-        symbols=symbols_on_air(scenario, signal.symbols),
+        symbols=symbols_on_air(scenario, signal),
         blocks=frame.block_count,
         seconds=slot_seconds(scenario, signal),
         signal_loss_db=loss_db,

@@ -20,6 +20,7 @@ from airmixml.planning.alternatives import InputMoments, Option, best_options, e
 from airmixml.planning.design_scorer import DesignScorer
 from airmixml.planning.expected_signal import ExpectedSignal
 from airmixml.planning.frames import FramePlan, plan_frame, signal_loss
+from airmixml.planning.integer_plan import with_integers, with_real_numbers
 from airmixml.planning.mask_plan import MaskPlan, plan_masks
 from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
 from airmixml.privacy import Design
@@ -63,6 +64,7 @@ class Plan:
         recommended: for a learner in closed form, what to send instead.
         frame: what an air that is not ideal makes of a slot.
         masks: what workers add to hide themselves, where they do.
+        integers: step, bits and noise, where workers send integers.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Plan:
     recommended: Recommendation | None = None
     frame: FramePlan | None = None
     masks: MaskPlan | None = None
+    integers: dict[str, Any] | None = None
 
     def _repr_html_(self) -> str:
         facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
@@ -138,6 +141,18 @@ def make_plan(
         progress: told how many options were tried.
     """
     require_coherent(scenario.air, "a plan")
+    if scenario.privacy.arithmetic == "integers":
+        scenario = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
+        real = make_plan(
+            with_real_numbers(scenario),
+            input_dim,
+            label_dim,
+            moments,
+            held_dim=held_dim,
+            max_air_seconds=max_air_seconds,
+            progress=progress,
+        )
+        return with_integers(real, scenario, input_dim, label_dim, placed_distances(scenario))
     given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
     sensitivity = sensitivity_of(scenario, input_dim, label_dim)
     try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airmixml.integers.in_words import integers_in_words
 from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import TextTable
 from airmixml.scenario import Scenario
@@ -41,6 +42,9 @@ def plan_parts(plan: Plan, scenario: Scenario, dimensions: tuple[int, int], comm
     """Yield what a plan says after its verdict; ``command`` runs the scenario as it was planned."""
     yield from _power(plan, scenario, dimensions)
     words = list(command)
+    if plan.integers is not None:
+        yield f"integers {integers_in_words(plan.integers)}"
+        yield "What follows is of the same workers with real numbers."
     if plan.masks is not None:
         yield from _masks(plan.masks, words)
         words += [word for each in plan.masks.overrides for word in ("--set", each)]

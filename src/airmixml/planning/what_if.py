@@ -4,6 +4,7 @@ Noise, masks and power stay as planned; who knows the masks, or how quiet a rece
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from airmixml.errors import AirMixError
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.privacy import Design
 from airmixml.privacy.evaluation import least_epsilon
+from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import masking_of
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.scenario import Scenario
@@ -44,6 +46,9 @@ class WhatIf:
 def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:
     """Return what more colluders and better receivers do; empty where workers bring no noise."""
     masking, seats = masking_of(scenario), scenario.radio.scheduled
+    integers = integer_sums_of(scenario, design.sensitivity)
+    if integers is not None:
+        return tuple(_with_integers(scenario, design, integers, delta))
     if masking is None:
         return ()
     absent = math.ceil(scenario.privacy.most_absent * seats)
@@ -70,6 +75,20 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
         name = f"a receiver with {quieter_db:.0f} dB less noise"
         found.append(WhatIf(name=name, epsilons=_epsilons(scenario, better, delta)))
     return tuple(found)
+
+
+def _with_integers(scenario: Scenario, design: Design, integers: IntegerSums, delta: float) -> Iterator[WhatIf]:
+    """Yield what more colluders do to sums of integers; nobody's receiver matters there."""
+    seats, privacy = scenario.radio.scheduled, scenario.privacy
+    assumed = min(privacy.colluders, seats - 1)
+    for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
+        # The graph stays as it was drawn for those who are assumed to collude.
+        left, note = integers.left_with(scenario, colluders)
+        per_watt = integers.hidden_variance / left.hidden_variance
+        changed = replace(design, hidden_noise_watts=design.hidden_noise_watts / per_watt, rounding=left.rounding)
+        as_assumed = " (as assumed)" if colluders == assumed else ""
+        name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
+        yield WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note)
 
 
 def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:

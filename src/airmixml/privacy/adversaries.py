@@ -172,6 +172,7 @@ class _KnowsNoSchedule(Adversary):
             composed=rounds,
             given=_any_schedule(design) if seats >= others else "a random schedule",
             gain_failure=design.gain_failure,
+            hidden_failure=heard.hidden_failure,
             why=self._why_hidden(design),
         ).strongest(rounds)
         return slots if seats >= others else replace(slots, sampling=design.sampling, sampled=seats, population=others)
@@ -189,6 +190,8 @@ class _KnowsNoSchedule(Adversary):
             return "received power may tell who was scheduled"
         if design.gains_tell_schedule:
             return "what the air does to a signal may tell who was scheduled"
+        if design.rounding is not None:
+            return "sums of integers are accounted for one by one"
         if design.ratios_tell_ranks and self.colluders > 0:
             return "the ratios of colluding workers tell of the others' channels"
         return ""
@@ -353,6 +356,8 @@ def known_schedule(design: Design, adjacency: str, squared_move: float) -> Gauss
         given=given,
         schedule_failure=schedule_failure,
         gain_failure=gain_failure,
+        hidden_failure=design.hidden_failure,
+        rounding=None if design.rounding is None else design.rounding.times(design.participations),
     )
 
 

@@ -10,6 +10,7 @@ from scipy.special import betainc
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.mechanism import require
+from airmixml.privacy.rounded_noise import Rounding
 
 # No worker exceeds the number of slots that a plan without a limit assumes, except with this probability.
 SCHEDULE_FAILURE: Final = 1e-9
@@ -22,10 +23,12 @@ class Sensitivity:
     Attributes:
         removal: bound on ||x||^2, the move when a worker falls silent.
         replacement: bound on ||x - x'||^2, the move when another sample takes the place of the worker's own.
+        numbers: how many numbers that is; 0 where nothing depends on it.
     """
 
     removal: float
     replacement: float
+    numbers: int = 0
 
     def __post_init__(self) -> None:
         if not (0.0 < self.removal < math.inf and 0.0 < self.replacement < math.inf):
@@ -93,6 +96,8 @@ class Design:
             large raises the noise with the signal.
         hidden_by: what that noise is, in words.
         hidden_failure: probability with which it is less.
+        rounding: where workers send integers, what that noise leaves out, of one slot; see ``rounded_noise``. No
+            receiver's noise and no hidden schedule counts there.
         worst_received_watts: after a run, the largest sum over a worker's slots of beta q^2.
         worst_server_watts: the same with all antennas of the server; None: ``antenna_gain`` times as much.
         worst_sent_watts: after a run, the largest sum over a worker's slots of its transmit power.
@@ -126,6 +131,7 @@ class Design:
     hidden_noise_watts: float = 0.0
     hidden_by: str = ""
     hidden_failure: float = 0.0
+    rounding: Rounding | None = None
     worst_received_watts: float | None = None
     worst_server_watts: float | None = None
     worst_sent_watts: float | None = None
@@ -238,8 +244,9 @@ class Design:
         """
         if not self.hidden_noise_watts:
             return self
-        in_sum = 0.0 if self.impaired else self.noise_watts + self.workers_noise_watts
-        return replace(self, noise_watts=max(in_sum, self.hidden_noise_watts))
+        in_sum = 0.0 if self.impaired or self.rounding else self.noise_watts + self.workers_noise_watts
+        failure = 0.0 if in_sum >= self.hidden_noise_watts else self.hidden_failure
+        return replace(self, noise_watts=max(in_sum, self.hidden_noise_watts), hidden_failure=failure)
 
     def before_the_draw(self) -> Self:
         """Return the design without what is known only after a run: it holds for any schedule."""

@@ -18,6 +18,7 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 from airmixml.privacy.roots import bracket_root
+from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding, settled_epsilon
 from airmixml.units import watts_to_dbm
 
 # Beyond this a delta is needed that no accountant resolves.
@@ -28,6 +29,7 @@ _TOLERANCE: Final = 1e-4
 _QUICK_TOLERANCE: Final = 0.02
 # What is sent is rounded a few times on its way; that must not carry it above the target.
 _ROUNDING: Final = 1e-12
+_FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
 
 
 @lru_cache(maxsize=4096)
@@ -39,7 +41,21 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float, *
     require(not refusal, f"privacy.accountant = {accountant!r}: cannot treat {kind}: {refusal}")
     require(0.0 < delta < 1.0, f"privacy.delta = {delta:g}: must lie between 0 and 1")
     epsilon_of = chosen.quick_epsilon if quickly else chosen.epsilon
+    if mechanism.rounding is not None:
+        return _with_tails(epsilon_of, mechanism, mechanism.rounding, delta)
     return epsilon_of(mechanism, delta) if mechanism.steps == 1 else _two_steps(epsilon_of, mechanism, delta)
+
+
+def _with_tails(
+    epsilon_of: Callable[[GaussianSlots, float], float], mechanism: GaussianSlots, rounding: Rounding, delta: float
+) -> float:
+    """Return the epsilon of sums of integers: that of Gaussian slots, with a share of delta set aside for tails."""
+
+    def found(assumed: float) -> float:
+        widened = mechanism.widened(rounding.squared_tilt(assumed, delta))
+        return epsilon_of(widened, delta * (1.0 - SHARE_FOR_TAILS))
+
+    return settled_epsilon(found)
 
 
 def _two_steps(epsilon_of: Callable[[GaussianSlots, float], float], mechanism: GaussianSlots, delta: float) -> float:
@@ -112,6 +128,8 @@ class PrivacyStatement:
         schedule_failure: probability, not in delta, with which a worker is drawn more often than assumed.
         gain_bound: how many times the planned power a worker may be received with; after a run, what was drawn.
         gain_failure: probability, not in delta, with which some worker is received more strongly than that.
+        hidden_failure: probability, not in delta, with which less noise hides a worker than assumed, since more of
+            its neighbours collude.
         sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
         sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
         compositions: slots (or rounds) that compose.
@@ -138,10 +156,21 @@ class PrivacyStatement:
     schedule_failure: float = 0.0
     gain_bound: float = 1.0
     gain_failure: float = 0.0
+    hidden_failure: float = 0.0
     colluders: int = 0
     knows: str = ""
     why: str = ""
     target_epsilon: float | None = None
+
+    @property
+    def failure(self) -> float:
+        """Probability with which an assumption fails that does not depend on data; it may be added to delta."""
+        return self.schedule_failure + self.gain_failure + self.hidden_failure
+
+    @property
+    def delta_in_words(self) -> str:
+        """Delta, and the failure beside it if there is one."""
+        return f"{self.delta:g}" + (f" + {self.failure:g}" if self.failure else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the statement as plain values for JSON."""
@@ -150,7 +179,7 @@ class PrivacyStatement:
     def _repr_html_(self) -> str:
         asked = "" if self.target_epsilon is None else f" (target {self.target_epsilon:g})"
         return html_facts(
-            f"epsilon {self.epsilon:.4g}, delta {self.delta:g} for a {self.unit}{asked}",
+            f"epsilon {self.epsilon:.4g}, delta {self.delta_in_words} for a {self.unit}{asked}",
             {
                 "against": f"{self.adversary}: knows {self.knows}" if self.knows else self.adversary,
                 "accountant": f"{self.accountant}, sensitivity {self.sensitivity:g}, {self.adjacency} neighbours",
@@ -162,7 +191,7 @@ class PrivacyStatement:
 
     def __str__(self) -> str:
         return (
-            f"(epsilon {self.epsilon:.4g}, delta {self.delta:g}) by {self.accountant}, "
+            f"(epsilon {self.epsilon:.4g}, delta {self.delta_in_words}) by {self.accountant}, "
             f"adversary {self.adversary}, {self.adjacency} neighbours, sensitivity {self.sensitivity:g}, "
             f"noise {self.noise_watts_per_symbol:.3g} W per symbol"
         )
@@ -194,6 +223,7 @@ def state_privacy(
         schedule_failure=mechanism.schedule_failure,
         gain_bound=design.gain_bound,
         gain_failure=mechanism.gain_failure,
+        hidden_failure=mechanism.hidden_failure,
         colluders=adversary.colluders,
         knows=adversary.knows,
         why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
@@ -232,7 +262,8 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
     else:
         epsilon, delta = sum(each.epsilon for each in statements), sum(each.delta for each in statements)
     why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"
-    return replace(first, epsilon=epsilon, delta=delta, why=why)
+    failures = {name: sum(getattr(each, name) for each in statements) for name in _FAILURES}
+    return replace(first, epsilon=epsilon, delta=delta, why=why, **failures)
 
 
 def check_target(
@@ -294,6 +325,8 @@ def _closed_forms(
     if adversary.own_receiver and math.isfinite(design.max_power_watts):
         return None  # more power asked for may not be more power sent: the limit may hold down what it hears
     treats = accountant_named(accountant)
+    if design.rounding is not None:
+        return None
     views = [view for view in considered_views(design, adversary, accountant, adjacency) if not treats.refusal(view)]
     factors = [treats.power_factor(view, epsilon, delta) for view in views]
     known = [factor for factor in factors if factor is not None]

@@ -12,8 +12,10 @@ import numpy as np
 
 from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import PrivacyError
+from airmixml.privacy.rounded_noise import Rounding
 
 ADJACENCIES: Final = ("replace-one", "remove-one")
+_LARGEST_SHIFT: Final = 1e200
 SAMPLINGS: Final = ("none", "without-replacement", "poisson")
 
 
@@ -42,6 +44,8 @@ class GaussianSlots:
         given: which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
         schedule_failure: probability with which a worker is drawn more often than the shifts assume.
         gain_failure: probability with which a worker is received more strongly than the shifts assume.
+        hidden_failure: probability with which less noise than the shifts assume hides a worker.
+        rounding: where vectors are rounded to integers, what the shifts leave out; see ``rounded_noise``.
         steps: how many such neighbours lie between those that are meant: 2 for a replacement seen as a removal and an
             addition.
         why: why the adversary faces this mechanism, in words.
@@ -58,6 +62,8 @@ class GaussianSlots:
     given: str = "a random schedule"
     schedule_failure: float = 0.0
     gain_failure: float = 0.0
+    hidden_failure: float = 0.0
+    rounding: Rounding | None = None
     steps: int = 1
     why: str = field(default="", compare=False)
 
@@ -95,6 +101,11 @@ class GaussianSlots:
     def total(self) -> float:
         """mu^2, the sum over all slots: they are together one Gaussian mechanism if the schedule is known."""
         return math.fsum(count * s for s, count in self.kinds)
+
+    def widened(self, squared_tilt: float) -> Self:
+        """Return the Gaussian slots that hide no more than rounded ones, but for the tails that were cut."""
+        shifts = tuple(min(squared_tilt * s, _LARGEST_SHIFT) if s else s for s in self.squared_shifts)
+        return replace(self, squared_shifts=shifts, rounding=None)
 
     def as_drawn(self) -> Self:
         """Return a Poisson schedule of replace-one neighbours as a draw without replacement, whose bounds cover it.

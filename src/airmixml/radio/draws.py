@@ -17,6 +17,7 @@ from airmixml.impairments.presence import truncates, within_reach
 from airmixml.radio.antenna_choice import choose_antenna
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.impaired import control_power_within_reach, impair
+from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.lowest_power import check_added_power, check_lowest_power
 from airmixml.radio.masking import masking_of
 from airmixml.radio.path_loss import path_gain
@@ -58,6 +59,7 @@ class AirSetting:
     pilot_energy: float = 0.0  # of all pilots of a slot, where a symbol of amplitude 1 has energy 1
     added_watts: float = 0.0  # what a worker's own noise and masks add to beta q^2, as energy over all symbols
     radiated_share: float = 1.0  # what a worker radiates on average over a slot per watt of transmit power
+    integers: IntegerSums | None = None  # where workers send integers
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
 
     @classmethod
@@ -84,6 +86,7 @@ class AirSetting:
             pilot_energy=pilot_energy(scenario, input_dim, label_dim),
             added_watts=added_watts,
             radiated_share=radiated_share,
+            integers=integer_sums_of(scenario, sensitivity),
         )
 
 

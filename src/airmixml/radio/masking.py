@@ -63,9 +63,9 @@ class Masking:
 
 
 def masking_of(scenario: Scenario) -> Masking | None:
-    """Return what workers add to hide themselves; None where they rest on the receiver's noise."""
+    """Return what workers add to hide themselves, in watts; None where the receiver's noise does, or integers do."""
     privacy, seats = scenario.privacy, scenario.radio.scheduled
-    if privacy.noise == "receiver":
+    if privacy.noise == "receiver" or privacy.arithmetic == "integers":
         return None
     unit = _unit_masking(privacy, seats, scenario.seed, mask_share_of(scenario))
     above_thermal = db_to_ratio(privacy.above_thermal_db) * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats
@@ -76,6 +76,25 @@ def masking_of(scenario: Scenario) -> Masking | None:
         above_thermal * each for each in (unit.own_watts, unit.pair_watts, unit.self_watts)
     )
     return replace(unit, own_watts=own_watts, pair_watts=pair_watts, self_watts=self_watts)
+
+
+def honest_of(scenario: Scenario) -> Honest:
+    """Return who is left of a slot's workers without colluders and absent ones; refuse a graph that may be cut."""
+    return _any_share(scenario).honest
+
+
+def honest_with(scenario: Scenario, colluders: int) -> Honest:
+    """Return who is left in the graph that is drawn if so many workers collude; it may be cut."""
+    graph, seats = _any_share(scenario).graph, scenario.radio.scheduled
+    absent = math.ceil(scenario.privacy.most_absent * seats)
+    if graph is None or colluders + absent > seats - 2:
+        return Honest(count=1, neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
+    return who_is_left(graph, colluders, absent)
+
+
+def _any_share(scenario: Scenario) -> Masking:
+    """Return graph and honest workers, which no share of the loss changes."""
+    return _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)
 
 
 @lru_cache(maxsize=16)

@@ -3,20 +3,23 @@
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.antennas import antenna_gain_bound
+from airmixml.impairments.frame import frame_of
+from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.energy_sensitivity import energy_sensitivity
+from airmixml.radio.integer_sums import check_plane_power, integer_sums_of
 from airmixml.radio.masking import masking_of
 from airmixml.radio.rounded_sensitivity import with_rounding
-from airmixml.radio.silent_symbols import symbols_on_air
+from airmixml.radio.silent_symbols import silent_symbols
 from airmixml.radio.weakest_channel import power_gain, weakest_gain
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.ofdm import Grid
@@ -33,6 +36,10 @@ def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensit
     # own noise is heard to take part whatever it sends.
     of_pilots = pilot_energy(scenario, input_dim, label_dim) if scenario.privacy.noise == "receiver" else 0.0
     removal = sensitivity.removal + of_pilots
+    if scenario.privacy.arithmetic == "integers":
+        numbers = Signal.of(scenario.workers, input_dim, label_dim).symbols
+        apart = math.sqrt(sensitivity.replacement) + grid_margin(numbers) * math.sqrt(removal)
+        return Sensitivity(removal=removal, replacement=apart**2, numbers=numbers)
     repeated = prefix_bound(scenario.air)
     return Sensitivity(removal=repeated * removal, replacement=repeated * sensitivity.replacement)
 
@@ -85,6 +92,9 @@ def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity
     long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be radiated. A
     cyclic prefix repeats its share of that.
     """
+    integers = integer_sums_of(scenario, sensitivity)
+    if integers is not None:  # every bit is sent with full power
+        return integers.symbols / SYMBOLS_PER_SECOND
     if scenario.radio.slot_seconds:
         return slot_seconds(scenario, signal)
     air = scenario.air
@@ -95,7 +105,15 @@ def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity
 
 def slot_seconds(scenario: Scenario, signal: Signal) -> float:
     """Return how long a slot lasts: tau, or what all its symbols need where that is longer."""
-    return max(signal.slot_seconds(scenario.radio), symbols_on_air(scenario, signal.symbols) / SYMBOLS_PER_SECOND)
+    return max(signal.slot_seconds(scenario.radio), symbols_on_air(scenario, signal) / SYMBOLS_PER_SECOND)
+
+
+def symbols_on_air(scenario: Scenario, signal: Signal) -> int:
+    """Return the symbols that a slot takes: data, pilots, guards and those without data; of integers one for each bit."""
+    integers = integer_sums_of(scenario, sensitivity_of(scenario, signal.features, signal.classes))
+    if integers is not None:
+        return integers.symbols
+    return frame_of(scenario.air, signal.symbols).symbols + silent_symbols(scenario, signal.symbols)
 
 
 def assumed_noise_watts(scenario: Scenario) -> float:
@@ -210,9 +228,28 @@ def planned_design(
 
     ``floor`` is the power gain of the weakest channel, if other than that of the square's corner.
     """
-    radio, masking = scenario.radio, masking_of(scenario)
+    radio, masking, integers = scenario.radio, masking_of(scenario), integer_sums_of(scenario, sensitivity)
     floor = weakest_gain(scenario) if floor is None else floor
+    hidden: dict[str, Any] = {}
+    if masking is not None:
+        hidden = {
+            "workers_noise_watts": 2.0 * masking.honest.count * masking.own_watts,
+            "hidden_noise_watts": 2.0 * masking.hidden_watts,
+            "hidden_by": masking.in_words,
+            "hidden_failure": masking.honest.failure,
+        }
+    elif integers is not None:
+        # Powers are those of bits: noise is stated in the same proportion to them as it is to a worker's vector.
+        hidden = {
+            "hidden_noise_watts": 2.0 * (received_watts or integers.received_watts) * integers.hidden_variance,
+            "hidden_by": integers.in_words,
+            "hidden_failure": integers.honest.failure if integers.masked else 0.0,
+            "rounding": integers.rounding,
+        }
+    elif scenario.privacy.arithmetic == "integers":  # of vectors that nothing is known of: nobody sends
+        hidden = {"hidden_noise_watts": assumed_noise_watts(scenario)}
     return Design(
+        **hidden,
         workers=scenario.workers.count,
         scheduled=radio.scheduled,
         received_watts=(received_watts * gain_bound(scenario),),
@@ -232,10 +269,6 @@ def planned_design(
         gains_tell_schedule=gains_tell_schedule(scenario),
         shares_follow_workers=shares_follow_workers(scenario),
         ratios_tell_ranks=scenario.mixing.assignment == "max-min",
-        workers_noise_watts=0.0 if masking is None else 2.0 * masking.honest.count * masking.own_watts,
-        hidden_noise_watts=0.0 if masking is None else 2.0 * masking.hidden_watts,
-        hidden_by="" if masking is None else masking.in_words,
-        hidden_failure=0.0 if masking is None else masking.honest.failure,
     )
 
 
@@ -297,6 +330,10 @@ def private_received_watts(
     """
     check_privacy_target(scenario)
     privacy, floor = scenario.privacy, weakest_gain(scenario, distance_metres)
+    integers = integer_sums_of(scenario, sensitivity)
+    if integers is not None:  # noise follows from the target, and power from what bits need
+        check_plane_power(scenario, integers, floor)
+        return integers.received_watts
     epsilon, delta = slots_target(scenario)
     unit_watts = assumed_noise_watts(scenario) / 2.0 / sensitivity.replacement
     unit = planned_design(scenario, sensitivity, received_watts=unit_watts, floor=floor)
@@ -331,6 +368,9 @@ def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_
 
 def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:
     """Return about what ``private_received_watts`` would, at once: to compare designs, never to send with."""
+    integers = integer_sums_of(scenario, sensitivity)
+    if integers is not None:
+        return integers.received_watts
     unit_watts = assumed_noise_watts(scenario) / 2.0 / sensitivity.replacement
     epsilon, delta = slots_target(scenario)
     adversary = adversary_named(scenario.privacy.adversary, scenario)

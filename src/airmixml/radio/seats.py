@@ -41,6 +41,8 @@ def suits_seats(air: Air) -> bool:
     first = air.settings[0]
     if not first.scenario.air.is_ideal:  # shares differ from piece to piece there
         return False
+    if any(each.integers is not None for each in air.settings):  # workers round before they add up
+        return False
     one_block = air.slots <= (air.speed.block_slots or suitable_block(first))
     return one_block and len(shards_of(first)) == 1 and seats_of(first.scenario) >= 2 * _LEAST_SEATS
 

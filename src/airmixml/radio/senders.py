@@ -228,6 +228,10 @@ class PoolSender:
         """Return what leaves a worker's converter, no longer than declared; rows x symbols."""
         return self.shortened(rounded_to_own_peak(vectors, self.dac_bits)) if self.dac_bits else vectors
 
+    def vectors(self, sample_index: torch.Tensor) -> torch.Tensor:
+        """Return what workers with these samples send, each by itself; workers x symbols."""
+        raise NotImplementedError
+
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
         """The largest amplitude that each sample of the pool is sent with, or a bound on it; samples."""
@@ -279,6 +283,10 @@ class SampleSender(PoolSender):
     def exact_table(self) -> torch.Tensor:
         """The same in float64."""
         return self.table.double()
+
+    def vectors(self, sample_index: torch.Tensor) -> torch.Tensor:
+        """Return (x, w l) of each worker; workers x symbols."""
+        return self.table[sample_index]
 
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
@@ -369,6 +377,10 @@ class MomentSender(PoolSender):
     """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
 
     numbers_at_once = NUMBERS_AT_ONCE
+
+    def vectors(self, sample_index: torch.Tensor) -> torch.Tensor:
+        """Return (svec(x x^T), w x l^T) of each worker; workers x symbols."""
+        return torch.cat(self._products(sample_index), dim=1)
 
     @cached_property
     def largest_symbols(self) -> torch.Tensor:

@@ -6,7 +6,6 @@ far those are from what was meant, only the data themselves could tell.
 
 from typing import Final
 
-from airmixml.impairments.frame import frame_of
 from airmixml.scenario import Scenario
 
 _ENOUGH: Final = 512  # which tell a variance within 6 %
@@ -22,8 +21,3 @@ def silent_symbols(scenario: Scenario, data_symbols: int) -> int:
 def noisy_symbols(scenario: Scenario, data_symbols: int) -> int:
     """Return the symbols of a slot on which workers bring noise and masks: with data and without."""
     return data_symbols + silent_symbols(scenario, data_symbols)
-
-
-def symbols_on_air(scenario: Scenario, data_symbols: int) -> int:
-    """Return all symbols of a slot: data, pilots, guards, and those without data."""
-    return frame_of(scenario.air, data_symbols).symbols + silent_symbols(scenario, data_symbols)

@@ -17,9 +17,11 @@ from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.impairments.gains import never_exceeded
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
+from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
+from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.power import amplitude_shares, largest_shares
 from airmixml.radio.privacy_target import (
     adversary_named,
@@ -30,8 +32,8 @@ from airmixml.radio.privacy_target import (
     sensitivity_of,
     slot_seconds,
     slots_target,
+    symbols_on_air,
 )
-from airmixml.radio.silent_symbols import symbols_on_air
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.sums import Sums, as_tensor
@@ -282,7 +284,7 @@ class Tally:
     @property
     def symbols_per_slot(self) -> int:
         """Symbols that a slot takes on the air: data, pilots, guards, and those without data."""
-        return symbols_on_air(self.scenario, self.signal.symbols)
+        return symbols_on_air(self.scenario, self.signal)
 
     @property
     def design(self) -> Design:
@@ -337,6 +339,8 @@ class Tally:
         several = self.scenario.workers.several_rows
         held = "row" if copies == 1 else f"{'person' if several else 'row'} on {copies:,} workers"
         louder = self.design.scaled((copies if copies > 1 else row_amplitude(self.scenario)) ** 2)
+        if louder.rounding is not None:  # each of them rounds
+            louder = replace(louder, rounding=louder.rounding.times(copies))
         return replace(self._state(*_EXACT, design=louder, copies=copies), unit=held)
 
     @property
@@ -363,16 +367,30 @@ class Tally:
 
     def worker_epsilons(self) -> Doubles:
         """Return what the server can learn of each worker, exactly; shape workers."""
-        adjacency = self.scenario.privacy.adjacency
+        adjacency, rounding = self.scenario.privacy.adjacency, self._rounding
+        noise_watts, delta = self._planned.in_workers_noise().noise_watts, slots_target(self.scenario)[1]
+        if rounding is not None:  # tails are cut as for the worst worker, which serves the others too
+            noise_watts /= rounding.squared_tilt(self.privacy_against_server.epsilon, delta)
+            delta *= 1.0 - SHARE_FOR_TAILS
         spent = partial(
             self.ledger.epsilons,
-            noise_watts=self._planned.in_workers_noise().noise_watts,
+            noise_watts=noise_watts,
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),
         )
         if self.centring is not None and self.centring.exact:
             return spent(delta=self.scenario.privacy.delta, spent_mu=self.centring.mu(adjacency))
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
-        return for_the_mean + spent(delta=slots_target(self.scenario)[1])
+        return for_the_mean + spent(delta=delta)
+
+    @property
+    def _rounding(self) -> Rounding | None:
+        """What all slots of the worst worker are beside a Gaussian mechanism, where workers send integers."""
+        adversary = adversary_named(_EXACT[0], self.scenario)
+        return adversary.mechanism(self.design, self.scenario.privacy.adjacency).rounding
+
+    def _composed_tilt(self) -> float:
+        """Return by how much mu^2 grows where vectors are rounded, for sums with the losses of other runs."""
+        return 1.0 if self._rounding is None else self._rounding.composed_tilt(self.scenario.privacy.delta)
 
     def worker_squared_mu(self) -> Doubles:
         """Return mu^2 of each worker against the server, the slot for the mean included; shape workers."""
@@ -381,6 +399,7 @@ class Tally:
             noise_watts=self._planned.in_workers_noise().noise_watts,
             sensitivity=self.sensitivity.squared_move(adjacency, "none"),
         )
+        losses *= self._composed_tilt()
         return losses + (0.0 if self.centring is None else self.centring.mu(adjacency) ** 2)
 
     def squared_mu(self, adversary: str = _EXACT[0]) -> float:
@@ -390,7 +409,8 @@ class Tally:
         """
         adjacency = self.scenario.privacy.adjacency
         mean_mu = 0.0 if self.centring is None else self.centring.mu(adjacency)
-        return adversary_named(adversary, self.scenario).mechanism(self.design, adjacency).total + mean_mu**2
+        total = adversary_named(adversary, self.scenario).mechanism(self.design, adjacency).total
+        return total * self._composed_tilt() + mean_mu**2
 
     def _state(
         self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None, copies: int = 1
@@ -411,6 +431,7 @@ class Tally:
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
         energy, largest_dbm = self.worker_energy_joules, float(watts_to_dbm(self.largest_power_watts))
+        integers = integer_sums_of(self.scenario, self.sensitivity)
         return {
             "slots": self.slots,
             "symbols_per_slot": self.symbols_per_slot,
@@ -427,6 +448,7 @@ class Tally:
                 "limit": self.scenario.radio.max_power_dbm,
             },
             "power_limited_slots": self.limited_slots,
+            **({} if integers is None else {"integers": integers.to_dict()}),
             "privacy": [statement.to_dict() for statement in self.statements],
             "ledger": self.ledger.summary(self.worker_epsilons()),
         }

@@ -31,6 +31,8 @@ from airmixml.radio.draws import (
 from airmixml.radio.energy_reception import receive_energy
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.impaired_reception import receive_impaired
+from airmixml.radio.integer_reception import receive_integers
+from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import noise_in_sum_watts
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.ratios import varying_share
@@ -61,7 +63,7 @@ class MixtureBlock:
         snr: received signal over noise energy, of inputs and labels; 2 x slots, on the device.
         joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
         measured_noise: variance of noise and distortion on a symbol as the server measures it on an air that is not
-            ideal; slots, on the device. None: it is known.
+            ideal, or of noise and rounding of integers; slots, on the device. None: that of the powers.
         divisor: mean gain that the server divided by there, complex; slots x pieces, or x 1, on the device.
     """
 
@@ -287,8 +289,16 @@ def simulate_family_blocks(
             blocks = [_as_block(each, heard.clean, heard.received, draws, slots.start) for each in settings]
             measured = [replace(block, measured_noise=heard.noise_variance, divisor=heard.divisor) for block in blocks]
             return measured if heard.snr is None else [replace(block, snr=heard.snr) for block in measured]
-        clean = sender.mix(holder[draws.scheduled_workers], draws.ratios)
+        index = holder[draws.scheduled_workers]
+        clean = sender.mix(index, draws.ratios)
         powered = [draws, *(draws.powered_as(setting) for setting in settings[1:])]
+        if any(setting.integers is not None for setting in settings):
+            return [
+                _receive(setting, clean, noise, each, slots.start, None)
+                if setting.integers is None
+                else _receive_integers(setting, setting.integers, sender, index, clean, each, slots)
+                for setting, each in zip(settings, powered, strict=True)
+            ]
         # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
         places = [None] * (len(settings) - 1) + [noise if clean.dtype == noise.dtype else None]
         return [
@@ -329,6 +339,33 @@ def _receive(
     noise_watts = noise_in_sum_watts(setting.scenario)
     received = receive_mixtures(clean, noise, draws.power_scale_watts, noise_watts, place)
     return _as_block(setting, clean, received, draws, first_slot)
+
+
+def _receive_integers(
+    setting: AirSetting,
+    integers: IntegerSums,
+    sender: Sender,
+    index: torch.Tensor,
+    clean: torch.Tensor,
+    draws: SlotTensors,
+    slots: range,
+) -> MixtureBlock:
+    """Return what arrives where workers send integers, whose noise is known."""
+    scenario = setting.scenario
+    received = receive_integers(
+        integers,
+        sender,
+        index,
+        clean,
+        slots,
+        all_slots=scenario.radio.slots,
+        seed=scenario.seed,
+        secret=setting.secret,
+    )
+    block = _as_block(setting, clean, received, draws, slots.start)
+    thermal = noise_in_sum_watts(scenario) / 2.0 / draws.power_scale_watts
+    noise = torch.full_like(draws.power_scale_watts, integers.mixture_variance)
+    return replace(block, snr=block.snr * thermal / noise, measured_noise=noise)
 
 
 def _as_block(

@@ -134,7 +134,8 @@ class _Result(_Plain):
     ``rmse`` and ``mae`` in the target's own units, of several labels ``labels_right``, ``exact_match``, ``macro_f1``.
     ``row_privacy`` says what the server learns of a row of data that ``row_copies`` workers hold. ``air`` has the
     name of the air's preset and each key that is not as on the ideal air. There ``peak_to_average_db``
-    says how far the largest symbol of a sample is above their mean, for the median sample and the worst.
+    says how far the largest symbol of a sample is above their mean, for the median sample and the worst. ``integers``
+    has step, bits and noise where workers send integers.
     """
 
     name: str
@@ -167,6 +168,7 @@ class _Result(_Plain):
     scores: dict[str, float] = field(default_factory=dict)
     air: AirKeys = field(default_factory=dict)
     peak_to_average_db: dict[str, float] | None = None
+    integers: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

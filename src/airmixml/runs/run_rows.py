@@ -10,6 +10,7 @@ from typing import Any, Final
 from rich.markup import escape
 from rich.text import Text
 
+from airmixml.integers.in_words import integers_in_words
 from airmixml.output.numbers import joules, outputs_text, plural
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import simulated
@@ -137,6 +138,8 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         holder = "per worker with all its rows"
     stated = f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:.3g}[/bold]"
     rows = [("privacy", f"{stated} {holder} ({asked})")]
+    if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "gain_failure", "hidden_failure")):
+        rows.append(("", f"except with probability {failure:.2g}, which may be added to delta"))
     if own["epsilon"] > NO_PROTECTION_ABOVE_EPSILON:
         rows.append(("", f"[bold red]{PROTECTS_NOBODY}[/bold red]"))
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
@@ -150,7 +153,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  against", f"{own['adversary']}: knows {own['knows']}"),
         ("  accountant", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']} neighbours"),
         ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
-        ("  noise", f"{own['noise_watts_per_symbol']:.3g} W per symbol {_whose_noise(scenario)}"),
+        ("  noise", _noise(scenario, own, metrics)),
         ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
         ("", _why_the_server_knows(scenario, server["compositions"])),
         *_other_workers_and_rows(scenario, metrics),
@@ -158,10 +161,14 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     ]
 
 
-def _whose_noise(scenario: Scenario) -> str:
+def _noise(scenario: Scenario, own: dict[str, Any], metrics: dict[str, Any]) -> str:
+    """Return how much noise hides a worker, and whose it is."""
+    if metrics.get("integers"):
+        return f"that workers bring, on integers {integers_in_words(metrics['integers'])}"
+    watts = f"{own['noise_watts_per_symbol']:.3g} W per symbol"
     if scenario.privacy.noise == "receiver":
-        return "at that adversary's receiver"
-    return "that workers bring, as it would be at the server"
+        return f"{watts} at that adversary's receiver"
+    return f"{watts} that workers bring, as it would be at the server"
 
 
 def _other_workers_and_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:

@@ -19,6 +19,7 @@ from airmixml.data import RawData
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import LedgerError, PrivacyError, ScenarioError
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
+from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
 from airmixml.radio.mixtures import Transmission
@@ -203,7 +204,8 @@ def losses_of(scenario: Scenario, design: Design, centring: CentringSlot | None)
     """Return what the worst worker loses to each adversary that something is certified against.
 
     Where the schedule is known that is mu^2; where it is hidden, epsilon at the scenario's delta, unless taking it for
-    known gives less. Probabilities with which a schedule or a gain exceeds its bound count as delta.
+    known gives less. Probabilities with which a schedule, a gain or the number of colluding neighbours exceeds its
+    bound count as delta.
     """
     found = {}
     for name in ADVERSARIES.names:
@@ -227,7 +229,10 @@ def _loss_to(name: str, scenario: Scenario, design: Design, centring: CentringSl
 
 def _stated(scenario: Scenario, view: GaussianSlots, delta: float) -> tuple[float, Loss]:
     """Return epsilon at ``delta`` of one description of the slots, and the loss by it."""
-    failure = view.schedule_failure + view.gain_failure
+    failure = view.schedule_failure + view.gain_failure + view.hidden_failure
+    if view.rounding is not None:  # of tails, whatever the losses add up to
+        view = view.widened(view.rounding.composed_tilt(delta))
+        failure += COMPOSED_SHARE * delta
     if view.sampling == "none" and view.steps == 1:
         squared_mu = view.total * _UP
         return gaussian_epsilon(math.sqrt(squared_mu), delta), Loss.of(squared_mu=squared_mu, delta=failure)

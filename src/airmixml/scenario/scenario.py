@@ -16,6 +16,7 @@ from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen
 from airmixml.scenario.bounds import BOUNDS, bounded_columns
 from airmixml.scenario.consistency import check_consistency
+from airmixml.scenario.integer_consistency import check_integers
 from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
@@ -57,6 +58,7 @@ class Scenario:
         workers, learner = self._chosen()
         check_consistency(workers, self.radio, self.mixing, self.privacy, learner)
         check_air(self.air, workers, self.radio, self.mixing, self.privacy)
+        check_integers(self.air, workers, self.radio, self.mixing, self.privacy)
 
     def _chosen(self, inputs: int = 0) -> tuple[Workers, Learner]:
         return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs)

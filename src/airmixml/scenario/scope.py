@@ -2,7 +2,7 @@
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.air import Air
-from airmixml.scenario.tables import Workers
+from airmixml.scenario.tables import Privacy, Workers
 from airmixml.wording import shown
 
 
@@ -25,6 +25,15 @@ def require_classes(workers: Workers, command: str) -> None:
             "audit take other tasks"
         )
     require_single_rows(workers, command)
+
+
+def require_real_numbers(privacy: Privacy, what: str) -> None:
+    """Refuse what treats Gaussian noise and analog signals where workers send integers."""
+    if privacy.arithmetic != "real":
+        raise ScenarioError(
+            f'privacy.arithmetic = "{privacy.arithmetic}": {what} is made for real numbers in Gaussian noise; use '
+            'privacy.arithmetic = "real", and airmix run, account and plan for integers'
+        )
 
 
 def require_coherent(air: Air, what: str) -> None:

@@ -244,6 +244,23 @@ class Privacy(Table):
         Choice(("receiver", "workers", "masked")),
         "what hides a worker: the receiver's noise, the workers' own, or that and masks that cancel in the sum",
     )
+    arithmetic: str = key(
+        "real",
+        Choice(("real", "integers")),
+        "workers' own noise: Gaussian, on real numbers; or Skellam, on integers whose masks and sums are taken modulo "
+        "a power of two",
+    )
+    modulus_bits: int = key(
+        0,
+        Whole(low=0, high=62),
+        "integers: b; sums are taken modulo 2^b (0: so many that rounding adds less than 1 % to the noise)",
+    )
+    sum_range: float = key(
+        0.0,
+        Real(low=0, high=1e6),
+        "integers: largest number of a sum that must not wrap around, in units of the root mean square of a sum of "
+        "equal vectors (0: none wraps around, whatever the data)",
+    )
     above_thermal_db: float = key(
         0.0,
         Real(low=-100, high=200),
