@@ -109,7 +109,7 @@ def slot_seconds(scenario: Scenario, signal: Signal) -> float:
 
 
 def symbols_on_air(scenario: Scenario, signal: Signal) -> int:
-    """Return the symbols that a slot takes: data, pilots, guards and those without data; of integers one for each bit."""
+    """Return the symbols that a slot takes: with data and without, pilots, guards; of integers one for each bit."""
     integers = integer_sums_of(scenario, sensitivity_of(scenario, signal.features, signal.classes))
     if integers is not None:
         return integers.symbols
