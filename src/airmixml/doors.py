@@ -16,6 +16,19 @@ from typing import Any, Final
 from airmixml.errors import PluginError
 from airmixml.wording import did_you_mean, reason, shown
 
+__all__ = [
+    "ACCOUNTANTS",
+    "ADVERSARIES",
+    "ATTACKS",
+    "DATASETS",
+    "ENCODERS",
+    "IMPAIRMENTS",
+    "LEARNERS",
+    "METHODS",
+    "REGISTRIES",
+    "Registry",
+]
+
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 
 
