@@ -72,7 +72,9 @@ def mixing() -> Figure:
 def arrow(figure: Figure, start: tuple[float, float], end: tuple[float, float], colour: str, width: float) -> None:
     """Draw an arrow between two places of a figure."""
     style = "-|>,head_length=5,head_width=3"
-    figure.add_artist(FancyArrowPatch(start, end, arrowstyle=style, color=colour, lw=width, transform=figure.transFigure))
+    figure.add_artist(
+        FancyArrowPatch(start, end, arrowstyle=style, color=colour, lw=width, transform=figure.transFigure)
+    )
 
 
 def power() -> Figure:
@@ -100,7 +102,9 @@ def privacy() -> Figure:
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axis, alarms = figure.subplots(), np.linspace(0, 1, 200)[1:-1]
     for epsilon, colour in ((0.5, GREEN), (1.0, BLUE), (5.0, PURPLE), (26.7, ORANGE)):
-        mu, _ = bracket_root(lambda mu, target=epsilon: gaussian_epsilon(mu, DELTA) - target, 1e-3, 20.0, tolerance=1e-9)
+        mu, _ = bracket_root(
+            lambda mu, target=epsilon: gaussian_epsilon(mu, DELTA) - target, 1e-3, 20.0, tolerance=1e-9
+        )
         axis.plot(alarms, 1 - ndtr(ndtri(1 - alarms) - mu), color=colour, label=f"epsilon {epsilon:g}")
     axis.plot([0, 1], [0, 1], ":", color=GREY, label="guessing")
     axis.set(xlabel="false alarms", ylabel="detected, if the worker took part", xlim=(0, 1), ylim=(0, 1.01))
@@ -124,7 +128,9 @@ def adversaries() -> Figure:
     axis.scatter(0, 0, s=130, marker="^", color="black", zorder=4)
     axis.scatter(*listener, s=80, marker="v", color=ORANGE, zorder=4)
     axis.annotate("server", (0, 0), (12, -34), textcoords="data", fontsize=11)
-    axis.annotate("eavesdropper", listener, listener + (-30, -38), textcoords="data", fontsize=11, color=ORANGE)
+    axis.annotate(
+        "eavesdropper", listener, (listener[0] - 30, listener[1] - 38), textcoords="data", fontsize=11, color=ORANGE
+    )
     axis.set(xlim=(-290, 340), ylim=(-280, 300), aspect="equal")
     lines = (
         ("release", BLUE, "gets the mixtures,\nand does not know who sent when"),

@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation site; `make docs` calls it. Nothing is fetched: the site is built and read offline."""
+"""How Sphinx builds the documentation site; `make docs` calls it. It is built and read offline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-from airmixml.version import __version__  # noqa: E402
+from airmixml.version import __version__
 
 project = "AirMixML"
 author = "The AirMixML authors"

@@ -3,7 +3,7 @@ An imperfect air
 ================
 
 On the paper's air everybody is in phase, on time, and sends through a channel that is known exactly. Here the same
-scenario runs on airs with phases, clocks, pilots, converters and absent workers. The privacy target holds on each of them:
+scenario runs on airs with phases, clocks, pilots, converters and absent workers. The privacy target holds on each:
 where gains may err, workers send with less power.
 """
 

@@ -2,8 +2,8 @@
 What an eavesdropper sees
 =========================
 
-Workers set their power so that all of them arrive at the server with the share that it asked for. Elsewhere they do not:
-a receiver that stands beside a worker hears that one far louder than the others.
+Workers set their power so that all of them arrive at the server with the share that it asked for. Elsewhere they do
+not: a receiver that stands beside a worker hears that one far louder than the others.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +14,8 @@ from airmixml.attacks import watch
 from airmixml.attacks.overheard import align_phase, overhear
 
 # %%
-# Digits, four workers in each slot, with a target of epsilon 10 against readers of the mixtures. The eavesdropper stands ten metres
-# beyond the worker that is farthest from the server, and so sends loudest.
+# Digits, four workers in each slot, with a target of epsilon 10 against readers of the mixtures. The eavesdropper
+# stands ten metres beyond the worker that is farthest from the server, and so sends loudest.
 
 scenario = Scenario.preset("digits").with_overrides(
     "radio.slots=1000", "workers.count=250", "mixing.alpha=1e5", "mixing.power=dp", "privacy.epsilon=10"
@@ -24,8 +24,8 @@ view = watch(scenario)
 heard = overhear(view)
 
 # %%
-# The eavesdropper knows no schedule, but it knows which slots are loud. The six workers that it hears best, each in its loudest slot: what
-# the worker holds, what the server received, and what the eavesdropper received.
+# The eavesdropper knows no schedule, but it knows which slots are loud. The six workers that it hears best, each in its
+# loudest slot: what the worker holds, what the server received, and what the eavesdropper received.
 
 pictures = view.dataset.train_inputs
 loudness = heard.symbols.abs().square().sum(dim=1).numpy()

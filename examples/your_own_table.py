@@ -9,7 +9,14 @@ device of its own; the server learns a model from their sum and nothing about on
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
-columns = ["mean radius", "mean texture", "mean perimeter", "mean concave points", "worst radius", "worst concave points"]
+columns = [
+    "mean radius",
+    "mean texture",
+    "mean perimeter",
+    "mean concave points",
+    "worst radius",
+    "worst concave points",
+]
 rows, classes = load_breast_cancer(return_X_y=True, as_frame=True)
 private_rows, public_rows, private_classes, public_classes = train_test_split(
     rows[columns], classes, test_size=0.3, random_state=0
@@ -37,8 +44,8 @@ model.privacy_
 print(f"accuracy on the public rows: {100 * model.score(public_rows, public_classes):.1f} %")
 
 # %%
-# How accuracy depends on epsilon is a question for simulations, on data that may be seen: every further fit of private rows releases
-# them once more.
+# How accuracy depends on epsilon is a question for simulations, on data that may be seen: every further fit of private
+# rows releases them once more.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from known_words import known_words
-from public_names import borrowed_names, homes, named_in, own_names, resolve, rooms
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.domains.python import PythonDomain
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.typing import ExtensionMetadata
+
+from known_words import known_words
+from public_names import borrowed_names, homes, named_in, own_names, resolve, rooms
 
 PAGES = "generated/api"
 

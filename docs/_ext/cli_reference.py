@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
+
 from airmixml.cli.app import COMMANDS, app
 from airmixml.cli.late import load
 

@@ -1,4 +1,4 @@
-"""Our docstrings for Sphinx: plain words with ``Args:``, in which a bar is the bar of abs(h) and never a substitution."""
+"""Our docstrings for Sphinx: plain words with ``Args:``, in which bars are those of abs(h), never a substitution."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import ast
 import inspect
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import airmixml
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util.typing import ExtensionMetadata
 
+import airmixml
+
 _SOURCE = Path(airmixml.__file__).parent
-_STYLE = Config(napoleon_use_ivar=True, napoleon_use_rtype=False)
+_STYLE = Config(napoleon_attr_annotations=False, napoleon_use_ivar=True, napoleon_use_rtype=False)
 # What scikit-learn writes into every estimator, in words that only its own site can link.
 _LEFT_OUT = re.compile(r"set_\w+_request")
 _PLAIN_TEXT = re.compile(r"(``.*?``)|(\||(?<=\w)_(?!\w)|\*)")
@@ -27,7 +29,7 @@ def constant_docs() -> dict[str, str]:
     found = {}
     for file in _SOURCE.rglob("*.py"):
         body = ast.parse(file.read_text("utf-8")).body
-        for declared, below in zip(body, body[1:], strict=False):
+        for declared, below in pairwise(body):
             target = declared.target if isinstance(declared, ast.AnnAssign) else None
             target = declared.targets[0] if isinstance(declared, ast.Assign) else target
             if isinstance(target, ast.Name) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):

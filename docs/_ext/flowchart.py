@@ -1,7 +1,7 @@
 """A small part of Mermaid's flowcharts, drawn as SVG while the site is built: no script and no network.
 
-It knows ``flowchart LR``, nodes ``name["title<br/>more"]`` and chains ``a --> b --> c``. Each node stands one column to the
-right of the last that leads to it.
+It knows ``flowchart LR``, nodes ``name["title<br/>more"]`` and chains ``a --> b --> c``. Each node stands one column to
+the right of the last that leads to it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from graphlib import TopologicalSorter
 from html import escape
+from itertools import pairwise
 
 _NODE = re.compile(r'(\w+)(?:\["(.*?)"\])?')
 _WIDTH, _GAP_X, _GAP_Y, _LINE, _PADDING = 148, 46, 16, 14, 9
@@ -45,7 +46,7 @@ def _read(text: str) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
             chain.append(found[1])
             if found[2] or found[1] not in titles:
                 titles[found[1]] = (found[2] or found[1]).split("<br/>")
-        edges += list(zip(chain, chain[1:], strict=False))
+        edges += pairwise(chain)
     return titles, edges
 
 

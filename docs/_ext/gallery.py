@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from sphinx_gallery.scrapers import figure_rst, matplotlib_scraper
 
+GALLERY = "generated/gallery"
 _DOTS_PER_INCH = 110
 
 

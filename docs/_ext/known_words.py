@@ -1,4 +1,4 @@
-"""Words that stand in annotations: every name that a file of the package defines or imports, also for type checkers alone."""
+"""Words that stand in annotations: every name that a file of the package defines or imports, for type checkers too."""
 
 from __future__ import annotations
 

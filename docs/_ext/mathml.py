@@ -1,4 +1,4 @@
-"""Equations as MathML, which browsers draw themselves: no script, no font and no network. docutils has the converter."""
+"""Equations as MathML, which browsers draw themselves: no script, font or network. docutils has the converter."""
 
 from __future__ import annotations
 

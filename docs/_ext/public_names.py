@@ -1,4 +1,4 @@
-"""Which names are public, and which page of the reference describes each: read from every ``__all__`` of the package."""
+"""Which names are public, and which page of the reference describes each, from every ``__all__`` of the package."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What happens to our Markdown before Sphinx reads it.
 
-Generated parts are put in, flowcharts are drawn, and links to folders become plain text. A page that begins below the first
-level of headings is one that another page links to, such as the tables of the reproduction: it stands outside of the menu.
+Generated parts are put in, flowcharts are drawn, links to examples lead to their pages, and those to folders become
+plain text. A page that begins below the first level of headings is one that another page links to, such as the tables
+of the reproduction: it stands outside of the menu.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from cli_reference import cli_reference
-from flowchart import draw_flowchart
-from public_names import rooms
-from scenario_reference import scenario_reference
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
+
+from cli_reference import cli_reference
+from flowchart import draw_flowchart
+from gallery import GALLERY, ByStory
+from public_names import rooms
+from scenario_reference import scenario_reference
 
 _MARK = re.compile(r"<!-- generated: (\w+) -->")
 _FLOWCHART = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -47,17 +50,20 @@ def prepare(app: Sphinx, page: str, source: list[str]) -> None:
     if file.suffix != ".md":
         return
 
-    def without_folder(found: re.Match[str]) -> str:
-        return found[1] if (file.parent / found[2]).is_dir() else found[0]
+    def on_the_site(found: re.Match[str]) -> str:
+        target = (file.parent / found[2]).resolve()
+        if target.parent.name == "examples" and target.stem in ByStory.order:
+            return f"[{found[1]}](/{GALLERY}/{target.stem}.rst)"
+        return found[1] if target.is_dir() else found[0]
 
     text = _MARK.sub(lambda found: GENERATED[found[1]](), source[0])
     text = _FLOWCHART.sub(lambda found: f"```{{raw}} html\n{draw_flowchart(found[1])}\n```", text)
     text = _LOW_HEADING.sub("---\norphan: true\n---\n# ", text)
-    source[0] = _LINK.sub(without_folder, text)
+    source[0] = _LINK.sub(on_the_site, text)
 
 
 def read_again(app: Sphinx, env: object, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
-    """Read pages with generated parts at every build: what they are made of is not among the files that Sphinx watches."""
+    """Read pages with generated parts at every build: Sphinx does not watch what they are made of."""
     return [page for page in app.env.found_docs if _MARK.search(Path(app.env.doc2path(page)).read_text("utf-8"))]
 
 
