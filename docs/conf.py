@@ -32,6 +32,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_ext", "generated/gallery/*.ipynb", "generated/gallery/*.py"]
 nitpicky = True
 default_role = "code"
+smartquotes = False  # values of keys are in straight ones
 html_math_renderer = "mathml"
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]

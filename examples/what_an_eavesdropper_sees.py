@@ -46,7 +46,8 @@ for line, (name, images) in zip(axes, rows.items(), strict=True):
 plt.show()
 
 # %%
-# Every statement says against whom it holds. This run's smallest epsilon against each adversary:
+# The worker beside it lies open; the farther ones fade into the noise. Every statement says against whom it holds; this
+# run's smallest epsilon against each adversary:
 
 for adversary in ("release", "server", "eavesdropper"):
     stated = [each.epsilon for each in view.transmission.report.statements if each.adversary == adversary]

@@ -82,11 +82,13 @@ def write_pages(app: Sphinx) -> None:
 
 
 def note_other_paths(app: Sphinx, env: BuildEnvironment) -> None:
-    """Let every public path lead to where its thing is described."""
+    """Let every public path, and the file that defines a thing, lead to where it is described."""
     objects = typing.cast(PythonDomain, env.get_domain("py")).objects
     for path, home in homes().items():
-        if path not in objects and home.path in objects:
-            objects[path] = objects[home.path]._replace(aliased=True)
+        defined = f"{getattr(home.thing, '__module__', '')}.{getattr(home.thing, '__qualname__', '')}"
+        for other in (path, defined):
+            if other.startswith("airmixml.") and other not in objects and home.path in objects:
+                objects[other] = objects[home.path]._replace(aliased=True)
 
 
 def settle_reference(

@@ -20,6 +20,7 @@ _SOURCE = Path(airmixml.__file__).parent
 _STYLE = Config(napoleon_attr_annotations=False, napoleon_use_ivar=True, napoleon_use_rtype=False)
 # What scikit-learn writes into every estimator, in words that only its own site can link.
 _LEFT_OUT = re.compile(r"set_\w+_request")
+_OBJECT_DEFAULT = re.compile(r"= <[^>]*>")
 _PLAIN_TEXT = re.compile(r"(``.*?``)|(\||(?<=\w)_(?!\w)|\*)")
 
 
@@ -60,9 +61,11 @@ def leave_out(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options
 
 def sign(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
-) -> tuple[str, None] | None:
-    """Show no arguments of a protocol: it is implemented, not called."""
-    return ("", None) if what == "class" and getattr(thing, "_is_protocol", False) else None
+) -> tuple[str, str | None] | None:
+    """Show no arguments of a protocol, which is implemented and not called, and defaults that are objects as dots."""
+    if what == "class" and getattr(thing, "_is_protocol", False):
+        return "", None
+    return None if signature is None else (_OBJECT_DEFAULT.sub("= ...", signature), returns)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -1,7 +1,7 @@
 """A small part of Mermaid's flowcharts, drawn as SVG while the site is built: no script and no network.
 
-It knows ``flowchart LR``, nodes ``name["title<br/>more"]`` and chains ``a --> b --> c``. Each node stands one column to
-the right of the last that leads to it.
+It knows ``flowchart TD``, nodes ``name["title<br/>more"]`` and chains ``a --> b --> c``. Each node stands one row
+below the last that leads to it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from html import escape
 from itertools import pairwise
 
 _NODE = re.compile(r'(\w+)(?:\["(.*?)"\])?')
-_WIDTH, _GAP_X, _GAP_Y, _LINE, _PADDING = 148, 46, 16, 14, 9
+_WIDTH, _GAP_X, _GAP_Y, _LINE, _PADDING = 176, 14, 30, 15, 9
 
 
 def draw_flowchart(text: str) -> str:
     """Return the flowchart as an SVG element in the colours of the page."""
     titles, edges = _read(text)
-    columns = _columns(titles, edges)
-    places = _places(columns, titles)
-    width = len(columns) * (_WIDTH + _GAP_X) - _GAP_X
+    rows = _rows(titles, edges)
+    places = _places(rows, titles)
+    width = max(len(row) for row in rows) * (_WIDTH + _GAP_X) - _GAP_X
     height = max(y + _height(titles[name]) for name, (_, y) in places.items())
     arrows = "".join(_arrow(places, titles, start, end) for start, end in edges)
     boxes = "".join(_box(titles[name], *place) for name, place in places.items())
@@ -50,8 +50,8 @@ def _read(text: str) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
     return titles, edges
 
 
-def _columns(titles: dict[str, list[str]], edges: list[tuple[str, str]]) -> list[list[str]]:
-    """Return the nodes of each column; those without a predecessor stand just left of the first that they lead to."""
+def _rows(titles: dict[str, list[str]], edges: list[tuple[str, str]]) -> list[list[str]]:
+    """Return the nodes of each row; those without a predecessor stand just above the first that they lead to."""
     before = {name: {start for start, end in edges if end == name} for name in titles}
     rank: dict[str, int] = {}
     order = list(TopologicalSorter(before).static_order())
@@ -60,18 +60,18 @@ def _columns(titles: dict[str, list[str]], edges: list[tuple[str, str]]) -> list
     for name in reversed(order):
         if not before[name]:
             rank[name] = max(0, min((rank[end] for start, end in edges if start == name), default=1) - 1)
-    return [[name for name in titles if rank[name] == column] for column in range(max(rank.values()) + 1)]
+    return [[name for name in titles if rank[name] == row] for row in range(max(rank.values()) + 1)]
 
 
-def _places(columns: list[list[str]], titles: dict[str, list[str]]) -> dict[str, tuple[float, float]]:
-    """Return the upper left corner of each node; columns are centred."""
-    heights = [sum(_height(titles[name]) + _GAP_Y for name in column) - _GAP_Y for column in columns]
-    places = {}
-    for number, column in enumerate(columns):
-        y = (max(heights) - heights[number]) / 2
-        for name in column:
-            places[name] = (number * (_WIDTH + _GAP_X), y)
-            y += _height(titles[name]) + _GAP_Y
+def _places(rows: list[list[str]], titles: dict[str, list[str]]) -> dict[str, tuple[float, float]]:
+    """Return the upper left corner of each node; rows are centred."""
+    widest = max(len(row) for row in rows)
+    places, y = {}, 0.0
+    for row in rows:
+        x = (widest - len(row)) * (_WIDTH + _GAP_X) / 2
+        for number, name in enumerate(row):
+            places[name] = (x + number * (_WIDTH + _GAP_X), y)
+        y += max(_height(titles[name]) for name in row) + _GAP_Y
     return places
 
 
@@ -90,8 +90,8 @@ def _box(lines: list[str], x: float, y: float) -> str:
 
 
 def _arrow(places: dict[str, tuple[float, float]], titles: dict[str, list[str]], start: str, end: str) -> str:
-    x1, y1 = places[start][0] + _WIDTH, places[start][1] + _height(titles[start]) / 2
-    x2, y2 = places[end][0] - 2, places[end][1] + _height(titles[end]) / 2
-    bend = _GAP_X * 0.6
-    path = f"M{x1} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2} {y2:g}"
+    x1, y1 = places[start][0] + _WIDTH / 2, places[start][1] + _height(titles[start])
+    x2, y2 = places[end][0] + _WIDTH / 2, places[end][1] - 2
+    bend = _GAP_Y * 0.7
+    path = f"M{x1:g} {y1:g}C{x1:g} {y1 + bend:g} {x2:g} {y2 - bend:g} {x2:g} {y2:g}"
     return f'<path class="flow-arrow" d="{path}" marker-end="url(#flow-head)"/>'

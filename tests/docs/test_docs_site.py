@@ -94,12 +94,12 @@ def test_the_reference_of_the_command_line_has_every_command_and_option(
 
 def test_a_flowchart_has_every_box_and_arrow(extension: Callable[[str], ModuleType]) -> None:
     drawn = extension("flowchart").draw_flowchart(
-        'flowchart LR\n  a["first<br/>more"] --> b --> c["last & least"]\n  a --> c\n'
+        'flowchart TD\n  a["first<br/>more"] --> b --> c["last & least"]\n  a --> c\n'
     )
     assert drawn.count("<rect") == 3
     assert drawn.count('class="flow-arrow"') == 3
     assert "last &amp; least" in drawn
-    places = [float(x) for x in re.findall(r'<rect class="flow-box" x="([\d.]+)"', drawn)]
+    places = [float(x) for x in re.findall(r'<rect class="flow-box" x="[\d.]+" y="([\d.]+)"', drawn)]
     assert places == sorted(places)
     assert len(set(places)) == 3
 
