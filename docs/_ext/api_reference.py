@@ -24,13 +24,14 @@ from known_words import known_words
 from public_names import borrowed_names, homes, named_in, own_names, resolve, rooms
 
 PAGES = "generated/api"
+_LONGEST_VALUE = 80
 
 
 def kind_of(thing: Any) -> str:
     """Return which directive of autodoc describes it."""
     if inspect.isclass(thing):
         return "autoexception" if issubclass(thing, BaseException) else "autoclass"
-    return "autofunction" if inspect.isroutine(thing) else "autodata"
+    return "autofunction" if inspect.isroutine(thing) else "autodata"  # constants, and names of types
 
 
 def first_line(thing: Any) -> str:
@@ -42,6 +43,8 @@ def described(path: str, thing: Any) -> list[str]:
     """Return the lines that describe it; bases are shown where they are ours, scikit-learn's or errors."""
     lines = [f".. {kind_of(thing)}:: {path}"]
     bases = getattr(thing, "__bases__", ()) if inspect.isclass(thing) else ()
+    if kind_of(thing) == "autodata" and len(repr(thing)) > _LONGEST_VALUE:
+        lines.append("   :no-value:")
     if any(base.__module__.startswith(("airmixml", "sklearn")) or issubclass(base, BaseException) for base in bases):
         lines.append("   :show-inheritance:")
     return [*lines, ""]

@@ -10,8 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.typing import ExtensionMetadata
 
 import airmixml
@@ -68,9 +71,25 @@ def sign(
     return None if signature is None else (_OBJECT_DEFAULT.sub("= ...", signature), returns)
 
 
+class PlainFields(SphinxPostTransform):
+    """Call the fields of our classes what they are, with a dash before their meaning."""
+
+    default_priority = 400
+
+    def run(self, **_: Any) -> None:
+        """Change the words that Sphinx puts in."""
+        for description in self.document.findall(addnodes.desc_content):
+            for text in list(description.findall(nodes.Text)):
+                if text == " -- ":
+                    text.parent.replace(text, nodes.Text(" – "))
+                elif text == "Variables" and isinstance(text.parent, nodes.field_name):
+                    text.parent.replace(text, nodes.Text("Attributes"))
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Prepare every docstring that autodoc reads."""
     app.connect("autodoc-process-docstring", prepare)
     app.connect("autodoc-process-signature", sign)
     app.connect("autodoc-skip-member", leave_out)
+    app.add_post_transform(PlainFields)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -55,8 +55,8 @@ def homes() -> dict[str, PublicName]:
     described: dict[int, PublicName] = {}
     found = {}
     for each in public_names():
-        # Small constants may be one object by chance; only classes and functions are told apart by identity.
-        key = id(each.thing) if callable(each.thing) else hash(each.path)
+        # Small constants may be one object by chance; only what has an identity is told apart by it.
+        key = id(each.thing) if callable(each.thing) or hasattr(each.thing, "__dict__") else hash(each.path)
         found[each.path] = described.setdefault(key, each)
     return found
 

@@ -14,7 +14,9 @@ from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import PrivacyError
 
 ADJACENCIES: Final = ("replace-one", "remove-one")
+"""Neighbours: another sample on a worker, or no such worker."""
 SAMPLINGS: Final = ("none", "without-replacement", "poisson")
+"""What an adversary does not know of the schedule: nothing, which of so many workers send, or each one's coin."""
 
 
 def require(fits: bool, otherwise: str) -> None:
