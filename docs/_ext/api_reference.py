@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import re
 import typing
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from public_names import borrowed_names, homes, named_in, own_names, resolve, ro
 
 PAGES = "generated/api"
 _LONGEST_VALUE = 80
+_LINK_BACK = re.compile(
+    r'(?P<block><div class="viewcode-block" id="(?P<name>[\w.]+)">\s*)'
+    r'<a class="viewcode-back" href="[^"]*">(?P<text>.*?)</a>'
+)
 
 
 def kind_of(thing: Any) -> str:
@@ -94,6 +99,28 @@ def note_other_paths(app: Sphinx, env: BuildEnvironment) -> None:
                 objects[other] = objects[home.path]._replace(aliased=True)
 
 
+def mend_links_from_source(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let a source page lead back to where each of its things is described.
+
+    Sphinx takes all things of a file to be described under one room, and ours are where users import them from.
+    """
+    if not page.startswith("_modules/airmixml"):
+        return
+    objects = typing.cast(PythonDomain, app.env.get_domain("py")).objects
+    module = page.removeprefix("_modules/").replace("/", ".")
+
+    def mended(found: re.Match[str]) -> str:
+        owner, _, member = found["name"].partition(".")
+        home = objects.get(f"{module}.{owner}")
+        entry = home and objects.get(f"{home.node_id}.{member}" if member else home.node_id)
+        if entry is None:
+            return found["block"]
+        address = f"{app.builder.get_relative_uri(page, entry.docname)}#{entry.node_id}"
+        return f'{found["block"]}<a class="viewcode-back" href="{address}">{found["text"]}</a>'
+
+    context["body"] = _LINK_BACK.sub(mended, context["body"])
+
+
 def settle_reference(
     app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, shown: nodes.TextElement
 ) -> nodes.Element | None:
@@ -128,6 +155,7 @@ class LinkFullNames(SphinxPostTransform):
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Write the pages before Sphinx reads; settle references after it."""
     app.connect("builder-inited", write_pages)
+    app.connect("html-page-context", mend_links_from_source)
     app.connect("env-updated", note_other_paths)
     app.connect("missing-reference", settle_reference)
     app.add_post_transform(LinkFullNames)
