@@ -29,7 +29,7 @@ extensions = [
     "written_pages",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_ext", "generated/gallery/*.ipynb", "generated/gallery/*.py"]
+exclude_patterns = ["_ext", "**sg_execution_times.rst", "generated/gallery/*.ipynb", "generated/gallery/*.py"]
 nitpicky = True
 default_role = "code"
 smartquotes = False  # values of keys are in straight ones
