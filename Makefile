@@ -83,4 +83,4 @@ reproduce-quick: $(READY)
 	$(BIN)/airmix reproduce all --quick --seeds 2
 
 clean:
-	rm -rf $(VENV) runs build dist docs/generated *.egg-info src/*.egg-info
+	rm -rf $(VENV) runs build dist docs/generated docs/sg_execution_times.rst *.egg-info src/*.egg-info
