@@ -5,6 +5,7 @@
 # make check       lint, types and the quickest tests, while you edit
 # make format      format the code, and mend what ruff can mend
 # make coverage    how much of the code the quickest tests run
+# make docs        build the documentation site in build/site, and run its examples; warnings are errors
 # make bench       measure the CPU rows of docs/performance.md on two cores, and write them there
 # make bench-gpu   the same for the rows of a GPU
 # make slow-list   time all tests but the long ones, and note which are too slow for make check
@@ -18,7 +19,7 @@ READY := $(VENV)/.ready
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
 
-.PHONY: demo test test-long check lint format coverage bench bench-gpu slow-list reproduce-quick setup clean
+.PHONY: demo test test-long check lint format coverage docs bench bench-gpu slow-list reproduce-quick setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -64,6 +65,11 @@ coverage: $(READY)
 	$(PYTEST) -m "not long and not slow" --cov --cov-report=
 	@echo "coverage of the quickest tests: $$($(BIN)/coverage report --format=total) %"
 
+docs: $(READY)
+	@mkdir -p build
+	$(BIN)/sphinx-build -W -n --keep-going -q -j $(JOBS) -d build/doctrees docs build/site
+	@echo "site: build/site/index.html"
+
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py --device cpu --save
 
@@ -77,4 +83,4 @@ reproduce-quick: $(READY)
 	$(BIN)/airmix reproduce all --quick --seeds 2
 
 clean:
-	rm -rf $(VENV) runs build dist *.egg-info src/*.egg-info
+	rm -rf $(VENV) runs build dist docs/generated docs/sg_execution_times.rst *.egg-info src/*.egg-info

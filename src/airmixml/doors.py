@@ -16,6 +16,19 @@ from typing import Any, Final
 from airmixml.errors import PluginError
 from airmixml.wording import did_you_mean, reason, shown
 
+__all__ = [
+    "ACCOUNTANTS",
+    "ADVERSARIES",
+    "ATTACKS",
+    "DATASETS",
+    "ENCODERS",
+    "IMPAIRMENTS",
+    "LEARNERS",
+    "METHODS",
+    "REGISTRIES",
+    "Registry",
+]
+
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 
 
@@ -163,6 +176,7 @@ ENCODERS: Final = Registry(
         "torchscript": "airmixml.workers.encoders.torch_network:TorchScriptFile",
     },
 )
+"""What a worker computes of its input."""
 
 DATASETS: Final = Registry(
     "data set",
@@ -183,6 +197,7 @@ DATASETS: Final = Registry(
     },
     objects=True,
 )
+"""Where samples come from."""
 
 ACCOUNTANTS: Final = Registry(
     "accountant",
@@ -197,6 +212,7 @@ ACCOUNTANTS: Final = Registry(
         "gdp": "airmixml.privacy.gaussian:Gdp",
     },
 )
+"""What turns slots into an epsilon."""
 
 ADVERSARIES: Final = Registry(
     "adversary",
@@ -210,6 +226,7 @@ ADVERSARIES: Final = Registry(
         "everyone": "airmixml.privacy.everyone:Everyone",
     },
 )
+"""Whom a target can be against."""
 
 LEARNERS: Final = Registry(
     "learner",
@@ -223,6 +240,7 @@ LEARNERS: Final = Registry(
         "lda": "airmixml.edge.learners:Lda",
     },
 )
+"""What the server trains."""
 
 ATTACKS: Final = Registry(
     "attack",
@@ -239,6 +257,7 @@ ATTACKS: Final = Registry(
     },
     objects=True,
 )
+"""What tries to learn about people."""
 
 METHODS: Final = Registry(
     "method",
@@ -264,6 +283,7 @@ METHODS: Final = Registry(
     },
     objects=True,
 )
+"""What a scenario is compared with."""
 
 IMPAIRMENTS: Final = Registry(
     "impairment",
@@ -284,5 +304,7 @@ IMPAIRMENTS: Final = Registry(
         "random-phase": "airmixml.impairments.random_phases:RandomPhase",
     },
 )
+"""What an air does to a signal."""
 
 REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS, IMPAIRMENTS)
+"""All of them."""

@@ -1,5 +1,17 @@
 """Errors a user can mend: each message names the field, the value, what it must be and what to do."""
 
+__all__ = [
+    "AirMixError",
+    "BoundsWarning",
+    "DataError",
+    "LedgerError",
+    "PluginError",
+    "PrivacyError",
+    "ProtocolError",
+    "RunFolderError",
+    "ScenarioError",
+]
+
 
 class AirMixError(ValueError):
     """Base of all errors that a user's input or machine causes; the command line prints it and exits with 2."""

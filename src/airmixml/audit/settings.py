@@ -108,6 +108,7 @@ FAULTS: Final = {
         Fault(name="reused-seed", about="every slot and every run has the same masks", reused_seeds=True),
     )
 }
+"""What can be broken on purpose, by name; an audit must catch it."""
 
 
 def fault_named(name: str) -> Fault:

@@ -18,7 +18,7 @@ from airmixml.wording import reason
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _LONGEST_LINE = 1000
 
-_COMMANDS: dict[str, LateCommand] = {
+COMMANDS: dict[str, LateCommand] = {
     name: LateCommand(f"airmixml.cli.{place}", about)
     for name, place, about in (
         ("demo", "demo:demo_command", "Run the paper's Iris experiment beside a private one."),
@@ -66,12 +66,12 @@ _COMMANDS: dict[str, LateCommand] = {
 }
 app = typer.Typer(
     help="Over-the-air mixup machine learning.",
-    cls=late_group(_COMMANDS),
+    cls=late_group(COMMANDS),
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-add_late(app, _COMMANDS)
+add_late(app, COMMANDS)
 
 
 def _print_version(wanted: bool) -> None:

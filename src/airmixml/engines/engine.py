@@ -12,7 +12,9 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.wording import did_you_mean, shown
 
 Engines = Literal["local", "ray"]
+"""Where parts of a command run: on this machine, or on a Ray cluster."""
 ENGINES: Final = ("local", "ray")
+"""The same, to choose from."""
 _MOST_JOBS: Final = 4096
 
 Item = TypeVar("Item")

@@ -2,3 +2,35 @@
 
 All of them together give every worker a complex gain, 1 on the ideal air, for each piece of a slot.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airmixml.lazy import import_late
+
+if TYPE_CHECKING:
+    from airmixml.impairments.frame import Frame
+    from airmixml.impairments.gains import Impairment, SeatDraws, SeatGains
+    from airmixml.impairments.gaussian_errors import GaussianError
+
+__all__ = [
+    "Frame",
+    "GaussianError",
+    "Impairment",
+    "SeatDraws",
+    "SeatGains",
+]
+
+__getattr__ = import_late(
+    __name__,
+    {
+        "airmixml.impairments.frame": ("Frame",),
+        "airmixml.impairments.gains": (
+            "Impairment",
+            "SeatDraws",
+            "SeatGains",
+        ),
+        "airmixml.impairments.gaussian_errors": ("GaussianError",),
+    },
+)

@@ -1,1 +1,81 @@
 """Masks that cancel in the sum: their keys, their numbers, and how the masks of absent workers are recovered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airmixml.lazy import import_late
+
+if TYPE_CHECKING:
+    from airmixml.masks.expansion import standard_normals, uniform_integers
+    from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
+    from airmixml.masks.graph import MaskGraph, draw_graph
+    from airmixml.masks.hidden_noise import Honest, suitable_degree, who_is_left
+    from airmixml.masks.keys import KeyPair, pair_seed
+    from airmixml.masks.recovery import Answer, RecoveringWorker, Step
+    from airmixml.masks.recovery_bounds import choose_rules
+    from airmixml.masks.recovery_server import RecoveryServer
+    from airmixml.masks.rounds import Announcement, Round, Rules
+
+__all__ = [
+    "Announcement",
+    "Answer",
+    "Honest",
+    "KeyPair",
+    "MaskGraph",
+    "RecoveringWorker",
+    "RecoveryServer",
+    "Round",
+    "Rules",
+    "Step",
+    "choose_rules",
+    "draw_graph",
+    "edge_masks",
+    "integer_edge_masks",
+    "pair_seed",
+    "self_mask",
+    "standard_normals",
+    "suitable_degree",
+    "uniform_integers",
+    "who_is_left",
+]
+
+__getattr__ = import_late(
+    __name__,
+    {
+        "airmixml.masks.expansion": (
+            "standard_normals",
+            "uniform_integers",
+        ),
+        "airmixml.masks.formed_masks": (
+            "edge_masks",
+            "integer_edge_masks",
+            "self_mask",
+        ),
+        "airmixml.masks.graph": (
+            "MaskGraph",
+            "draw_graph",
+        ),
+        "airmixml.masks.hidden_noise": (
+            "Honest",
+            "suitable_degree",
+            "who_is_left",
+        ),
+        "airmixml.masks.keys": (
+            "KeyPair",
+            "pair_seed",
+        ),
+        "airmixml.masks.recovery": (
+            "Answer",
+            "RecoveringWorker",
+            "Step",
+        ),
+        "airmixml.masks.recovery_bounds": ("choose_rules",),
+        "airmixml.masks.recovery_server": ("RecoveryServer",),
+        "airmixml.masks.rounds": (
+            "Announcement",
+            "Round",
+            "Rules",
+        ),
+    },
+)

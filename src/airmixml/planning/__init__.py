@@ -1,1 +1,57 @@
 """Before anything is sent: what a design certifies, what it costs, and which design serves it best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airmixml.lazy import import_late
+
+if TYPE_CHECKING:
+    from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
+    from airmixml.planning.alternatives import InputMoments, Option
+    from airmixml.planning.pictures import draw_account, draw_plan
+    from airmixml.planning.plan import Plan, make_plan
+    from airmixml.planning.recommend import LearningOption, Recommendation
+
+__all__ = [
+    "Account",
+    "InputMoments",
+    "LearningOption",
+    "Option",
+    "Plan",
+    "Recommendation",
+    "account_numbers",
+    "account_scenario",
+    "draw_account",
+    "draw_plan",
+    "epsilon_curves",
+    "make_plan",
+]
+
+__getattr__ = import_late(
+    __name__,
+    {
+        "airmixml.planning.account": (
+            "Account",
+            "account_numbers",
+            "account_scenario",
+            "epsilon_curves",
+        ),
+        "airmixml.planning.alternatives": (
+            "InputMoments",
+            "Option",
+        ),
+        "airmixml.planning.pictures": (
+            "draw_account",
+            "draw_plan",
+        ),
+        "airmixml.planning.plan": (
+            "Plan",
+            "make_plan",
+        ),
+        "airmixml.planning.recommend": (
+            "LearningOption",
+            "Recommendation",
+        ),
+    },
+)

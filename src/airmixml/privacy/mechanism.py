@@ -15,8 +15,10 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy.rounded_noise import Rounding
 
 ADJACENCIES: Final = ("replace-one", "remove-one")
+"""Neighbours: another sample on a worker, or no such worker."""
 _LARGEST_SHIFT: Final = 1e200
 SAMPLINGS: Final = ("none", "without-replacement", "poisson")
+"""What an adversary does not know of the schedule: nothing, which of so many workers send, or each one's coin."""
 
 
 def require(fits: bool, otherwise: str) -> None:

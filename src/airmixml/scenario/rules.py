@@ -17,6 +17,10 @@ AUTO: Final = "auto"
 class Rule(Protocol):
     """Checks one value and returns it in its stored type."""
 
+    @property
+    def must_be(self) -> str:
+        """What a value must be, in words."""
+
     def check(self, name: str, value: object) -> object:
         """Return ``value`` as stored, or raise a ScenarioError that names ``name``."""
 
@@ -35,6 +39,18 @@ class Real:
     open_high: bool = False
     infinite: bool = False
 
+    @property
+    def must_be(self) -> str:
+        """A number and its range."""
+        left = f"above {self.low:g}" if self.open_low else f"of at least {self.low:g}"
+        right = f"below {self.high:g}" if self.open_high else f"of at most {self.high:g}"
+        if math.isinf(self.low):
+            left = ""
+        if math.isinf(self.high):
+            right = "" if self.infinite else "(finite)"
+        within = " and ".join(part for part in (left, right) if part).replace(" and (finite)", " (finite)")
+        return f"a number {within}"
+
     def check(self, name: str, value: object) -> float:
         """Return the value as a float inside the range."""
         try:
@@ -45,17 +61,8 @@ class Real:
         below = number < self.high if self.open_high else number <= self.high
         finite = math.isfinite(number) or (self.infinite and not math.isnan(number))
         if not (above and below and finite):
-            raise _refuse(name, value, f"a number {self._range()}")
+            raise _refuse(name, value, self.must_be)
         return number
-
-    def _range(self) -> str:
-        left = f"above {self.low:g}" if self.open_low else f"of at least {self.low:g}"
-        right = f"below {self.high:g}" if self.open_high else f"of at most {self.high:g}"
-        if math.isinf(self.low):
-            left = ""
-        if math.isinf(self.high):
-            right = "" if self.infinite else "(finite)"
-        return " and ".join(part for part in (left, right) if part).replace(" and (finite)", " (finite)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +72,16 @@ class Whole:
     low: int = 0
     high: int = 2**63 - 1
 
+    @property
+    def must_be(self) -> str:
+        """A whole number and its range."""
+        return f"a whole number of at least {self.low} and at most {self.high}"
+
     def check(self, name: str, value: Any) -> int:
         """Return the value as an int inside the range."""
         whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
         if not whole or isinstance(value, bool) or not self.low <= int(value) <= self.high:
-            raise _refuse(name, value, f"a whole number of at least {self.low} and at most {self.high}")
+            raise _refuse(name, value, self.must_be)
         return int(value)
 
 
@@ -85,12 +97,18 @@ class Choice:
         """All that may be chosen."""
         return (*self.options, *self.also)
 
+    @property
+    def must_be(self) -> str:
+        """One of the words, each in quotes."""
+        quoted = [f'"{option}"' for option in self.words]
+        return f"one of {', '.join(quoted)}" if len(quoted) > 1 else quoted[0]
+
     def check(self, name: str, value: object) -> str:
         """Return the value if it is one of the options."""
         if not isinstance(value, str) or not (value in self.options or value in self.also):
             quoted = [f'"{option}"' for option in self.words]
-            near = did_you_mean(f'"{value}"', quoted) if isinstance(value, str) else ""
-            raise _refuse(name, value, f"one of {', '.join(quoted)}{near}" if len(quoted) > 1 else quoted[0])
+            near = did_you_mean(f'"{value}"', quoted) if isinstance(value, str) and len(quoted) > 1 else ""
+            raise _refuse(name, value, f"{self.must_be}{near}")
         return value
 
 
@@ -99,6 +117,11 @@ class Named(Choice):
     """The name of something that a registry holds, a file that one is made of, or an object of that kind itself."""
 
     options: Registry
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All that may be chosen, files included."""
+        return (*self.options, *self.options.forms)
 
     def check(self, name: str, value: object) -> str:
         """Return the name; an object is given one."""
@@ -114,8 +137,8 @@ class Named(Choice):
         words = [word for word in self.options.files if value.partition(":")[0] == word]
         if words:
             raise ScenarioError(f"{name} = {shown(value)}: names no file; write {words[0]}:FILE with the path of one")
-        quoted = [f'"{option}"' for option in (*self.options, *self.options.forms)]
-        raise _refuse(name, value, f"one of {', '.join(quoted)}{did_you_mean(value.lower(), quoted)}")
+        near = did_you_mean(value.lower(), [f'"{option}"' for option in self.words])
+        raise _refuse(name, value, f"{self.must_be}{near}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +148,12 @@ class Text:
     empty: bool = False
     forbidden: str = ""
 
+    @property
+    def must_be(self) -> str:
+        """Printable text, and what it may not contain."""
+        without = f" without {' '.join(self.forbidden)}" if self.forbidden else ""
+        return f"{'' if self.empty else 'non-empty '}printable text on one line{without}"
+
     def check(self, name: str, value: object) -> str:
         """Return the value if it is one printable line."""
         if (
@@ -133,8 +162,7 @@ class Text:
             or not value.isprintable()
             or any(character in value for character in self.forbidden)
         ):
-            without = f" without {' '.join(self.forbidden)}" if self.forbidden else ""
-            raise _refuse(name, value, f"{'' if self.empty else 'non-empty '}printable text on one line{without}")
+            raise _refuse(name, value, self.must_be)
         return value
 
 
@@ -144,6 +172,12 @@ class Items:
 
     rule: Rule
     least: int = 0
+
+    @property
+    def must_be(self) -> str:
+        """A list, and what each of its entries must be."""
+        least = f" of at least {self.least} values" if self.least else ""
+        return f"a list{least}, each {self.rule.must_be}"
 
     def check(self, name: str, value: object) -> tuple[object, ...]:
         """Return the value as a tuple of checked entries."""

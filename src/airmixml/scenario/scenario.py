@@ -31,7 +31,7 @@ from airmixml.scenario.toml import (
 from airmixml.wording import shown
 
 _SHARE_OF_ONE_WORKER: Final = 0.1
-_TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
+TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Scenario:
     learner: Learner = field(default_factory=Learner)
 
     def __post_init__(self) -> None:
-        for name, rule in _TOP_LEVEL_RULES.items():
+        for name, rule in TOP_LEVEL_RULES.items():
             object.__setattr__(self, name, rule.check(name, getattr(self, name)))
         for name, kind in TABLES.items():
             if not isinstance(getattr(self, name), kind):

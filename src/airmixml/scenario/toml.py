@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Items, Named, Text
+from airmixml.scenario.rules import Choice, Items, Text
 from airmixml.scenario.tables import TABLES
 from airmixml.wording import did_you_mean, shown, shown_name
 
@@ -183,7 +183,7 @@ def _table_lines(table: Any, names: Iterable[str], comments: bool) -> Iterable[s
     assert is_dataclass(table)
     docs = {entry.name: _meaning(entry) for entry in fields(table)}
     for name in names:
-        line = f"{name} = {_toml_value(getattr(table, name))}"
+        line = f"{name} = {toml_value(getattr(table, name))}"
         yield f"{line:<34} # {docs[name]}" if comments else line
 
 
@@ -192,13 +192,13 @@ def _meaning(entry: Field[Any]) -> str:
     rule = entry.metadata.get("rule")
     if not isinstance(rule, Choice) or len(rule.options) < 2:
         return doc
-    forms = rule.options.forms if isinstance(rule, Named) else ()
-    return f"{doc} ({' | '.join((*rule.words, *forms))})"
+    return f"{doc} ({' | '.join(rule.words)})"
 
 
-def _toml_value(value: object) -> str:
+def toml_value(value: object) -> str:
+    """Return a value as TOML has it."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
-        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
+        return "[" + ", ".join(toml_value(entry) for entry in value) + "]"
     return repr(value)

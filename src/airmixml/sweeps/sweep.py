@@ -29,6 +29,7 @@ from airmixml.sweeps.batches import (
 from airmixml.sweeps.engines import Finished, RunBatch, Task, attempt, run_any_batch, run_in_processes, run_on_ray
 
 Engine = Literal["local", "ray"]
+"""Where batches run: on this machine, or on a Ray cluster."""
 
 _PARTS = 1000
 _ROUNDING = 1e-6
