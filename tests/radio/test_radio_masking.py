@@ -1,6 +1,7 @@
 """Workers' own noise and masks: what is left of them in the sum, against every mask written out."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -174,3 +175,24 @@ def test_rician_fades_are_as_rare_as_drawn_ones() -> None:
 def test_shares_of_zero_are_refused() -> None:
     with pytest.raises(ScenarioError, match="nonmix"):
         Scenario.preset("trustless-digits").with_overrides("mixing.policy=nonmix")
+
+
+def test_what_the_server_measures_of_noise_does_not_depend_on_data() -> None:
+    """Only the data could tell how far a symbol with data is from what was meant."""
+    dataset, population = data()
+    asked = scenario(*CYCLES, "air.amplitude_error_db=3", "air.timing_offset_symbols=0.3", moments=False, seed=1)
+    others = replace(dataset, train_inputs=dataset.train_inputs[::-1].copy() / 2)
+    (first, *_), (second, *_) = (simulate_blocks(asked, each, population) for each in (dataset, others))
+    assert first.measured_noise is not None
+    assert second.measured_noise is not None
+    assert torch.equal(first.measured_noise, second.measured_noise)
+    assert not torch.equal(first.inputs, second.inputs)
+    # And is what noise really is there, within the deviation that so few symbols leave.
+    left = (first.inputs - first.clean_inputs).double().square().mean()
+    assert float(first.measured_noise.mean()) == pytest.approx(float(left), rel=0.1)
+
+
+def test_symbols_without_data_are_on_the_air() -> None:
+    ideal, real = (simulate(Scenario.preset("trustless-iris").on_air(air)).report for air in ("ideal", "lab"))
+    assert ideal.symbols_per_slot == ideal.signal.symbols
+    assert real.symbols_per_slot > 2 * ideal.signal.symbols  # as many without data as with, and pilots

@@ -62,10 +62,13 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
             honest = who_is_left(masking.graph, colluders, absent)
             if honest.is_cut:
                 note = "the graph of masks may be cut: own noise alone counts"
+        hidden_watts = 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
+        if masking.self_watts:  # all that is left to a worker that is called absent though it sent
+            hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
         changed = replace(
             design,
             workers_noise_watts=2.0 * honest.count * masking.own_watts,
-            hidden_noise_watts=2.0 / honest.inverse(masking.own_watts, masking.pair_watts),
+            hidden_noise_watts=2.0 * hidden_watts,
         )
         as_assumed = " (as assumed)" if colluders == assumed else ""
         name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"

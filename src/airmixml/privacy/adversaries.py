@@ -192,6 +192,8 @@ class _KnowsNoSchedule(Adversary):
             return "what the air does to a signal may tell who was scheduled"
         if design.rounding is not None:
             return "sums of integers are accounted for one by one"
+        if design.workers_noise_watts and self.colluders > 0:
+            return "workers who hide each other know who sends, and some of them collude"
         if design.ratios_tell_ranks and self.colluders > 0:
             return "the ratios of colluding workers tell of the others' channels"
         return ""
@@ -225,7 +227,7 @@ class Release(_KnowsNoSchedule):
 
     Colluding workers know their own slots. The others are then a sample of the N - k workers who do not collude, at a
     rate of at most |N_t| / (N - k). Where ratios follow channels (max-min), a colluder's own ratio tells more than
-    that, and there is no credit.
+    that, and where workers bring noise all of them know who sends: there is no credit.
     """
 
     name = "release"

@@ -9,7 +9,6 @@ k masks of e^2 and a self mask of b^2 per worker, what ``radio.leftover`` draws 
     2 N k e^2 a / (1 - a)           masks shared with absent workers, where nobody recovers them
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,16 +54,12 @@ def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNois
         return ExpectedNoise(receiver_watts=receiver_watts)
     seats, silent, spread, rounded_watts = scenario.radio.scheduled, 0.0, 0.0, 0.0
     if not scenario.air.is_ideal:
-        import torch
-
-        from airmixml.impairments.converters import rounding_variance
         from airmixml.impairments.gain_spread import gain_spread  # here: they need torch
-        from airmixml.radio.leftover import CONVERTER_RANGE
+        from airmixml.radio.leftover import converter_watts
 
         silent, spread = min(silent_share(scenario), _MOST_SILENT), gain_spread(scenario)
         if scenario.air.dac_bits:
-            largest = torch.tensor(CONVERTER_RANGE * math.sqrt(masking.added_watts), dtype=torch.float64)
-            rounded_watts = float(rounding_variance(largest, scenario.air.dac_bits))
+            rounded_watts = converter_watts(masking, scenario.air.dac_bits)
     each = 2.0 * seats / (1.0 - silent)
     pairs_watts = 0.0 if masking.graph is None else masking.graph.degree * masking.pair_watts
     return ExpectedNoise(

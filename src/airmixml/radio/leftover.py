@@ -15,20 +15,24 @@ Sums over the masks of very large slots are replaced by their mean over graphs, 
 pairs; a drawn graph differs from that by about one part in sqrt(N k / 2).
 """
 
-import math
 from functools import cached_property
 from typing import Final
 
 import torch
 
-from airmixml.impairments.converters import rounding_variance
+from airmixml.impairments.converters import gaussian_rounding
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.timing import expansion_softness, filter_blocks, polynomials, smears, timing_filters
 from airmixml.radio.masking import Masking
 from airmixml.scenario import Scenario
 
 _MOST_DIFFERENCES: Final = 1 << 28
-CONVERTER_RANGE: Final = 4.0  # deviations of what it adds to which a worker's converter reaches
+_CONVERTER_RANGE: Final = 6.0  # deviations of what it adds to which a worker's converter reaches
+
+
+def converter_watts(masking: Masking, bits: int) -> float:
+    """Return the variance of what rounding and saturation make of what a worker adds, which is Gaussian."""
+    return masking.added_watts * gaussian_rounding(bits, _CONVERTER_RANGE).error_variance
 
 
 class Leftover:
@@ -87,8 +91,7 @@ class Leftover:
             from_expected = squares - crossed - crossed.transpose(2, 3) + sending * expected
             total = total + masking.pair_watts * differences + masking.self_watts * from_expected
         if self.air.dac_bits:
-            largest = torch.tensor(CONVERTER_RANGE * math.sqrt(masking.added_watts), dtype=torch.float64)
-            total = total + float(rounding_variance(largest, self.air.dac_bits)) * squares
+            total = total + converter_watts(masking, self.air.dac_bits) * squares
         return total
 
     def receive(self, normals: torch.Tensor, power_scale_watts: torch.Tensor, frame: Frame) -> torch.Tensor:

@@ -236,14 +236,16 @@ def planned_design(
             "workers_noise_watts": 2.0 * masking.honest.count * masking.own_watts,
             "hidden_noise_watts": 2.0 * masking.hidden_watts,
             "hidden_by": masking.in_words,
-            "hidden_failure": masking.honest.failure,
+            "hidden_failure": min(
+                1.0, scenario.radio.slots * masking.honest.failure
+            ),  # colluders sit elsewhere in each
         }
     elif integers is not None:
         # Powers are those of bits: noise is stated in the same proportion to them as it is to a worker's vector.
         hidden = {
             "hidden_noise_watts": 2.0 * (received_watts or integers.received_watts) * integers.hidden_variance,
             "hidden_by": integers.in_words,
-            "hidden_failure": integers.honest.failure if integers.masked else 0.0,
+            "hidden_failure": min(1.0, radio.slots * integers.honest.failure) if integers.masked else 0.0,
             "rounding": integers.rounding,
         }
     elif scenario.privacy.arithmetic == "integers":  # of vectors that nothing is known of: nobody sends
