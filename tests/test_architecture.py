@@ -51,6 +51,7 @@ ROOMS = (
     "compare",
     "reproduction",
     "estimator",
+    "explore",
     "cli",
     "__main__",
 )
