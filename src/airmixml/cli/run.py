@@ -1,6 +1,7 @@
 """``airmix run``, and the table at the end of it."""
 
 import math
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,8 @@ from airmixml.workers import sends_inputs_unchanged
 
 Rows = list[tuple[str, str]]
 
+_CHECKPOINT_SECONDS = 5.0
+_CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
 _NO_PROTECTION_ABOVE_EPSILON = 50.0
 _SCORE_NAMES = {
     "r2": "R^2",
@@ -72,13 +75,21 @@ def run_command(
 
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        where |= {"engine": engine, "jobs": jobs, "ledger": ledger}
+        where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
         result = run(scenario, seeds=seeds, private=private, public_test=public_test, **where)
     metrics = result.to_dict()
     if as_json:
         print_json(metrics)
     else:
         console.print(_run_table(scenario, metrics))
+
+
+def _checkpoint_seconds() -> float:
+    """Return the time between checkpoints; the environment variable AIRMIX_CHECKPOINT_SECONDS sets another one."""
+    try:
+        return max(0.0, float(os.environ[_CHECKPOINT_VARIABLE]))
+    except (KeyError, ValueError):
+        return _CHECKPOINT_SECONDS
 
 
 def _run_table(scenario: Scenario, metrics: dict[str, Any]) -> Table:

@@ -69,6 +69,7 @@ def read_asked(body: Any, folder: Path) -> Asked:
         raise ScenarioError("give either a scenario file or a preset")
     if not isinstance(overrides, Mapping) or len(overrides) > _MOST_OVERRIDES:
         raise ScenarioError(f"overrides: must be an object of at most {_MOST_OVERRIDES} keys")
+    base: tuple[str, ...]
     if text is not None:
         name = Path(str(body.get("file") or "scenario.toml")).name
         scenario, base = Scenario.from_toml(str(text), source=name), (name,)

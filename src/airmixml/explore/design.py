@@ -4,7 +4,7 @@ Everything is computed by the functions behind ``airmix plan`` and ``airmix acco
 are computed where the page asks; the heavy ones are for a process that can be ended (``heavy.py``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from airmixml.doors import ACCOUNTANTS
@@ -125,11 +125,16 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
 
 def light_parts(scenario: Scenario) -> Iterator[Part]:
     """Yield the plan and what light accountants certify; what fails says why, in one line."""
-    for part in (lambda: plan_part(scenario), lambda: account_part(scenario, LIGHT_ACCOUNTANTS)[0]):
-        try:
-            yield part()
-        except AirMixError as problem:
-            yield problem_part(problem)
+    yield told(lambda: plan_part(scenario))
+    yield told(lambda: account_part(scenario, LIGHT_ACCOUNTANTS)[0])
+
+
+def told(make: Callable[[], Part]) -> Part:
+    """Return a part, or the line that says why there is none."""
+    try:
+        return make()
+    except AirMixError as problem:
+        return problem_part(problem)
 
 
 def problem_part(problem: AirMixError) -> Part:

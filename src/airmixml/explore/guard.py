@@ -59,8 +59,7 @@ class Guard:
         hosts = {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
         if headers.get("host", "") not in hosts:
             return _refused("this address is not the explorer's: use the one that `airmix explore` printed")
-        origin = headers.get("origin")
-        if origin is not None and origin not in {f"http://{host}" for host in hosts}:
+        if headers.get("origin") not in {None, *(f"http://{host}" for host in hosts)}:
             return _refused("another site asked; only the explorer's own page may")
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
         if given and scope["path"] == "/" and secrets.compare_digest(given[0].encode(), self.token.encode()):
@@ -69,15 +68,7 @@ class Guard:
             return answer
         if not self._has_token(headers.get("cookie", "")):
             return _refused("no valid token: open the address that `airmix explore` printed, with its token")
-        if scope["method"] == "POST":
-            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                return _refused("what changes things must be sent as application/json", 415)
-            length = headers.get("content-length", "")
-            if not length.isdigit() or int(length) > LARGEST_BODY_BYTES:
-                return _refused("the request is larger than 1 MB, or does not say how large it is", 413)
-        elif scope["method"] not in ("GET", "HEAD"):
-            return _refused("only GET and POST are answered", 405)
-        return None
+        return _refusal_of_method(scope["method"], headers)
 
     def _has_token(self, header: str) -> bool:
         try:
@@ -85,6 +76,20 @@ class Guard:
         except CookieError:
             return False
         return found is not None and secrets.compare_digest(found.value.encode(), self.token.encode())
+
+
+def _refusal_of_method(method: str, headers: Headers) -> Response | None:
+    """Refuse what no page of ours sends."""
+    if method in ("GET", "HEAD"):
+        return None
+    if method != "POST":
+        return _refused("only GET and POST are answered", 405)
+    if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        return _refused("what changes things must be sent as application/json", 415)
+    length = headers.get("content-length", "")
+    if not length.isdigit() or int(length) > LARGEST_BODY_BYTES:
+        return _refused("the request is larger than 1 MB, or does not say how large it is", 413)
+    return None
 
 
 def _refused(why: str, status: int = 403) -> Response:

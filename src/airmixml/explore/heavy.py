@@ -4,13 +4,14 @@ The process is forked from a server that has imported everything already; ending
 """
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
+from airmixml.data import known_dataset
 from airmixml.doors import ACCOUNTANTS
 from airmixml.edge.training import learn
-from airmixml.errors import AirMixError
 from airmixml.explore.asked import finite
 from airmixml.explore.design import (
     LIGHT_ACCOUNTANTS,
@@ -19,15 +20,14 @@ from airmixml.explore.design import (
     is_light,
     light_parts,
     plan_part,
-    problem_part,
+    told,
 )
 from airmixml.planning.account import Account, epsilon_curves
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset
+from airmixml.workers import Signal, encoded_dim, load_dataset
 
-EMBEDDED: Final = ("iris", "digits", "breast-cancer", "wine", "diabetes")
-"""Data sets that are on every machine."""
+_SECONDS_BETWEEN_REPORTS: Final = 0.3
 _TRIAL_WORK: Final = 3e10  # multiplications that take about a minute
 _TRIAL_SYMBOLS: Final = 2e9
 
@@ -44,22 +44,22 @@ def compute(text: str, answers: Connection) -> None:
 def heavy_parts(scenario: Scenario, report: Callable[[Part], Any]) -> Iterator[Part]:
     """Yield what the light parts left out; ``report`` is told how far a long one is."""
 
+    said = 0.0
+
     def progress(stage: str, done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said < _SECONDS_BETWEEN_REPORTS:
+            return
+        said = time.monotonic()
         report({"part": "progress", "stage": stage, "done": done, "total": total})
 
     if not is_light(scenario):
         yield from light_parts(scenario)
     slow = tuple(name for name in ACCOUNTANTS.names if name not in LIGHT_ACCOUNTANTS)
-    for make in (
-        lambda: account_part(scenario, slow)[0],
-        lambda: curves_part(account_part(scenario, ACCOUNTANTS.names)[1]),
-        lambda: plan_part(scenario, alternatives=True, progress=progress),
-        lambda: trial_part(scenario, progress),
-    ):
-        try:
-            yield make()
-        except AirMixError as problem:
-            yield problem_part(problem)
+    yield told(lambda: account_part(scenario, slow)[0])
+    yield told(lambda: curves_part(account_part(scenario, ACCOUNTANTS.names)[1]))
+    yield told(lambda: plan_part(scenario, alternatives=True, progress=progress))
+    yield told(lambda: trial_part(scenario, progress))
 
 
 def curves_part(account: Account) -> Part:
@@ -85,13 +85,13 @@ def trial_part(scenario: Scenario, progress: Callable[[str, int, int], None]) ->
 def why_no_trial(scenario: Scenario) -> str:
     """Return why one simulated run is not tried for an answer in a while; empty where it is."""
     workers, radio, learner = scenario.workers, scenario.radio, scenario.learner
-    if workers.dataset not in EMBEDDED:
+    known = known_dataset(workers.dataset)
+    if known is None or known.published is not None:
         return f"no trial: {workers.dataset} does not come with the package; start a run"
-    inputs = {"iris": 4, "digits": 64}.get(workers.dataset, 30)
-    features = max(workers.features, inputs)
-    symbols = features**2 if workers.sends == "moments" else features
-    if symbols * radio.slots * radio.scheduled > _TRIAL_SYMBOLS:
+    signal = Signal.of(workers, encoded_dim(workers, known.input_dim), known.label_dim)
+    if signal.symbols * radio.slots * radio.scheduled > _TRIAL_SYMBOLS:
         return "no trial: so many symbols take too long for an answer here; start a run"
+    features = signal.features
     width = max((*learner.hidden_units, *learner.filters)) * (64 * 9 if learner.model == "cnn" else features)
     if not learner.closed_form and width * radio.slots * learner.epochs > _TRIAL_WORK:
         return "no trial: training takes too long for an answer here; start a run"

@@ -14,7 +14,7 @@ _PREPARED: Final = "airmixml.explore.heavy"
 
 # Forked from a server that has imported everything, a process starts in milliseconds; elsewhere it takes seconds.
 _METHOD: Final = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-_context: Final = multiprocessing.get_context(_METHOD)
+_context: Final[Any] = multiprocessing.get_context(_METHOD)
 
 
 def prepare() -> None:
