@@ -12,6 +12,7 @@ from airmixml.doors import ENCODERS
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
 from airmixml.scenario.tables import OWN_FILES
+from airmixml.scenario.toml import parse_toml
 from airmixml.wording import shown
 
 MOST_WORKERS: Final = 2_000_000
@@ -70,17 +71,20 @@ def read_asked(body: Any, folder: Path) -> Asked:
     if not isinstance(overrides, Mapping) or len(overrides) > _MOST_OVERRIDES:
         raise ScenarioError(f"overrides: must be an object of at most {_MOST_OVERRIDES} keys")
     base: tuple[str, ...]
+    named = {str(key): value for key, value in overrides.items()}
     if text is not None:
         name = Path(str(body.get("file") or "scenario.toml")).name
+        # Before a scenario is made: making one may load its encoder.
+        held = parse_toml(str(text), source=name).get("workers")
+        _keep_inside(held if isinstance(held, Mapping) else {}, folder)
         scenario, base = Scenario.from_toml(str(text), source=name), (name,)
     else:
         scenario, base = Scenario.preset(str(preset)), ("--preset", str(preset))
-    named = {str(key): value for key, value in overrides.items()}
     if "workers.count" in named and "radio.scheduled" not in named and _everybody_sends(scenario):
         named["radio.scheduled"] = 0
     assignments = tuple(f"{key}={_plain_value(value)}" for key, value in named.items())
+    _keep_inside({key.partition(".")[2]: value for key, value in named.items() if key.startswith("workers.")}, folder)
     scenario = scenario.with_overrides(*assignments)
-    _keep_inside(scenario, folder)
     if scenario.workers.count > MOST_WORKERS:
         raise ScenarioError(
             f"workers.count = {scenario.workers.count}: the explorer shows at most {MOST_WORKERS:,} workers; use "
@@ -101,17 +105,15 @@ def _plain_value(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _keep_inside(scenario: Scenario, folder: Path) -> None:
-    """Refuse files outside the runs folder: a page must not be able to read others."""
-    workers = scenario.workers
-    named = {"workers.encoder": ENCODERS.file_of(workers.encoder)}
-    if workers.dataset.lower().endswith(OWN_FILES):
-        named["workers.dataset"] = workers.dataset
+def _keep_inside(workers: Mapping[str, Any], folder: Path) -> None:
+    """Refuse files outside the runs folder: a page must not be able to read others, or run what is in them."""
+    dataset, encoder = str(workers.get("dataset", "")), str(workers.get("encoder", ""))
+    named = {"dataset": dataset if dataset.lower().endswith(OWN_FILES) else None, "encoder": ENCODERS.file_of(encoder)}
     for key, path in named.items():
         if path is not None and not Path(os.path.expanduser(path)).resolve().is_relative_to(folder.resolve()):
             raise ScenarioError(
-                f"{key} = {shown(path)}: the explorer reads files in {folder} alone; copy it there, or use the command "
-                "line"
+                f"workers.{key} = {shown(path)}: the explorer reads files in {folder} alone; copy it there, or use the "
+                "command line"
             )
 
 

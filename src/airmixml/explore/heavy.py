@@ -12,6 +12,7 @@ from typing import Any, Final
 from airmixml.data import known_dataset
 from airmixml.doors import ACCOUNTANTS
 from airmixml.edge.training import learn
+from airmixml.errors import AirMixError
 from airmixml.explore.asked import finite
 from airmixml.explore.design import (
     LIGHT_ACCOUNTANTS,
@@ -20,6 +21,7 @@ from airmixml.explore.design import (
     is_light,
     light_parts,
     plan_part,
+    problem_part,
     told,
 )
 from airmixml.planning.account import Account, epsilon_curves
@@ -59,7 +61,10 @@ def heavy_parts(scenario: Scenario, report: Callable[[Part], Any]) -> Iterator[P
     yield told(lambda: account_part(scenario, slow)[0])
     yield told(lambda: curves_part(account_part(scenario, ACCOUNTANTS.names)[1]))
     yield told(lambda: plan_part(scenario, alternatives=True, progress=progress))
-    yield told(lambda: trial_part(scenario, progress))
+    try:
+        yield trial_part(scenario, progress)
+    except AirMixError as problem:
+        yield {"part": "trial", "why": problem_part(problem)["line"]}
 
 
 def curves_part(account: Account) -> Part:

@@ -33,7 +33,7 @@ function request() {
   waiting = true;
   const started = changedAt || performance.now(), own = controller;
   changedAt = 0;
-  const seen = { problem: false, statements: new Set() };
+  const seen = { problem: false, plan: false, account: false };
   for (const id of ["facts", "epsilon-table", "curve-chart", "options"]) byId(id).classList.add("stale");
   stream("/api/design", asked(), own.signal, (part) => { if (own === controller) take(part, seen, started); })
     .catch((problem) => { if (problem.name !== "AbortError") notice(problem.message === "Failed to fetch" ? "The explorer has ended: start `airmix explore` again." : problem.message); })
@@ -48,7 +48,7 @@ function arrived() {
 function take(part, seen, started) {
   if (part.part === "scenario") {
     notice("");
-    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, accuracy: null });
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, accuracy: null, plan: null, trial: null });
     byId("air").value = part.air;
     fillControls(part.values);
     showExport(state.form);
@@ -56,15 +56,19 @@ function take(part, seen, started) {
     state.refusals.clear();
     window.dispatchEvent(new CustomEvent("airmix-values", { detail: part }));
   } else if (part.part === "problem") {
-    if (!seen.problem) showVerdict(false, "not feasible", part.line);
+    if (!seen.problem && !seen.plan) showVerdict(false, "not feasible", part.line);
     seen.problem = true;
+    if (!seen.account) clearAccount();
   } else if (part.part === "plan" || part.part === "options") {
     state.plan = part;
+    seen.plan = true;
+    if (!part.plan.feasible && !seen.account) clearAccount();
     state.accuracy = part.accuracy ?? state.accuracy;
     if (!seen.problem) showVerdict(part.plan.feasible, part.plan.feasible ? "feasible" : "not feasible", part.plan.verdict);
     showFacts();
     if (part.part === "options") showOptions(part.plan);
   } else if (part.part === "account") {
+    seen.account = true;
     takeAccount(part);
   } else if (part.part === "light") {
     showTiming(started);
@@ -84,7 +88,6 @@ function take(part, seen, started) {
     progressNote("");
     for (const id of ["facts", "epsilon-table", "curve-chart", "options"]) byId(id).classList.remove("stale");
   }
-  if (part.part === "scenario") state.trial = null;
 }
 
 function showTiming(started) {
@@ -114,17 +117,17 @@ function showFacts() {
     facts.push(["Air time", texts.air_time, `${state.values["radio.slots"].toLocaleString("en")} slot${state.values["radio.slots"] === 1 ? "" : "s"}`]);
     facts.push(["Noise multiplier", number(plan.noise_multiplier, 3), plan.limited_share ? `power limited in ${percent(plan.limited_share)} of the slots` : "every slot"]);
   }
-  facts.push(accuracyFact(plan.feasible));
+  if (plan.feasible) facts.push(accuracyFact());
   byId("facts").replaceChildren(...facts.map(([name, value, note]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));
   byId("facts").classList.remove("stale");
 }
 
-function accuracyFact(feasible) {
+function accuracyFact() {
   const found = state.accuracy ?? (state.trial?.accuracy === undefined ? null : state.trial);
   const trial = state.accuracy && state.trial?.accuracy !== undefined ? `; ${percent(state.trial.accuracy)} in ${state.trial.how}` : "";
   if (found) return ["Expected accuracy", percent(found.accuracy), `${found.how}${trial}`];
   if (state.trial?.why) return ["Expected accuracy", "–", state.trial.why];
-  return ["Expected accuracy", feasible ? make("span", { class: "spinner", role: "img", "aria-label": "computing" }) : "–", feasible ? "being computed" : "nothing can be sent"];
+  return ["Expected accuracy", make("span", { class: "spinner", role: "img", "aria-label": "computing" }), "being computed"];
 }
 
 function takeAccount(part) {
@@ -148,6 +151,16 @@ function takeAccount(part) {
   for (const [key, why] of state.refusals) reasons.set(why, [...(reasons.get(why) ?? []), key]);
   byId("refusals").replaceChildren(...[...reasons].map(([why, keys]) => make("li", {}, `${keys.map((key) => key.replace(" ", " by ")).join(", ")}: ${why}`)));
   showEpsilons(names, target);
+}
+
+// Where the target cannot be met there is nothing to certify, and no curve.
+function clearAccount() {
+  byId("epsilon-table").tHead.replaceChildren();
+  byId("epsilon-table").tBodies[0].replaceChildren(make("tr", {}, make("td", { class: "quiet" }, "Nothing is sent, so nothing is certified.")));
+  byId("refusals").replaceChildren();
+  byId("options").replaceChildren();
+  if (!state.plan || !state.plan.plan.feasible) byId("facts").replaceChildren();
+  for (const id of ["epsilon-chart", "curve-chart"]) chart(id, [], { empty: "Nothing to show." });
 }
 
 function showEpsilons(names, target) {
