@@ -3,9 +3,11 @@
 The process is forked from a server that has imported everything already; ending it is how a page cancels.
 """
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -29,6 +31,7 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Signal, encoded_dim, load_dataset
 
+_NICENESS: Final = 10
 _SECONDS_BETWEEN_REPORTS: Final = 0.3
 _TRIAL_WORK: Final = 3e10  # multiplications that take about a minute
 _TRIAL_SYMBOLS: Final = 2e9
@@ -37,8 +40,10 @@ _TRIAL_SYMBOLS: Final = 2e9
 def compute(text: str, answers: Connection) -> None:
     """Send all heavy parts of a scenario (TOML) through the pipe, then close it; the process does nothing else."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)  # what answers at once comes first
     scenario = Scenario.from_toml(text)
-    with answers:
+    with answers, suppress(BrokenPipeError):  # nobody waits any more
         for part in heavy_parts(scenario, answers.send):
             answers.send(part)
 

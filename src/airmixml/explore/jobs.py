@@ -39,13 +39,14 @@ class Jobs:
         async with self._places:
             reader, writer = _context.Pipe(duplex=False)
             process = _context.Process(target=work, args=(argument, writer), daemon=True)
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, process.start)
-            writer.close()
-            started = time.monotonic()
+            loop, deadline = asyncio.get_running_loop(), time.monotonic() + LONGEST_SECONDS
+            starting = loop.run_in_executor(None, process.start)
+            # However this ends, even while the process is being started, it is killed.
             try:
+                await asyncio.shield(starting)
+                writer.close()
                 while not await is_gone():
-                    if time.monotonic() - started > LONGEST_SECONDS:
+                    if time.monotonic() > deadline:
                         yield {"part": "late", "seconds": LONGEST_SECONDS}
                         return
                     if await loop.run_in_executor(None, reader.poll, _LOOK_SECONDS):
@@ -53,6 +54,11 @@ class Jobs:
             except EOFError:  # it is done, or was killed
                 return
             finally:
-                process.kill()
-                reader.close()
-                process.join(1.0)
+                starting.add_done_callback(lambda _: _end(process, reader, writer))
+
+
+def _end(process: Any, *pipes: Any) -> None:
+    if process.pid is not None:
+        process.kill()
+    for pipe in pipes:
+        pipe.close()
