@@ -9,14 +9,13 @@ from typer import Option
 
 from airmixml.cli.interrupt import raise_when_interrupted
 from airmixml.errors import ScenarioError
-from airmixml.storage.run_folder import RUNS_FOLDER
 
 
 def explore_command(
     port: Annotated[
         int | None, Option(help="Port of the page [default: the next free one from 8750 on].", show_default=False)
     ] = None,
-    runs: Annotated[Path, Option(help="Folder of runs to show and to start runs in.")] = RUNS_FOLDER,
+    runs: Annotated[Path, Option(help="Folder of runs to show and to start runs in.")] = Path("runs"),
     no_browser: Annotated[bool, Option("--no-browser", help="Print the address without opening a browser.")] = False,
 ) -> None:
     """Design a system, watch a slot, and start and compare runs in the browser.

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -88,7 +89,10 @@ class Explorer:
 
     async def _charts(self, _request: Request) -> Response:
         """Send the library that draws charts, from the installed package plotly."""
-        script = Path(str(files("plotly") / "package_data" / "plotly.min.js"))
+        found = find_spec("plotly")  # not imported: only this file of it is needed
+        if found is None or found.origin is None:
+            raise HTTPException(404)
+        script = Path(found.origin).parent / "package_data" / "plotly.min.js"
         return FileResponse(
             script, media_type="text/javascript", headers={"cache-control": "private, max-age=604800, immutable"}
         )

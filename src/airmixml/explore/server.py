@@ -3,6 +3,7 @@
 import secrets
 import socket
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -43,8 +44,9 @@ def serve(folder: Path, port: int | None, announce: Callable[[str], None]) -> in
 
     ``announce`` gets the address, token and all, as soon as it is answered.
     """
+    if find_spec("plotly") is None:
+        raise ExploreError("explore: needs the package plotly; pip install 'airmixml[explore]'")
     try:
-        import plotly  # noqa: F401
         import uvicorn
 
         from airmixml.explore.app import Explorer
