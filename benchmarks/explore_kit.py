@@ -114,7 +114,7 @@ def choose(browser: Any, element: str, value: str) -> None:
 
 def go_to(browser: Any, page: str) -> None:
     """Follow the link to one of the three pages."""
-    browser.find_element(By.CSS_SELECTOR, f'nav a[href="#{page}"]').click()
+    browser.find_element(By.CSS_SELECTOR, f'nav a[href="#/{page}"]').click()
 
 
 def problems_of(browser: Any) -> list[str]:

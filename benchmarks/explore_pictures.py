@@ -7,6 +7,7 @@ from typing import Any
 from PIL import Image
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from explore_kit import choose, go_to, open_browser, open_explorer, wait_for_design, wait_until, why_no_browser
 
@@ -33,6 +34,11 @@ def main() -> None:
 
 
 def show_design(browser: Any) -> None:
+    """The paper's Iris experiment with a little more noise."""
+    wait_for_design(browser, everything=False)
+    count = browser.execute_script("return airmixUpdates.length")
+    browser.find_element(By.CSS_SELECTOR, "#radio-noise_dbm ~ input[type=range]").send_keys(Keys.ARROW_RIGHT * 13)
+    wait_until(lambda: browser.execute_script("return airmixUpdates.length") > count, "an update")
     wait_for_design(browser)
 
 
@@ -75,8 +81,8 @@ def show_run(browser: Any) -> None:
             count = browser.execute_script(done)
             wait_until(lambda: browser.execute_script(there) or browser.execute_script(done) > count, "a run")  # noqa: B023
             wait_until(lambda: browser.execute_script(done) > count, "a finished run")  # noqa: B023
-    lines = "return document.querySelectorAll('#accuracy-chart .scatterlayer .trace').length"
-    wait_until(lambda: browser.execute_script(lines) >= 3, "the curve of the run under way")
+    points = "return document.getElementById('accuracy-chart').data.at(0).x.length"
+    wait_until(lambda: browser.execute_script(points) >= 6, "the curve of the run under way")
 
 
 def save(browser: Any, name: str) -> None:

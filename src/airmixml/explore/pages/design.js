@@ -31,11 +31,11 @@ function request() {
   controller?.abort();
   controller = new AbortController();
   waiting = true;
-  const started = changedAt || performance.now(), own = controller;
+  const started = changedAt || performance.now(), changed = changedAt > 0, own = controller;
   changedAt = 0;
   const seen = { problem: false, plan: false, account: false };
   for (const id of ["facts", "epsilon-table", "curve-chart", "options"]) byId(id).classList.add("stale");
-  stream("/api/design", asked(), own.signal, (part) => { if (own === controller) take(part, seen, started); })
+  stream("/api/design", asked(), own.signal, (part) => { if (own === controller) take(part, seen, started, changed); })
     .catch((problem) => { if (problem.name !== "AbortError") notice(problem.message === "Failed to fetch" ? "The explorer has ended: start `airmix explore` again." : problem.message); })
     .finally(() => { if (own === controller) arrived(); });
 }
@@ -45,7 +45,7 @@ function arrived() {
   if (pending) { pending = false; request(); }
 }
 
-function take(part, seen, started) {
+function take(part, seen, started, changed) {
   if (part.part === "scenario") {
     notice("");
     Object.assign(state, { values: part.values, exports: part.exports, name: part.name, accuracy: null, plan: null, trial: null });
@@ -71,7 +71,7 @@ function take(part, seen, started) {
     seen.account = true;
     takeAccount(part);
   } else if (part.part === "light") {
-    showTiming(started);
+    showTiming(started, changed);
     progressNote("slow accountants, better designs and a trial follow");
     arrived();
   } else if (part.part === "progress") {
@@ -90,10 +90,10 @@ function take(part, seen, started) {
   }
 }
 
-function showTiming(started) {
+function showTiming(started, changed) {
   const milliseconds = performance.now() - started;
   window.airmixUpdates = [...(window.airmixUpdates ?? []), milliseconds];
-  state.timing = `Updated in ${milliseconds.toFixed(0)} ms.`;
+  state.timing = changed ? `Updated in ${milliseconds.toFixed(0)} ms.` : "";
 }
 
 function progressNote(text) {

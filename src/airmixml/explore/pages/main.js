@@ -1,6 +1,6 @@
 // Which page is shown, and where the scenario comes from.
 import { ask } from "/pages/server.js";
-import { asked, byId, changeScenario, make, notice, onScenario, redrawCharts, restoreScenario, scenario, setKey } from "/pages/shared.js";
+import { asked as askedScenario, byId, changeScenario, make, notice, onScenario, redrawCharts, restoreScenario, scenario, setKey } from "/pages/shared.js";
 import { startDesign } from "/pages/design.js";
 import { startWatch } from "/pages/watch.js";
 import { startRun } from "/pages/run.js";
@@ -9,10 +9,10 @@ const PAGES = ["design", "watch", "run"];
 const started = {};
 
 function show() {
-  const page = PAGES.includes(location.hash.slice(1)) ? location.hash.slice(1) : "design";
+  const asked = location.hash.slice(2), page = PAGES.includes(asked) ? asked : "design";
   for (const name of PAGES) byId(name).hidden = name !== page;
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === `#${page}`) link.setAttribute("aria-current", "page");
+    if (link.hash === `#/${page}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.title = `${page[0].toUpperCase()}${page.slice(1)} · AirMixML explorer`;
@@ -50,8 +50,8 @@ async function begin() {
   onScenario(showSource);
   showSource();
   started.design = startDesign(choices);
-  started.watch = startWatch(asked);
-  started.run = startRun(asked);
+  started.watch = startWatch(askedScenario);
+  started.run = startRun(askedScenario);
   addEventListener("hashchange", show);
   show();
 }
