@@ -72,13 +72,13 @@ class Explorer:
         from airmixml.explore.run_book import RunBook
         from airmixml.explore.watch import Stage
 
-        jobs.prepare()
         self._book, self._stage, self._jobs = RunBook(self._folder), Stage(), jobs.Jobs()
         from airmixml.explore.asked import read_asked
         from airmixml.explore.design import light_parts
 
         list(light_parts(read_asked({"preset": "paper-iris"}, self._folder).scenario))  # fills what is cached
         loop.call_soon_threadsafe(self._ready.set)
+        jobs.prepare()  # after the first answer, which it would slow down
 
     async def _page(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")

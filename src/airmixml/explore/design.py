@@ -102,7 +102,7 @@ def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
         return {"accuracy": plan.masks.accuracy / 100.0, "how": "measured with this design and as much noise"}
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
     if rehearsal is not None:
-        how = f"mean over {rehearsal.tables} made-up tables"
+        how = f"on {rehearsal.tables} made-up tables"
         return {"accuracy": rehearsal.own.accuracy, "error": rehearsal.own.error, "how": how}
     return None
 

@@ -22,7 +22,6 @@ def prepare() -> None:
     if _METHOD == "forkserver":
         from multiprocessing import forkserver
 
-        forkserver.set_forkserver_preload([_PREPARED])
         forkserver.ensure_running()
 
 
@@ -30,6 +29,8 @@ class Jobs:
     """Runs functions in processes, a few at a time; others wait."""
 
     def __init__(self) -> None:
+        if _METHOD == "forkserver":
+            _context.set_forkserver_preload([_PREPARED])
         self._places = asyncio.Semaphore(_AT_A_TIME)
 
     async def answers(

@@ -1,6 +1,6 @@
 // The design page: controls that change keys, and what follows from them, part by part as the server has it.
 import { stream } from "/pages/server.js";
-import { COLOURS, asked, byId, chart, make, notice, number, onScenario, percent, scenario, setKey } from "/pages/shared.js";
+import { COLOURS, asked, byId, chart, logAxis, make, notice, number, onScenario, percent, scenario, setKey } from "/pages/shared.js";
 import { fillControls, makeControls } from "/pages/controls.js";
 
 const FAMILY = { release: "circle", server: "square", eavesdropper: "diamond", everyone: "x" };
@@ -122,10 +122,11 @@ function showFacts() {
   byId("facts").classList.remove("stale");
 }
 
+// A run on the data themselves says more than other designs or made-up tables.
 function accuracyFact() {
-  const found = state.accuracy ?? (state.trial?.accuracy === undefined ? null : state.trial);
-  const trial = state.accuracy && state.trial?.accuracy !== undefined ? `; ${percent(state.trial.accuracy)} in ${state.trial.how}` : "";
-  if (found) return ["Expected accuracy", percent(found.accuracy), `${found.how}${trial}`];
+  const planned = state.accuracy, tried = state.trial?.accuracy === undefined ? null : state.trial;
+  if (tried) return ["Expected accuracy", percent(tried.accuracy), tried.how + (planned ? `; ${percent(planned.accuracy)} ${planned.how}` : "")];
+  if (planned) return ["Expected accuracy", percent(planned.accuracy), planned.how];
   if (state.trial?.why) return ["Expected accuracy", "–", state.trial.why];
   return ["Expected accuracy", make("span", { class: "spinner", role: "img", "aria-label": "computing" }), "being computed"];
 }
@@ -173,7 +174,7 @@ function showEpsilons(names, target) {
     };
   });
   const shapes = [{ type: "line", x0: target, x1: target, yref: "paper", y0: 0, y1: 1, line: { dash: "dot", width: 1.5, color: "#888" } }];
-  chart("epsilon-chart", traces, { shapes, xaxis: { type: "log", title: { text: "epsilon", standoff: 6 }, exponentformat: "power", dtick: 1 }, yaxis: { categoryorder: "array", categoryarray: [...names].reverse(), range: [-0.6, names.length - 0.4] } });
+  chart("epsilon-chart", traces, { shapes, xaxis: logAxis([target, ...state.statements.values()], "epsilon"), yaxis: { categoryorder: "array", categoryarray: [...names].reverse(), range: [-0.6, names.length - 0.4] } });
   byId("target-note").textContent = `(dotted: target ${number(target)})`;
 }
 
@@ -183,7 +184,7 @@ function showCurves(part) {
     line: { color: COLOURS[state.accountants.indexOf(each.accountant) % COLOURS.length], dash: { release: "solid", server: "dash", eavesdropper: "dot", everyone: "dashdot" }[each.adversary] },
     marker: { symbol: FAMILY[each.adversary] ?? "circle", size: 6 }, hovertemplate: `%{x} slots: epsilon %{y:.4g}<extra>${each.adversary}, ${each.accountant}</extra>`,
   }));
-  chart("curve-chart", traces, { xaxis: { type: "log", title: { text: "slots", standoff: 6 }, exponentformat: "power", dtick: 1 }, yaxis: { type: "log", title: { text: "epsilon" }, exponentformat: "power", dtick: 1 }, legend: { font: { size: 11 }, orientation: "v", x: 1.02, y: 1, yanchor: "top" }, margin: { l: 54, r: 12, t: 8, b: 40 } });
+  chart("curve-chart", traces, { xaxis: logAxis(part.slots, "slots"), yaxis: logAxis(part.lines.flatMap((each) => each.epsilon), "epsilon"), legend: { font: { size: 11 }, orientation: "v", x: 1.02, y: 1, yanchor: "top" }, margin: { l: 54, r: 12, t: 8, b: 40 } });
   byId("curve-chart").classList.remove("stale");
 }
 
@@ -196,7 +197,8 @@ function showOptions(plan) {
     content.push(make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head, make("th", {}, make("span", { class: "quiet" }, "")))), make("tbody", {}, body))));
   }
   if (found) {
-    const gain = found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
+    const points = found.rehearsal && 100 * (found.rehearsal.best.accuracy - found.rehearsal.own.accuracy);
+    const gain = points ? `${points > 0 ? "+" : ""}${points.toFixed(1)} points of accuracy on made-up tables` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
     if (found.overrides.length) content.push(make("p", {}, `Best for ${state.values["learner.model"]}: ${gain}. `, make("button", { type: "button", onclick: () => use(Object.fromEntries(found.overrides.map((each) => each.split(/=(.*)/s).slice(0, 2)))) }, "Use")), make("pre", {}, found.overrides.join("\n")));
     else content.push(make("p", {}, "No other design that was tried learns better."));
     if (found.note) content.push(make("p", { class: "quiet" }, found.note));

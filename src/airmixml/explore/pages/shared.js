@@ -51,6 +51,12 @@ export const percent = (value) => (value === null || value === undefined ? "–"
 
 export const COLOURS = ["#0f7fa8", "#d97706", "#2e8b57", "#a64ac9", "#c0392b", "#6b7a8f", "#b8860b", "#3f51b5"];
 
+// Decades have ticks; where there are few, so have 2 and 5.
+export function logAxis(values, title) {
+  const known = values.filter((each) => each > 0), decades = Math.log10(Math.max(...known) / Math.min(...known));
+  return { type: "log", title: { text: title, standoff: 6 }, exponentformat: "power", dtick: decades > 8 ? 2 : decades > 2 ? 1 : "D2" };
+}
+
 const drawn = new Map();
 
 export function chart(id, traces, layout = {}) {
