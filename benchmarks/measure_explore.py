@@ -70,7 +70,7 @@ def measure_updates(folder: Path) -> dict[str, list[float]]:
                 moved = browser.find_element(By.CSS_SELECTOR, f"#{slider} ~ input[type=range]")
                 for _ in range(PRESSES):
                     count = _count(browser)
-                    moved.send_keys(Keys.ARROW_RIGHT)
+                    moved.send_keys(Keys.ARROW_LEFT)
                     _wait_for(browser, count + 1)
                     times.append(browser.execute_script("return window.airmixUpdates.at(-1)"))
             found[preset] = times

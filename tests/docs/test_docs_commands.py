@@ -22,7 +22,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ERROR = "airmix: error:"
 # Tests of their own run these: one compares what they print, one runs them in their order.
 RUN_ELSEWHERE = ("privacy.md", "your-data.md", "budgets.md")
-# test_docs_demo.py runs the first, tests/cli and tests/explore the last two; `make test` and `make test-long` run this test themselves.
+# test_docs_demo.py runs the first, tests/cli and tests/explore the last two; `make test` and `make test-long` run this
+# test themselves.
 NOT_AGAIN = {
     "make demo",
     "make check",

@@ -116,8 +116,8 @@ class Explorer:
             asked = read_asked(body, self._folder)
             settled = await asyncio.to_thread(design.settle_asked, asked)
         except AirMixError as problem:
-            yield _line(design.problem_part(problem))
-            yield _line({"part": "done"})
+            for part in (design.problem_part(problem), {"part": "light"}, {"part": "done"}):
+                yield _line(part)
             return
         yield _line(design.scenario_part(asked, settled))
         if design.is_light(settled):
