@@ -7,6 +7,7 @@ are computed where the page asks; the heavy ones are for a process that can be e
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from airmixml.devices import using_threads
 from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import Asked, finite
@@ -125,8 +126,9 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
 
 def light_parts(scenario: Scenario) -> Iterator[Part]:
     """Yield the plan and what light accountants certify; what fails says why, in one line."""
-    yield told(lambda: plan_part(scenario))
-    yield told(lambda: account_part(scenario, LIGHT_ACCOUNTANTS)[0])
+    with using_threads(1):  # so little work is done sooner than other threads are woken
+        yield told(lambda: plan_part(scenario))
+        yield told(lambda: account_part(scenario, LIGHT_ACCOUNTANTS)[0])
 
 
 def told(make: Callable[[], Part]) -> Part:

@@ -3,6 +3,7 @@ import { stream } from "/pages/server.js";
 import { COLOURS, asked, byId, chart, logAxis, make, notice, number, onScenario, percent, scenario, setKey } from "/pages/shared.js";
 import { fillControls, makeControls } from "/pages/controls.js";
 
+const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["cross", "✚"], ["star", "★"], ["triangle-up", "▲"]];
 const FAMILY = { release: "circle", server: "square", eavesdropper: "diamond", everyone: "x" };
 const state = { values: {}, statements: new Map(), refusals: new Map(), adversaries: [], accountants: [], exports: {}, form: "command", plan: null, accuracy: null };
 let controller = null, waiting = false, pending = false, changedAt = 0;
@@ -34,8 +35,17 @@ function request() {
   const started = changedAt || performance.now(), changed = changedAt > 0, own = controller;
   changedAt = 0;
   const seen = { problem: false, plan: false, account: false };
-  for (const id of ["facts", "epsilon-table", "curve-chart", "options"]) byId(id).classList.add("stale");
-  stream("/api/design", asked(), own.signal, (part) => { if (own === controller) take(part, seen, started, changed); })
+  // The light parts come within milliseconds of each other: drawn together, the page is painted once.
+  let early = [];
+  stream("/api/design", asked(), own.signal, (part) => {
+    if (own !== controller) return;
+    if (early === null) return take(part, seen, started, changed);
+    early.push(part);
+    if (part.part !== "light") return;
+    const parts = early;
+    early = null;
+    for (const each of parts) take(each, seen, started, changed);
+  })
     .catch((problem) => { if (problem.name !== "AbortError") notice(problem.message === "Failed to fetch" ? "The explorer has ended: start `airmix explore` again." : problem.message); })
     .finally(() => { if (own === controller) arrived(); });
 }
@@ -71,6 +81,7 @@ function take(part, seen, started, changed) {
     seen.account = true;
     takeAccount(part);
   } else if (part.part === "light") {
+    for (const id of ["curve-chart", "options", ...(seen.plan ? [] : ["facts"]), ...(seen.account ? [] : ["epsilon-table"])]) byId(id).classList.add("stale");
     showTiming(started, changed);
     progressNote("slow accountants, better designs and a trial follow");
     arrived();
@@ -169,12 +180,14 @@ function showEpsilons(names, target) {
     const told = names.filter((name) => state.statements.get(`${name} ${by}`) > 0);
     return {
       name: by, mode: "markers", type: "scatter", x: told.map((name) => state.statements.get(`${name} ${by}`)), y: told,
-      marker: { size: 12, opacity: 0.85, color: COLOURS[place % COLOURS.length], symbol: ["circle", "square", "diamond", "cross", "star", "triangle-up"][place % 6] },
+      marker: { size: 12, opacity: 0.85, color: COLOURS[place % COLOURS.length], symbol: SYMBOLS[place % SYMBOLS.length][0] },
       hovertemplate: `epsilon %{x:.4g} by ${by} against %{y}<extra></extra>`,
     };
   });
   const shapes = [{ type: "line", x0: target, x1: target, yref: "paper", y0: 0, y1: 1, line: { dash: "dot", width: 1.5, color: "#888" } }];
-  chart("epsilon-chart", traces, { shapes, xaxis: logAxis([target, ...state.statements.values()], "epsilon"), yaxis: { categoryorder: "array", categoryarray: [...names].reverse(), range: [-0.6, names.length - 0.4] } });
+  // A legend of plotly's would be drawn anew with each change, which takes as long as the rest.
+  byId("accountants").replaceChildren(...state.accountants.map((by, place) => make("span", {}, make("b", { style: `color:${COLOURS[place % COLOURS.length]}` }, SYMBOLS[place % SYMBOLS.length][1]), by)));
+  chart("epsilon-chart", traces, { showlegend: false, margin: { l: 92, r: 12, t: 8, b: 40 }, shapes, xaxis: { ...logAxis([target, ...state.statements.values()], "epsilon"), automargin: false }, yaxis: { automargin: false, categoryorder: "array", categoryarray: [...names].reverse(), range: [-0.6, names.length - 0.4] } });
   byId("target-note").textContent = `(dotted: target ${number(target)})`;
 }
 
