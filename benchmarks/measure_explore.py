@@ -1,7 +1,7 @@
 """How long ``airmix explore`` takes to start, and its design page to follow a change: ``--save`` keeps the figures.
 
 A change is a key pressed on a slider in a headless Chromium; it is followed when the light parts (plan, and all
-accountants but pld) are on the page. The first start, which compiles and fills caches, is not counted.
+accountants but pld) are on the page, chart and all. The first start, which compiles and fills caches, is not counted.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def measure_updates(folder: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     with open_explorer(folder) as explorer, open_browser() as browser:
         browser.get(explorer.address)
-        wait_for_design(browser, everything=False)
+        wait_for_design(browser)  # heavy parts once, so that what they are forked from is ready, too
         for preset in PRESETS:
             go_to(browser, "design")
             count = _count(browser)

@@ -27,7 +27,7 @@ Part = dict[str, Any]
 LIGHT_ACCOUNTANTS: Final = ("paper-loose", "paper-tight", "rdp", "gdp")
 # What a plan draws takes about 0.1 s for so many seats, and a rehearsal of all slots is slower.
 _LIGHT_SEATS: Final = 400_000
-_LIGHT_REHEARSED_SEATS: Final = 50_000
+_LIGHT_REHEARSED_SEATS: Final = 25_000
 _LIGHT_MASKED_SEATS: Final = 4_000
 _LIGHT_WORKERS: Final = 200_000
 _PLANNED_SLOTS: Final = 2048
@@ -111,14 +111,16 @@ def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
 def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part, Account]:
     """Return what some accountants certify against every adversary."""
     account = account_scenario(scenario, *data_dimensions(scenario, None, None), accountants=accountants)
-    plain = account.to_dict()
     return {
         "part": "account",
         "adversaries": [{"name": each.name, "knows": each.knows} for each in account.adversaries],
         "accountants": list(accountants),
         "all_accountants": list(ACCOUNTANTS.names),
-        "statements": finite(plain["statements"]),
-        "refusals": plain["refusals"],
+        "statements": finite([each.to_dict() for each in account.statements]),
+        "refusals": [
+            {"adversary": adversary, "accountant": accountant, "why": why}
+            for (adversary, accountant), why in account.refusals.items()
+        ],
         "delta": account.delta,
         "adjacency": account.adjacency,
     }, account

@@ -54,7 +54,7 @@ export const COLOURS = ["#0f7fa8", "#d97706", "#2e8b57", "#a64ac9", "#c0392b", "
 // Decades have ticks; where there are few, so have 2 and 5.
 export function logAxis(values, title) {
   const known = values.filter((each) => each > 0), decades = Math.log10(Math.max(...known) / Math.min(...known));
-  return { type: "log", title: { text: title, standoff: 6 }, exponentformat: "power", dtick: decades > 8 ? 2 : decades > 2 ? 1 : "D2" };
+  return { type: "log", title: { text: title, standoff: 6 }, exponentformat: "power", dtick: decades > 8 ? 2 : decades > 1.9 ? 1 : "D2" };
 }
 
 const drawn = new Map();
