@@ -52,9 +52,12 @@ def state_of(browser: Any, run: str) -> str:
 
 
 def press(browser: Any, run: str, action: str) -> None:
-    """Press a button of a run; the table is drawn anew now and then, so find and click are one step."""
-    script = "document.querySelector(`[data-keep='${arguments[0]}-${arguments[1]}']`).click()"
-    browser.execute_script(script, run, action)
+    """Press a button of a run once it is there; the table is drawn anew now and then, so find and click are one."""
+    script = (
+        "const button = document.querySelector(`[data-keep='${arguments[0]}-${arguments[1]}']`);"
+        "button?.click(); return button !== null"
+    )
+    kit.wait_until(lambda: browser.execute_script(script, run, action), f"a button to {action}")
 
 
 def test_numbers_follow_a_change_and_the_address_holds_no_token(page: Any) -> None:
