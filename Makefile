@@ -8,6 +8,7 @@
 # make docs        build the documentation site in build/site, and run its examples; warnings are errors
 # make bench       measure the CPU rows of docs/performance.md on two cores, and write them there
 # make bench-gpu   the same for the rows of a GPU
+# make browser     try to install Chromium, in which the explorer is tested; without it those tests are skipped
 # make slow-list   time all tests but the long ones, and note which are too slow for make check
 # They need Python 3.11 or newer and nothing else; the second call does no set-up again. JOBS=8 uses eight processes.
 
@@ -19,7 +20,7 @@ READY := $(VENV)/.ready
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
 
-.PHONY: demo test test-long check lint format coverage docs bench bench-gpu slow-list reproduce-quick setup clean
+.PHONY: demo test test-long check lint format coverage docs bench bench-gpu slow-list reproduce-quick browser setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -75,6 +76,10 @@ bench: $(READY)
 
 bench-gpu: $(READY)
 	$(BIN)/python benchmarks/bench.py --device cuda --save
+
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
 
 slow-list: $(READY)
 	$(PYTEST) -m "not long" --write-slow

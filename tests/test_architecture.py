@@ -52,6 +52,7 @@ ROOMS = (
     "reproduction",
     "reports",
     "estimator",
+    "explore",
     "cli",
     "__main__",
 )

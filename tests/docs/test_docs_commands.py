@@ -22,7 +22,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ERROR = "airmix: error:"
 # Tests of their own run these: one compares what they print, one runs them in their order.
 RUN_ELSEWHERE = ("privacy.md", "your-data.md", "budgets.md")
-# test_docs_demo.py runs the first, tests/cli the last; `make test` and `make test-long` run this test themselves.
+# test_docs_demo.py runs the first, tests/cli and tests/explore the last two; `make test` and `make test-long` run this
+# test themselves.
 NOT_AGAIN = {
     "make demo",
     "make check",
@@ -30,6 +31,7 @@ NOT_AGAIN = {
     "make test-long",
     "make reproduce-quick",
     "airmix account --preset paper-iris",
+    "airmix explore",
 }
 # They would change the environment that the tests run in.
 NOT_HERE = ("pip ", "git ", "python -m venv ", "python3 -m venv ")

@@ -46,7 +46,7 @@ class Listener:
     """An eavesdropper at its place.
 
     Attributes:
-        beside_worker: the worker farthest from the server, which it stands next to.
+        beside_worker: the worker that it stands next to.
         power_gain: from each worker, all antennas together, without fading, at most 1; shape workers.
         noise_watts: noise power per complex symbol.
     """
@@ -62,12 +62,22 @@ class Listener:
         Its antennas are combined in favour of every worker at once, which is more than it can do: each then hears
         that many times the power. The workers stand at ``places_metres``; workers x 2.
         """
-        privacy, radio = scenario.privacy, scenario.radio
+        privacy = scenario.privacy
         from_server_metres = np.hypot(places_metres[:, 0], places_metres[:, 1])
         beside = int(from_server_metres.argmax())
         outwards = places_metres[beside] / from_server_metres[beside] if from_server_metres[beside] else np.eye(2)[0]
         place_metres = places_metres[beside] + privacy.eavesdropper_distance_metres * outwards
+        return replace(cls.at(scenario, places_metres, place_metres), beside_worker=beside)
+
+    @classmethod
+    def at(cls, scenario: Scenario, places_metres: NDArray[np.float64], place_metres: NDArray[np.float64]) -> Self:
+        """Place the scenario's eavesdropper anywhere, in metres from the server to the east and to the north; shape 2.
+
+        The workers stand at ``places_metres``; workers x 2.
+        """
+        privacy, radio = scenario.privacy, scenario.radio
         distance_metres = np.hypot(*(places_metres - place_metres).T)
+        beside = int(distance_metres.argmin())
         distance_metres = np.maximum(distance_metres, scenario.workers.min_distance_metres)
         gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
         return cls(

@@ -23,7 +23,7 @@ from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.output.tables import terminal_table
-from airmixml.scenario import Scenario
+from airmixml.planning.known_inputs import data_dimensions
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.storage.files import writing_to
 
@@ -168,26 +168,6 @@ def _account_of_numbers(numbers: dict[str, Any], engine: Engine) -> Account:
 def _flag(name: str) -> str:
     """Return what the user knows a parameter of the command as."""
     return {"file": "a scenario file", "assignments": "--set"}.get(name, f"--{name.replace('_', '-')}")
-
-
-def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
-    """Return d_X as it leaves the encoder and d_Y: given, known of the data set, or counted in the user's file."""
-    from airmixml.data import known_dataset
-    from airmixml.streams import Streams
-    from airmixml.workers import encoded_dim, load_dataset
-
-    if (input_dim is None) != (label_dim is None):
-        raise ScenarioError("--input-dim and --label-dim: go together; give both or none")
-    if input_dim is not None and label_dim is not None:
-        Whole(low=1, high=10**9).check("--input-dim", input_dim)
-        fewest = 2 if scenario.workers.task == "classification" else 1
-        Whole(low=fewest, high=10**9).check("--label-dim", label_dim)
-        return encoded_dim(scenario.workers, input_dim), label_dim
-    known = known_dataset(scenario.workers.dataset)
-    if known is not None:
-        return encoded_dim(scenario.workers, known.input_dim), known.label_dim
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
-    return encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim), dataset.label_dim
 
 
 def picture_path(picture: Path | None, name: str) -> Path:

@@ -53,6 +53,11 @@ COMMANDS: dict[str, LateCommand] = {
             "ledger:app",
             "Keep what each worker has spent over all runs, and refuse what would pass a budget.",
         ),
+        (
+            "explore",
+            "explore:explore_command",
+            "Design a system, watch a slot, and start and compare runs in the browser.",
+        ),
         ("presets", "listings:presets_command", "List the scenarios that come with the package."),
         (
             "airs",

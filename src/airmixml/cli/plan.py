@@ -12,20 +12,18 @@ from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.account import data_dimensions, picture_path
+from airmixml.cli.account import picture_path
 from airmixml.cli.finished import add_report
 from airmixml.cli.terminal import console, print_json, print_line, print_report, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import terminal_table
-from airmixml.progress import silent
-from airmixml.scenario import Scenario, Workers
+from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
+from airmixml.scenario import Scenario
 from airmixml.scenario.rules import Whole
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import check_free
 
 if TYPE_CHECKING:
-    from airmixml.data import KnownDataSet
-    from airmixml.planning.alternatives import InputMoments
     from airmixml.planning.plan import Plan
     from airmixml.planning.plan_page import Part
 
@@ -78,7 +76,7 @@ def plan_command(
     from airmixml.workers.memory import check_signal_memory
 
     check_signal_memory(scenario.workers, *dimensions)
-    moments = _moments(scenario, input_mean, input_deviation, named=input_dim is None)
+    moments = input_moments(scenario, input_mean, input_deviation, named=input_dim is None)
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
         raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
     _check_out(out, picture, force=force)
@@ -93,7 +91,7 @@ def plan_command(
             scenario,
             *dimensions,
             moments,
-            held_dim=_table_columns(scenario, input_dim),
+            held_dim=table_columns(scenario, input_dim),
             max_air_seconds=max_air_seconds,
             progress=progress,
         )
@@ -172,43 +170,3 @@ def _with_rows(scenario: Scenario, rows: int, inputs: int) -> Scenario:
     everybody = scenario.radio.scheduled == scenario.workers.count
     radio = replace(scenario.radio, scheduled=0) if everybody else scenario.radio
     return replace(scenario, workers=replace(scenario.workers, count=rows), radio=radio).settled(rows, inputs)
-
-
-def _table_columns(scenario: Scenario, input_dim: int | None) -> int | None:
-    """Return how many columns the rows of a table have; None where inputs are images or series."""
-    from airmixml.data import known_dataset
-    from airmixml.workers.loading import load_raw
-
-    if input_dim is not None:
-        return input_dim
-    known = known_dataset(scenario.workers.dataset)
-    if known is not None:
-        return None if known.image_shape else known.input_dim
-    raw = load_raw(scenario.workers, None, silent)
-    return None if raw.image_shape else int(raw.inputs.shape[1])
-
-
-def _moments(scenario: Scenario, mean: float | None, deviation: float | None, *, named: bool) -> InputMoments:
-    """Return what is assumed of a scaled input; ``named``: that of the scenario's data set, if it is a known one."""
-    from airmixml.data import known_dataset
-    from airmixml.planning.alternatives import InputMoments
-
-    for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
-        if value is not None and not 0.0 < value <= 1.0:
-            raise ScenarioError(f"{name} = {value:g}: must be above 0 and at most 1, for inputs scaled to [0, 1]")
-    known = known_dataset(scenario.workers.dataset) if named else None
-    # Of a table with round bounds about those of the two public ones; of other inputs those of even spread.
-    own = (0.37, 0.12) if scenario.workers.encoder in ("clip", "mixed") else (0.5, 0.29)
-    assumed_mean, assumed_deviation = own if known is None else _known_moments(known, scenario.workers)
-    return InputMoments(mean=mean or assumed_mean, deviation=deviation or assumed_deviation)
-
-
-def _known_moments(known: KnownDataSet, workers: Workers) -> tuple[float, float]:
-    """Return mean and deviation of a data set's inputs, scaled by the bounds that the scenario declares."""
-    import numpy as np
-
-    lower, upper = np.broadcast_arrays(known.lower, known.upper)
-    low, high = np.asarray(workers.input_lower or lower), np.asarray(workers.input_upper or upper)
-    means = (lower + known.scaled_mean * (upper - lower) - low) / (high - low)
-    deviations = known.scaled_deviation * (upper - lower) / (high - low)
-    return float(means.mean()), float(np.sqrt((deviations**2).mean() + means.var()))

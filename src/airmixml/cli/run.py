@@ -1,5 +1,6 @@
 """``airmix run``, and the table at the end of it."""
 
+import os
 from typing import Annotated, Any
 
 from rich.markup import escape
@@ -11,6 +12,9 @@ from airmixml.cli.finished import add_report
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.runs.run_rows import run_rows, run_title
 from airmixml.scenario import Scenario, Speed
+
+_CHECKPOINT_SECONDS = 5.0
+_CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
 
 
 def run_command(
@@ -53,7 +57,7 @@ def run_command(
 
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        where |= {"engine": engine, "jobs": jobs, "ledger": ledger}
+        where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
         result = run(scenario, seeds=seeds, private=private, public_test=public_test, **where)
     metrics = result.to_dict()
     report = add_report(metrics["run_dir"])
@@ -61,6 +65,14 @@ def run_command(
         print_json({**metrics, **report})
     else:
         console.print(_run_table(scenario, metrics, report))
+
+
+def _checkpoint_seconds() -> float:
+    """Return the time between checkpoints; the environment variable AIRMIX_CHECKPOINT_SECONDS sets another one."""
+    try:
+        return max(0.0, float(os.environ[_CHECKPOINT_VARIABLE]))
+    except (KeyError, ValueError):
+        return _CHECKPOINT_SECONDS
 
 
 def _run_table(scenario: Scenario, metrics: dict[str, Any], report: dict[str, str]) -> Table:

@@ -155,10 +155,11 @@ def account_scenario(
     label_dim: int,
     *,
     ledger: bool = False,
+    accountants: Sequence[str] | None = None,
     progress: Progress = silent,
     engine: Engine | None = None,
 ) -> Account:
-    """Return the account of a scenario.
+    """Return the account of a scenario by all accountants, or by those that are named.
 
     Where the power follows from the privacy target all slots are alike and nothing is drawn. Else, or if the ``ledger``
     is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws. An
@@ -188,7 +189,7 @@ def account_scenario(
     _, slots_delta = slots_target(scenario)
     centring = None if tally is None else tally.centring
     asked = _Asked(design=design, adjacency=privacy.adjacency, slots_delta=slots_delta, centring=centring)
-    statements, refusals = _ask_accountants(asked, adversaries, engine)
+    statements, refusals = _ask_accountants(asked, adversaries, engine, accountants)
     return Account(
         name=scenario.name,
         design=design,
@@ -297,10 +298,10 @@ def prepare_accounts(asked: _Asked) -> Callable[[tuple[Adversary, str]], Privacy
 
 
 def _ask_accountants(
-    asked: _Asked, adversaries: Sequence[Adversary], engine: Engine | None
+    asked: _Asked, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str] | None = None
 ) -> tuple[list[PrivacyStatement], dict[tuple[str, str], str]]:
     """Return what every accountant states about every adversary, and why the others state nothing."""
-    pairs = list(product(adversaries, ACCOUNTANTS.names))
+    pairs = list(product(adversaries, ACCOUNTANTS.names if accountants is None else accountants))
     statements: list[PrivacyStatement] = []
     refusals: dict[tuple[str, str], str] = {}
     answers = (engine or Engine()).run_in_order(prepare_accounts, asked, pairs)

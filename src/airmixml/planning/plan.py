@@ -127,6 +127,7 @@ def make_plan(
     *,
     held_dim: int | None = None,
     max_air_seconds: float | None = None,
+    alternatives: bool = True,
     progress: Progress = silent,
 ) -> Plan:
     """Return the plan of a scenario.
@@ -138,6 +139,7 @@ def make_plan(
         moments: what is assumed of an input symbol.
         held_dim: columns of a table before they are encoded; None where inputs are no rows of a table.
         max_air_seconds: most time on the air that may be recommended; None takes an hour or the scenario's own.
+        alternatives: also look for better designs, which takes most of the time.
         progress: told how many options were tried.
     """
     require_coherent(scenario.air, "a plan")
@@ -175,10 +177,10 @@ def make_plan(
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
     # Signal per slot says little of moments; and coins leave no shares to choose.
-    shares_count = scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
+    shares_count = alternatives and scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
     options = other_designs(scenario, dimensions, moments, distance_metres, progress) if shares_count else ()
     recommended = None
-    if scenario.learner.closed_form:
+    if alternatives and scenario.learner.closed_form:
         # Of ||x||^2 the bound is assumed, or what differs between scaled samples.
         bounded = encoder_of(scenario.workers).bounds_norm
         squared_norm = scenario.workers.clip_norm**2 if bounded else input_dim * moments.deviation**2

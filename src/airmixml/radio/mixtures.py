@@ -178,7 +178,7 @@ def gather_family(
     ``gather`` makes the gatherer of a scenario, of the data as they are sent and of some slots; shards that another
     engine finished are kept in the ``store``. The other arguments are those of ``simulate_family``.
     """
-    air = _open_air(scenarios, dataset, population, context)
+    air = open_air(scenarios, dataset, population, context)
     gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]
     if context.engine.here or suits_seats(air):
         sender = None
@@ -210,15 +210,15 @@ def transmit_family(
     ``receive`` gets the number of the scenario and a block of its slots, in order; ``prepare`` the data as they are
     sent, before the first slot. The other arguments are those of ``simulate_family``.
     """
-    air = _open_air(scenarios, dataset, population, context)
+    air = open_air(scenarios, dataset, population, context)
     prepare(air.dataset)
     return _run_here(air, receive, context)
 
 
-def _open_air(
+def open_air(
     scenarios: Sequence[Scenario], dataset: DataSet | None, population: Population | None, context: RunContext
 ) -> Air:
-    """Return all that the slots need; refuse what cannot be run."""
+    """Return all that the slots of scenarios with equal draws need; refuse what cannot be run."""
     first, progress = scenarios[0], context.progress
     find_device(context.speed.device)
     for scenario in scenarios:

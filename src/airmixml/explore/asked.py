@@ -1,0 +1,128 @@
+"""From what a page sends to a scenario, and back: as TOML, as a command, as Python."""
+
+import math
+import os.path
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from airmixml.doors import ENCODERS
+from airmixml.errors import ScenarioError
+from airmixml.scenario import Scenario
+from airmixml.scenario.tables import OWN_FILES
+from airmixml.scenario.toml import parse_toml
+from airmixml.wording import shown
+
+MOST_WORKERS: Final = 2_000_000
+_MOST_OVERRIDES: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A scenario as a page asks for it.
+
+    Attributes:
+        scenario: with all overrides, as its author left it (a count of 0 is for the data to say).
+        base: ``--preset NAME``, or the name of a scenario file, for a command.
+        overrides: as ``--set`` takes them.
+    """
+
+    scenario: Scenario
+    base: tuple[str, ...]
+    overrides: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        """The command that runs it."""
+        settings = (word for each in self.overrides for word in ("--set", each))
+        return shlex.join(["airmix", "run", *self.base, *settings])
+
+    @property
+    def python(self) -> str:
+        """The script that runs it."""
+        loaded = (
+            f'Scenario.preset("{self.base[1]}")' if len(self.base) == 2 else f"Scenario.load({_quoted(self.base[0])})"
+        )
+        changed = "".join(f"    {_quoted(each)},\n" for each in self.overrides)
+        overrides = f".with_overrides(\n{changed})" if changed else ""
+        return f"from airmixml import Scenario, run\n\nscenario = {loaded}{overrides}\nresult = run(scenario)\n"
+
+    def exports(self) -> dict[str, str]:
+        """Return the scenario in its three forms."""
+        return {"toml": self.scenario.to_toml(comments=True), "command": self.command, "python": self.python}
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def read_asked(body: Any, folder: Path) -> Asked:
+    """Return what a page asks for; refuse, in the words of the command line, what no scenario is.
+
+    Files that a scenario names are read in the runs ``folder`` alone.
+    """
+    if not isinstance(body, Mapping):
+        raise ScenarioError("the request must be a JSON object")
+    text, preset, overrides = body.get("toml"), body.get("preset"), body.get("overrides", {})
+    if (text is None) == (preset is None):
+        raise ScenarioError("give either a scenario file or a preset")
+    if not isinstance(overrides, Mapping) or len(overrides) > _MOST_OVERRIDES:
+        raise ScenarioError(f"overrides: must be an object of at most {_MOST_OVERRIDES} keys")
+    base: tuple[str, ...]
+    named = {str(key): value for key, value in overrides.items()}
+    if text is not None:
+        name = Path(str(body.get("file") or "scenario.toml")).name
+        # Before a scenario is made: making one may load its encoder.
+        held = parse_toml(str(text), source=name).get("workers")
+        _keep_inside(held if isinstance(held, Mapping) else {}, folder)
+        scenario, base = Scenario.from_toml(str(text), source=name), (name,)
+    else:
+        scenario, base = Scenario.preset(str(preset)), ("--preset", str(preset))
+    if "workers.count" in named and "radio.scheduled" not in named and _everybody_sends(scenario):
+        named["radio.scheduled"] = 0
+    assignments = tuple(f"{key}={_plain_value(value)}" for key, value in named.items())
+    _keep_inside({key.partition(".")[2]: value for key, value in named.items() if key.startswith("workers.")}, folder)
+    scenario = scenario.with_overrides(*assignments)
+    if scenario.workers.count > MOST_WORKERS:
+        raise ScenarioError(
+            f"workers.count = {scenario.workers.count}: the explorer shows at most {MOST_WORKERS:,} workers; use "
+            "`airmix plan` and `airmix run` for more"
+        )
+    return Asked(scenario=scenario, base=base, overrides=assignments)
+
+
+def _everybody_sends(scenario: Scenario) -> bool:
+    return scenario.radio.scheduled == scenario.workers.count
+
+
+def _plain_value(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ScenarioError(f"overrides: {shown(value)} must be a number or text")
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _keep_inside(workers: Mapping[str, Any], folder: Path) -> None:
+    """Refuse files outside the runs folder: a page must not be able to read others, or run what is in them."""
+    dataset, encoder = str(workers.get("dataset", "")), str(workers.get("encoder", ""))
+    named = {"dataset": dataset if dataset.lower().endswith(OWN_FILES) else None, "encoder": ENCODERS.file_of(encoder)}
+    for key, path in named.items():
+        if path is not None and not Path(os.path.expanduser(path)).resolve().is_relative_to(folder.resolve()):
+            raise ScenarioError(
+                f"workers.{key} = {shown(path)}: the explorer reads files in {folder} alone; copy it there, or use the "
+                "command line"
+            )
+
+
+def finite(value: Any) -> Any:
+    """Return plain values as JSON can have them: what is infinite or not a number is None."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

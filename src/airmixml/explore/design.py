@@ -1,0 +1,151 @@
+"""What follows from a design: privacy, power, energy, signal and time on the air, in parts as they are ready.
+
+Everything is computed by the functions behind ``airmix plan`` and ``airmix account``. Light parts take milliseconds and
+are computed where the page asks; the heavy ones are for a process that can be ended (``heavy.py``).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from airmixml.devices import using_threads
+from airmixml.doors import ACCOUNTANTS
+from airmixml.errors import AirMixError
+from airmixml.explore.asked import Asked, finite
+from airmixml.explore.choices import KEYS
+from airmixml.output.numbers import duration, joules
+from airmixml.planning.account import Account, account_scenario
+from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
+from airmixml.planning.plan import Plan, make_plan
+from airmixml.progress import Progress, silent
+from airmixml.radio.privacy_target import slot_seconds
+from airmixml.scenario import Scenario
+from airmixml.workers import Signal, settle
+from airmixml.workers.memory import check_signal_memory
+
+Part = dict[str, Any]
+
+LIGHT_ACCOUNTANTS: Final = ("paper-loose", "paper-tight", "rdp", "gdp")
+# What a plan draws takes about 0.1 s for so many seats, and a rehearsal of all slots is slower.
+_LIGHT_SEATS: Final = 400_000
+_LIGHT_REHEARSED_SEATS: Final = 25_000
+_LIGHT_MASKED_SEATS: Final = 4_000
+_LIGHT_WORKERS: Final = 200_000
+_PLANNED_SLOTS: Final = 2048
+
+
+def is_light(scenario: Scenario) -> bool:
+    """Return whether plan and light accountants take less than about 0.1 s."""
+    radio, workers = scenario.radio, scenario.workers
+    seats = min(radio.slots, _PLANNED_SLOTS) * radio.scheduled
+    rehearsed = scenario.mixing.power != "dp" or workers.centre_on_air
+    return (
+        scenario.privacy.accountant in LIGHT_ACCOUNTANTS
+        and workers.count <= _LIGHT_WORKERS
+        and seats <= _LIGHT_SEATS
+        and not (rehearsed and radio.slots * radio.scheduled > _LIGHT_REHEARSED_SEATS)
+        and not (scenario.privacy.noise != "receiver" and radio.scheduled > _LIGHT_MASKED_SEATS)
+        and (scenario.air.is_ideal or seats <= _LIGHT_REHEARSED_SEATS)
+    )
+
+
+def scenario_part(asked: Asked, settled: Scenario) -> Part:
+    """Return the values of the keys, and the scenario in its three forms."""
+    plain = settled.to_json()
+    values = {key: plain[key.partition(".")[0]][key.partition(".")[2]] for key in KEYS}
+    return {
+        "part": "scenario",
+        "name": asked.scenario.name,
+        "air": settled.air.preset,
+        "seed": settled.seed,
+        "values": values,
+        "exports": asked.exports(),
+    }
+
+
+def plan_part(scenario: Scenario, *, alternatives: bool = False, progress: Progress = silent) -> Part:
+    """Return the plan, with texts for people beside the numbers."""
+    dimensions = data_dimensions(scenario, None, None)
+    check_signal_memory(scenario.workers, *dimensions)
+    plan = make_plan(
+        scenario,
+        *dimensions,
+        input_moments(scenario, None, None, named=True),
+        held_dim=table_columns(scenario, None) if alternatives else None,
+        alternatives=alternatives,
+        progress=progress,
+    )
+    seconds = scenario.radio.slots * slot_seconds(scenario, Signal.of(scenario.workers, *dimensions))
+    return {
+        "part": "options" if alternatives else "plan",
+        "plan": finite(plan.to_dict()),
+        "air_seconds": seconds,
+        "texts": _texts(plan, seconds),
+        "accuracy": _planned_accuracy(plan),
+    }
+
+
+def _texts(plan: Plan, air_seconds: float) -> dict[str, str]:
+    """Return numbers of the plan with their units, as ``airmix plan`` prints them."""
+    texts = {"air_time": duration(air_seconds)}
+    if plan.power_dbm is not None:
+        texts |= {
+            "energy": joules(plan.energy_joules),
+            "worker_energy": joules(plan.worker_energy_joules),
+            "power": f"{plan.power_dbm.median:.1f} dBm",
+            "largest_power": f"{plan.power_dbm.largest:.1f} dBm",
+        }
+    return texts
+
+
+def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
+    """Return the accuracy that the plan expects, as a fraction, and how it knows; None where it expects none."""
+    if plan.masks is not None and plan.masks.accuracy is not None:
+        return {"accuracy": plan.masks.accuracy / 100.0, "how": "measured with this design and as much noise"}
+    rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
+    if rehearsal is not None:
+        how = f"on {rehearsal.tables} made-up tables"
+        return {"accuracy": rehearsal.own.accuracy, "error": rehearsal.own.error, "how": how}
+    return None
+
+
+def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part, Account]:
+    """Return what some accountants certify against every adversary."""
+    account = account_scenario(scenario, *data_dimensions(scenario, None, None), accountants=accountants)
+    return {
+        "part": "account",
+        "adversaries": [{"name": each.name, "knows": each.knows} for each in account.adversaries],
+        "accountants": list(accountants),
+        "all_accountants": list(ACCOUNTANTS.names),
+        "statements": finite([each.to_dict() for each in account.statements]),
+        "refusals": [
+            {"adversary": adversary, "accountant": accountant, "why": why}
+            for (adversary, accountant), why in account.refusals.items()
+        ],
+        "delta": account.delta,
+        "adjacency": account.adjacency,
+    }, account
+
+
+def light_parts(scenario: Scenario) -> Iterator[Part]:
+    """Yield the plan and what light accountants certify; what fails says why, in one line."""
+    with using_threads(1):  # so little work is done sooner than other threads are woken
+        yield told(lambda: plan_part(scenario))
+        yield told(lambda: account_part(scenario, LIGHT_ACCOUNTANTS)[0])
+
+
+def told(make: Callable[[], Part]) -> Part:
+    """Return a part, or the line that says why there is none."""
+    try:
+        return make()
+    except AirMixError as problem:
+        return problem_part(problem)
+
+
+def problem_part(problem: AirMixError) -> Part:
+    """Return the line that the command line would print."""
+    return {"part": "problem", "line": " ".join(str(problem).split())}
+
+
+def settle_asked(asked: Asked) -> Scenario:
+    """Return the scenario with a number for every key."""
+    return settle(asked.scenario)

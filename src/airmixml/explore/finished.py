@@ -1,0 +1,79 @@
+"""What a run folder tells: its learning curve, half-way or whole, and what came out."""
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from airmixml.errors import AirMixError
+from airmixml.explore.asked import finite
+from airmixml.output.numbers import duration, joules
+from airmixml.runs.model_files import CHECKPOINT
+from airmixml.runs.results import load_result
+
+_CURVE = "learning_curve.csv"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Loss on the mixtures and score on the clean test set after each epoch; empty where there is none (yet)."""
+
+    loss: tuple[float, ...] = ()
+    score: tuple[float, ...] = ()
+    name: str = "accuracy"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"loss": finite(self.loss), "score": finite(self.score), "name": self.name}
+
+
+def curve_so_far(partial: Path) -> Curve:
+    """Return the curve up to the last checkpoint of a training that is not finished."""
+    path = partial / CHECKPOINT
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
+            loss, score = (kept[name] for name in ("loss", "test_accuracy"))
+            return Curve(tuple(loss[:, 0].tolist()), tuple(score[:, 0].tolist()) if score.size else ())
+    except (OSError, ValueError, KeyError, IndexError, EOFError):  # none yet, or it was just taken away
+        return Curve()
+
+
+def curve_of(folder: Path) -> Curve:
+    """Return the curve of a finished run; a protected one keeps none."""
+    try:
+        rows = list(csv.DictReader((folder / _CURVE).read_text(encoding="utf-8").splitlines()))
+    except (OSError, ValueError):
+        return Curve()
+    score = next((name for name in (rows[0] if rows else {}) if name.startswith("test_")), "test_accuracy")
+    loss = tuple(float(row["training_loss"]) for row in rows if row.get("training_loss"))
+    return Curve(loss, tuple(float(row[score]) for row in rows if row.get(score)), score.removeprefix("test_"))
+
+
+def facts_of_run(folder: Path) -> dict[str, Any]:
+    """Return what a table of finished runs has of one; of a changed folder, what is odd about it."""
+    try:
+        result = load_result(folder)
+    except AirMixError as problem:
+        return {"line": str(problem)}
+    own, accuracy, energy = result.privacy[0], result.accuracy, getattr(result, "energy_joules", None)
+    server = next((each for each in result.privacy if (each.adversary, each.accountant) == ("server", "gdp")), None)
+    facts = {
+        "data": result.dataset.name,
+        "mode": result.mode,
+        "epsilon": own.epsilon,
+        "delta": own.delta,
+        "adversary": own.adversary,
+        "accountant": own.accountant,
+        "server_epsilon": None if server is None else server.epsilon,
+        "air_time": duration(result.air_seconds),
+        "energy": None if energy is None else joules(energy),
+        "seconds": result.seconds,
+        "snr_db": getattr(result, "snr_inputs_db", None),
+        "accuracy": None if accuracy is None else accuracy.final,
+        "best": None if accuracy is None else accuracy.best,
+        "scores": dict(result.scores),
+    }
+    return {"facts": finite(facts)}

@@ -1,0 +1,108 @@
+"""What takes seconds, in a process of its own: slow accountants, better designs, and a trial on real samples.
+
+The process is forked from a server that has imported everything already; ending it is how a page cancels.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from airmixml.data import known_dataset
+from airmixml.doors import ACCOUNTANTS
+from airmixml.edge.training import learn
+from airmixml.errors import AirMixError
+from airmixml.explore.asked import finite
+from airmixml.explore.design import (
+    LIGHT_ACCOUNTANTS,
+    Part,
+    account_part,
+    is_light,
+    light_parts,
+    plan_part,
+    problem_part,
+    told,
+)
+from airmixml.planning.account import Account, epsilon_curves
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.streams import Streams
+from airmixml.workers import Signal, encoded_dim, load_dataset
+
+_NICENESS: Final = 10
+_SECONDS_BETWEEN_REPORTS: Final = 0.3
+_TRIAL_WORK: Final = 3e10  # multiplications that take about a minute
+_TRIAL_SYMBOLS: Final = 2e9
+
+
+def compute(text: str, answers: Connection) -> None:
+    """Send all heavy parts of a scenario (TOML) through the pipe, then close it; the process does nothing else."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)  # what answers at once comes first
+    scenario = Scenario.from_toml(text)
+    with answers, suppress(BrokenPipeError):  # nobody waits any more
+        for part in heavy_parts(scenario, answers.send):
+            answers.send(part)
+
+
+def heavy_parts(scenario: Scenario, report: Callable[[Part], Any]) -> Iterator[Part]:
+    """Yield what the light parts left out; ``report`` is told how far a long one is."""
+
+    said = 0.0
+
+    def progress(stage: str, done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said < _SECONDS_BETWEEN_REPORTS:
+            return
+        said = time.monotonic()
+        report({"part": "progress", "stage": stage, "done": done, "total": total})
+
+    if not is_light(scenario):
+        yield from light_parts(scenario)
+    slow = tuple(name for name in ACCOUNTANTS.names if name not in LIGHT_ACCOUNTANTS)
+    yield told(lambda: account_part(scenario, slow)[0])
+    yield told(lambda: curves_part(account_part(scenario, ACCOUNTANTS.names)[1]))
+    yield told(lambda: plan_part(scenario, alternatives=True, progress=progress))
+    try:
+        yield trial_part(scenario, progress)
+    except AirMixError as problem:
+        yield {"part": "trial", "why": problem_part(problem)["line"]}
+
+
+def curves_part(account: Account) -> Part:
+    """Return epsilon against the number of slots."""
+    slots, curves = epsilon_curves(account)
+    lines = [{"adversary": who, "accountant": by, "epsilon": finite(values)} for (who, by), values in curves.items()]
+    return {"part": "curves", "slots": slots, "lines": lines}
+
+
+def trial_part(scenario: Scenario, progress: Callable[[str, int, int], None]) -> Part:
+    """Return the accuracy of one simulated run on real samples; or why there is none."""
+    why = why_no_trial(scenario)
+    if why:
+        return {"part": "trial", "why": why}
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+    learned = learn(scenario, dataset=dataset, context=RunContext(speed=Speed(threads=1), progress=progress))
+    history = learned.trained.history
+    if history.test_accuracy:
+        return {"part": "trial", "accuracy": history.final_accuracy, "seed": scenario.seed, "epochs": len(history.loss)}
+    return {"part": "trial", "score": finite(history.test_score[-1]), "name": history.score_name, "seed": scenario.seed}
+
+
+def why_no_trial(scenario: Scenario) -> str:
+    """Return why one simulated run is not tried for an answer in a while; empty where it is."""
+    workers, radio, learner = scenario.workers, scenario.radio, scenario.learner
+    known = known_dataset(workers.dataset)
+    if known is None or known.published is not None:
+        return f"no trial: {workers.dataset} does not come with the package; start a run"
+    signal = Signal.of(workers, encoded_dim(workers, known.input_dim), known.label_dim)
+    if signal.symbols * radio.slots * radio.scheduled > _TRIAL_SYMBOLS:
+        return "no trial: so many symbols take too long for an answer here; start a run"
+    features = signal.features
+    width = max((*learner.hidden_units, *learner.filters)) * (64 * 9 if learner.model == "cnn" else features)
+    if not learner.closed_form and width * radio.slots * learner.epochs > _TRIAL_WORK:
+        return "no trial: training takes too long for an answer here; start a run"
+    return ""

@@ -1,0 +1,87 @@
+// Inputs of the design page: a number with a slider, or a choice; each has a label and changes one key.
+import { byId, make } from "/pages/shared.js";
+
+const GROUPS = [
+  ["Workers and slots", [
+    { key: "workers.count", label: "Workers N", low: 10, high: 1e6, log: true },
+    { key: "radio.scheduled", label: "Per slot |N_t|", low: 1, high: 1e4, log: true },
+    { key: "radio.slots", label: "Slots T", low: 1, high: 1e5, log: true },
+    { key: "mixing.policy", label: "Ratios" },
+    { key: "mixing.alpha", label: "Dispersion alpha", low: 1e-2, high: 1e6, log: true },
+  ]],
+  ["Privacy", [
+    { key: "mixing.power", label: "Power follows" },
+    { key: "privacy.epsilon", label: "Target epsilon", low: 0.05, high: 1e3, log: true },
+    { key: "privacy.delta", label: "Delta", low: 1e-8, high: 0.1, log: true },
+    { key: "privacy.adversary", label: "Adversary" },
+    { key: "privacy.accountant", label: "Accountant" },
+    { key: "privacy.adjacency", label: "Neighbours" },
+    { key: "privacy.noise", label: "Hidden by" },
+  ]],
+  ["Radio", [
+    { key: "workers.side_metres", label: "Side of the square", unit: "m", low: 10, high: 1e4, log: true },
+    { key: "privacy.eavesdropper_distance_metres", label: "Eavesdropper at", unit: "m", low: 0.1, high: 1e3, log: true },
+    { key: "radio.fading", label: "Fading" },
+    { key: "radio.noise_dbm", label: "Receiver noise", unit: "dBm", low: -140, high: -60 },
+    { key: "radio.max_power_dbm", label: "Power limit", unit: "dBm", low: -30, high: 40 },
+  ]],
+  ["What is sent, and who learns", [
+    { key: "workers.dataset", label: "Data set" },
+    { key: "workers.sends", label: "Workers send" },
+    { key: "workers.encoder", label: "Encoder" },
+    { key: "privacy.sensitivity", label: "Sensitivity" },
+    { key: "learner.model", label: "Learner" },
+  ]],
+];
+const STEPS = 1000;
+const fields = new Map();
+
+export function makeControls(form, choices, change) {
+  form.addEventListener("submit", (event) => event.preventDefault());
+  for (const [title, controls] of GROUPS) {
+    form.append(make("fieldset", {}, make("legend", {}, title), controls.map((each) => makeControl(each, choices.keys[each.key], change))));
+  }
+}
+
+function makeControl(control, key, change) {
+  const id = control.key.replace(".", "-"), label = make("label", { for: id, title: key.about }, control.label, control.unit ? make("span", { class: "unit" }, ` ${control.unit}`) : "");
+  if (key.words.length) {
+    const select = make("select", { id, title: key.about, onchange: () => change(control.key, select.value) }, key.words.map((word) => make("option", { value: word }, word)));
+    fields.set(control.key, { control, input: select });
+    return make("div", { class: "control wide" }, label, select);
+  }
+  const input = make("input", { id, type: "number", step: "any", inputmode: "decimal", title: key.about, onchange: () => input.value !== "" && change(control.key, Number(input.value)) });
+  const slider = make("input", { type: "range", min: 0, max: STEPS, "aria-label": `${control.label}, slider`, oninput: () => {
+    const value = fromSlider(control, key, Number(slider.value));
+    input.value = value;
+    change(control.key, value);
+  } });
+  fields.set(control.key, { control, input, slider });
+  return make("div", { class: "control" }, label, input, slider);
+}
+
+function fromSlider(control, key, place) {
+  const share = place / STEPS;
+  if (!control.log) return Math.round(2 * (control.low + share * (control.high - control.low))) / 2;
+  const value = control.low * (control.high / control.low) ** share;
+  return key.whole ? Math.max(1, Number(Math.round(value).toPrecision(value < 100 ? 15 : 2))) : Number(value.toPrecision(2));
+}
+
+function toSlider(control, value) {
+  const share = control.log ? Math.log(value / control.low) / Math.log(control.high / control.low) : (value - control.low) / (control.high - control.low);
+  return Math.round(STEPS * Math.min(1, Math.max(0, share)));
+}
+
+export function fillControls(values) {
+  for (const [key, { control, input, slider }] of fields) {
+    const value = values[key];
+    if (input !== document.activeElement || input.tagName === "SELECT") {
+      if (input.tagName === "SELECT" && ![...input.options].some((each) => each.value === value)) input.append(make("option", { value }, value));
+      input.value = value ?? "";
+    }
+    if (slider && slider !== document.activeElement) slider.value = toSlider(control, value);
+  }
+  const alone = values["mixing.policy"] !== "dirmix";
+  fields.get("mixing.alpha").input.disabled = fields.get("mixing.alpha").slider.disabled = alone;
+  byId("controls").dataset.filled = "yes";
+}

@@ -1,0 +1,238 @@
+// The design page: controls that change keys, and what follows from them, part by part as the server has it.
+import { stream } from "/pages/server.js";
+import { COLOURS, asked, byId, chart, logAxis, make, notice, number, onScenario, percent, scenario, setKey } from "/pages/shared.js";
+import { fillControls, makeControls } from "/pages/controls.js";
+
+const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["cross", "✚"], ["star", "★"], ["triangle-up", "▲"]];
+const FAMILY = { release: "circle", server: "square", eavesdropper: "diamond", everyone: "x" };
+const state = { values: {}, statements: new Map(), refusals: new Map(), adversaries: [], accountants: [], exports: {}, form: "command", plan: null, accuracy: null };
+let controller = null, waiting = false, pending = false, changedAt = 0;
+
+export function startDesign(choices) {
+  makeControls(byId("controls"), choices, (key, value) => { changedAt = performance.now(); setKey(key, value); });
+  onScenario(() => { changedAt ||= performance.now(); request(); });
+  for (const tab of document.querySelectorAll(".export [role=tab]")) tab.addEventListener("click", () => showExport(tab.dataset.form));
+  document.querySelector(".export").addEventListener("keydown", (event) => {
+    const tabs = [...document.querySelectorAll(".export [role=tab]")], place = tabs.indexOf(document.activeElement);
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (place >= 0 && step) { const next = tabs[(place + step + tabs.length) % tabs.length]; next.focus(); next.click(); }
+  });
+  byId("copy").addEventListener("click", async () => {
+    await navigator.clipboard.writeText(state.exports[state.form] ?? "");
+    byId("copy").textContent = "Copied";
+    setTimeout(() => { byId("copy").textContent = "Copy"; }, 1500);
+  });
+  byId("save").addEventListener("click", save);
+  request();
+  return () => {};
+}
+
+function request() {
+  if (waiting) { pending = true; return; } // the light parts of the last change are on their way: milliseconds
+  controller?.abort();
+  controller = new AbortController();
+  waiting = true;
+  const started = changedAt || performance.now(), changed = changedAt > 0, own = controller;
+  changedAt = 0;
+  const seen = { problem: false, plan: false, account: false };
+  // The light parts come within milliseconds of each other: drawn together, the page is painted once.
+  let early = [];
+  stream("/api/design", asked(), own.signal, (part) => {
+    if (own !== controller) return;
+    if (early === null) return take(part, seen, started, changed);
+    early.push(part);
+    if (part.part !== "light") return;
+    const parts = early;
+    early = null;
+    for (const each of parts) take(each, seen, started, changed);
+  })
+    .catch((problem) => { if (problem.name !== "AbortError") notice(problem.message === "Failed to fetch" ? "The explorer has ended: start `airmix explore` again." : problem.message); })
+    .finally(() => { if (own === controller) arrived(); });
+}
+
+function arrived() {
+  waiting = false;
+  if (pending) { pending = false; request(); }
+}
+
+function take(part, seen, started, changed) {
+  if (part.part === "scenario") {
+    notice("");
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, accuracy: null, plan: null, trial: null });
+    byId("air").value = part.air;
+    fillControls(part.values);
+    showExport(state.form);
+    state.statements.clear();
+    state.refusals.clear();
+    window.dispatchEvent(new CustomEvent("airmix-values", { detail: part }));
+  } else if (part.part === "problem") {
+    if (!seen.problem && !seen.plan) showVerdict(false, "not feasible", part.line);
+    seen.problem = true;
+    if (!seen.account) clearAccount();
+  } else if (part.part === "plan" || part.part === "options") {
+    state.plan = part;
+    seen.plan = true;
+    if (!part.plan.feasible && !seen.account) clearAccount();
+    state.accuracy = part.accuracy ?? state.accuracy;
+    if (!seen.problem) showVerdict(part.plan.feasible, part.plan.feasible ? "feasible" : "not feasible", part.plan.verdict);
+    showFacts();
+    if (part.part === "options") showOptions(part.plan);
+  } else if (part.part === "account") {
+    seen.account = true;
+    takeAccount(part);
+  } else if (part.part === "light") {
+    for (const id of ["curve-chart", "options", ...(seen.plan ? [] : ["facts"]), ...(seen.account ? [] : ["epsilon-table"])]) byId(id).classList.add("stale");
+    showTiming(started, changed);
+    progressNote("slow accountants, better designs and a trial follow");
+    arrived();
+  } else if (part.part === "progress") {
+    progressNote(`${part.stage}: ${part.done.toLocaleString("en")} of ${part.total.toLocaleString("en")}`);
+  } else if (part.part === "curves") {
+    showCurves(part);
+  } else if (part.part === "trial") {
+    if (part.accuracy !== undefined) state.trial = { accuracy: part.accuracy, how: `one simulated run, seed ${part.seed}` };
+    else state.trial = { why: part.why ?? `${part.name} ${number(part.score)} in one simulated run` };
+    showFacts();
+  } else if (part.part === "late") {
+    progressNote(`stopped after ${part.seconds} s; use airmix plan, or start a run`);
+  } else if (part.part === "done") {
+    progressNote("");
+    for (const id of ["facts", "epsilon-table", "curve-chart", "options"]) byId(id).classList.remove("stale");
+  }
+}
+
+function showTiming(started, changed) {
+  const milliseconds = performance.now() - started;
+  window.airmixUpdates = [...(window.airmixUpdates ?? []), milliseconds];
+  state.timing = changed ? `Updated in ${milliseconds.toFixed(0)} ms.` : "";
+}
+
+function progressNote(text) {
+  byId("timing").replaceChildren(state.timing ?? "", text ? " " : "", text ? make("span", { class: "spinner", "aria-hidden": "true" }) : "", text ? ` ${text}` : "");
+  byId("timing").dataset.busy = text ? "yes" : "no";
+}
+
+function showVerdict(good, word, text) {
+  byId("verdict").className = `verdict ${good ? "good" : "bad"}`;
+  byId("verdict").replaceChildren(make("strong", {}, `${state.name ?? ""}: ${word}. `), text);
+}
+
+function showFacts() {
+  const { plan, texts } = state.plan ?? {};
+  if (!plan) return;
+  const facts = [];
+  if (plan.power_dbm) {
+    facts.push(["Transmit power", texts.power, `largest ${texts.largest_power}, limit ${number(plan.power_dbm.limit)} dBm`]);
+    facts.push(["Energy", texts.energy, `${texts.worker_energy} per worker`]);
+    if (plan.snr_inputs_db !== undefined) facts.push(["SNR", `${plan.snr_inputs_db.toFixed(1)} dB`, plan.snr_labels_db === undefined ? "inputs" : `inputs; labels ${plan.snr_labels_db.toFixed(1)} dB`]);
+    facts.push(["Air time", texts.air_time, `${state.values["radio.slots"].toLocaleString("en")} slot${state.values["radio.slots"] === 1 ? "" : "s"}`]);
+    facts.push(["Noise multiplier", number(plan.noise_multiplier, 3), plan.limited_share ? `power limited in ${percent(plan.limited_share)} of the slots` : "every slot"]);
+  }
+  if (plan.feasible) facts.push(accuracyFact());
+  byId("facts").replaceChildren(...facts.map(([name, value, note]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));
+  byId("facts").classList.remove("stale");
+}
+
+// A run on the data themselves says more than other designs or made-up tables.
+function accuracyFact() {
+  const planned = state.accuracy, tried = state.trial?.accuracy === undefined ? null : state.trial;
+  if (tried) return ["Expected accuracy", percent(tried.accuracy), tried.how + (planned ? `; ${percent(planned.accuracy)} ${planned.how}` : "")];
+  if (planned) return ["Expected accuracy", percent(planned.accuracy), planned.how];
+  if (state.trial?.why) return ["Expected accuracy", "–", state.trial.why];
+  return ["Expected accuracy", make("span", { class: "spinner", role: "img", "aria-label": "computing" }), "being computed"];
+}
+
+function takeAccount(part) {
+  state.adversaries = part.adversaries;
+  state.accountants = part.all_accountants;
+  for (const each of part.statements) state.statements.set(`${each.adversary} ${each.accountant}`, each.epsilon);
+  for (const each of part.refusals) state.refusals.set(`${each.adversary} ${each.accountant}`, each.why);
+  byId("delta-note").textContent = `delta = ${number(part.delta)}, ${part.adjacency} neighbours`;
+  const target = state.values["privacy.epsilon"], names = state.adversaries.map((each) => each.name);
+  const own = state.values["mixing.power"] === "dp" ? `${state.values["privacy.adversary"]} ${state.values["privacy.accountant"]}` : "";
+  const head = make("tr", {}, make("th", { scope: "col" }, "Accountant"), names.map((name) => make("th", { scope: "col", class: "number", title: state.adversaries.find((each) => each.name === name).knows }, name)));
+  byId("epsilon-table").tHead.replaceChildren(head);
+  byId("epsilon-table").tBodies[0].replaceChildren(...state.accountants.map((by) => make("tr", {}, make("th", { scope: "row" }, by), names.map((name) => {
+    const key = `${name} ${by}`, epsilon = state.statements.get(key), why = state.refusals.get(key);
+    const classes = ["number", key === own && "own", epsilon > target * (1 + 1e-9) && "over"].filter(Boolean).join(" ");
+    const inside = epsilon !== undefined ? number(epsilon) : why ? "–" : make("span", { class: "spinner", role: "img", "aria-label": "computing" });
+    return make("td", { class: classes, title: why ?? (key === own ? "the target is set by this one" : null) }, inside);
+  }))));
+  byId("epsilon-table").classList.remove("stale");
+  const reasons = new Map();
+  for (const [key, why] of state.refusals) reasons.set(why, [...(reasons.get(why) ?? []), key]);
+  byId("refusals").replaceChildren(...[...reasons].map(([why, keys]) => make("li", {}, `${keys.map((key) => key.replace(" ", " by ")).join(", ")}: ${why}`)));
+  showEpsilons(names, target);
+}
+
+// Where the target cannot be met there is nothing to certify, and no curve.
+function clearAccount() {
+  byId("epsilon-table").tHead.replaceChildren();
+  byId("epsilon-table").tBodies[0].replaceChildren(make("tr", {}, make("td", { class: "quiet" }, "Nothing is sent, so nothing is certified.")));
+  byId("refusals").replaceChildren();
+  byId("options").replaceChildren();
+  if (!state.plan || !state.plan.plan.feasible) byId("facts").replaceChildren();
+  for (const id of ["epsilon-chart", "curve-chart"]) chart(id, [], { empty: "Nothing to show." });
+}
+
+function showEpsilons(names, target) {
+  const traces = state.accountants.map((by, place) => {
+    const told = names.filter((name) => state.statements.get(`${name} ${by}`) > 0);
+    return {
+      name: by, mode: "markers", type: "scatter", x: told.map((name) => state.statements.get(`${name} ${by}`)), y: told,
+      marker: { size: 12, opacity: 0.85, color: COLOURS[place % COLOURS.length], symbol: SYMBOLS[place % SYMBOLS.length][0] },
+      hovertemplate: `epsilon %{x:.4g} by ${by} against %{y}<extra></extra>`,
+    };
+  });
+  const shapes = [{ type: "line", x0: target, x1: target, yref: "paper", y0: 0, y1: 1, line: { dash: "dot", width: 1.5, color: "#888" } }];
+  // A legend of plotly's would be drawn anew with each change, which takes as long as the rest.
+  byId("accountants").replaceChildren(...state.accountants.map((by, place) => make("span", {}, make("b", { style: `color:${COLOURS[place % COLOURS.length]}` }, SYMBOLS[place % SYMBOLS.length][1]), by)));
+  chart("epsilon-chart", traces, { showlegend: false, margin: { l: 92, r: 12, t: 8, b: 40 }, shapes, xaxis: { ...logAxis([target, ...state.statements.values()], "epsilon"), automargin: false }, yaxis: { automargin: false, categoryorder: "array", categoryarray: [...names].reverse(), range: [-0.6, names.length - 0.4] } });
+  byId("target-note").textContent = `(dotted: target ${number(target)})`;
+}
+
+function showCurves(part) {
+  const traces = part.lines.map((each) => ({
+    name: `${each.adversary}, ${each.accountant}`, x: part.slots, y: each.epsilon, mode: "lines+markers", type: "scatter",
+    line: { color: COLOURS[state.accountants.indexOf(each.accountant) % COLOURS.length], dash: { release: "solid", server: "dash", eavesdropper: "dot", everyone: "dashdot" }[each.adversary] },
+    marker: { symbol: FAMILY[each.adversary] ?? "circle", size: 6 }, hovertemplate: `%{x} slots: epsilon %{y:.4g}<extra>${each.adversary}, ${each.accountant}</extra>`,
+  }));
+  chart("curve-chart", traces, { xaxis: logAxis(part.slots, "slots"), yaxis: logAxis(part.lines.flatMap((each) => each.epsilon), "epsilon"), legend: { font: { size: 11 }, orientation: "v", x: 1.02, y: 1, yanchor: "top" }, margin: { l: 54, r: 12, t: 8, b: 40 } });
+  byId("curve-chart").classList.remove("stale");
+}
+
+function showOptions(plan) {
+  const rows = Object.entries(plan.best ?? {}), found = plan.recommended, content = [];
+  if (rows.length) {
+    const head = ["Goal", "alpha", "|N_t|", "Slots", "SNR", "Contrast"].map((name, place) => make("th", { scope: "col", class: place ? "number" : "" }, name));
+    const body = rows.map(([goal, each]) => make("tr", {}, make("th", { scope: "row" }, goal), [number(each.alpha), each.scheduled, each.slots.toLocaleString("en"), `${each.snr_inputs_db.toFixed(1)} dB`, `${each.contrast_db.toFixed(1)} dB`].map((value) => make("td", { class: "number" }, String(value))),
+      make("td", {}, make("button", { type: "button", onclick: () => use({ "mixing.policy": "dirmix", "mixing.alpha": each.alpha, "radio.scheduled": each.scheduled, "radio.slots": each.slots }) }, "Use"))));
+    content.push(make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head, make("th", {}, make("span", { class: "quiet" }, "")))), make("tbody", {}, body))));
+  }
+  if (found) {
+    const points = found.rehearsal && 100 * (found.rehearsal.best.accuracy - found.rehearsal.own.accuracy);
+    const gain = points ? `${points > 0 ? "+" : ""}${points.toFixed(1)} points of accuracy on made-up tables` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
+    if (found.overrides.length) content.push(make("p", {}, `Best for ${state.values["learner.model"]}: ${gain}. `, make("button", { type: "button", onclick: () => use(Object.fromEntries(found.overrides.map((each) => each.split(/=(.*)/s).slice(0, 2)))) }, "Use")), make("pre", {}, found.overrides.join("\n")));
+    else content.push(make("p", {}, "No other design that was tried learns better."));
+    if (found.note) content.push(make("p", { class: "quiet" }, found.note));
+  }
+  if (plan.masks?.overrides?.length) content.push(make("p", {}, `${plan.masks.gain_db.toFixed(1)} dB less noise in the sum: `, make("code", {}, plan.masks.overrides.join(" "))));
+  byId("options").replaceChildren(...(content.length ? content : [make("p", { class: "quiet" }, plan.feasible ? "No alternatives are searched for this learner and schedule." : "None: the target cannot be met.")]));
+  byId("options").classList.remove("stale");
+}
+
+function use(overrides) { for (const [key, value] of Object.entries(overrides)) scenario.overrides[key] = value; changedAt = performance.now(); setKey(...Object.entries(overrides).at(-1)); }
+
+function showExport(form) {
+  state.form = form;
+  for (const tab of document.querySelectorAll(".export [role=tab]")) { tab.setAttribute("aria-selected", String(tab.dataset.form === form)); tab.tabIndex = tab.dataset.form === form ? 0 : -1; }
+  byId("export").textContent = state.exports[form] ?? "";
+  byId("export").setAttribute("aria-labelledby", `as-${form}`);
+}
+
+function save() {
+  const ending = { toml: "toml", command: "sh", python: "py" }[state.form];
+  const link = make("a", { href: URL.createObjectURL(new Blob([state.exports[state.form] ?? ""], { type: "text/plain" })), download: `${state.name}.${ending}` });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}

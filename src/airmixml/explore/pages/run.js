@@ -1,0 +1,101 @@
+// Runs: started here or elsewhere, their progress, curves and results. All of it is the server's: every tab sees the same.
+import { ask } from "/pages/server.js";
+import { COLOURS, byId, chart, make, notice, number, percent } from "/pages/shared.js";
+
+const chosen = new Map(), told = new Map(), colours = new Map();
+let asked, values = null, timer = null, runs = [];
+
+export function startRun(askedScenario) {
+  asked = askedScenario;
+  addEventListener("airmix-values", (event) => {
+    values = event.detail.values;
+    byId("run-name").textContent = event.detail.name;
+    byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${values["radio.slots"].toLocaleString("en")} slots, ${values["learner.model"]}.`;
+    byId("seed").value = event.detail.seed;
+    byId("epochs").value = values["learner.epochs"];
+    byId("epochs").disabled = ["ridge", "lda"].includes(values["learner.model"]);
+  });
+  byId("start").addEventListener("submit", start);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && !byId("run").hidden) refresh(); });
+  return refresh;
+}
+
+async function start(event) {
+  event.preventDefault();
+  await attempt(async () => {
+    const body = asked(), overrides = { ...body.overrides, seed: Number(byId("seed").value) };
+    if (!byId("epochs").disabled) overrides["learner.epochs"] = Number(byId("epochs").value);
+    const { name } = await ask("/api/runs", { ...body, overrides });
+    chosen.set(name, true);
+  });
+}
+
+async function act(name, action) { await attempt(() => ask(`/api/runs/${encodeURIComponent(name)}/${action}`, {})); }
+
+async function attempt(work) {
+  try { notice(""); await work(); } catch (problem) { notice(problem.message); }
+  await refresh();
+}
+
+async function refresh() {
+  clearTimeout(timer);
+  if (byId("run").hidden || document.hidden) return;
+  let wait = 3000;
+  try {
+    runs = (await ask("/api/runs")).runs;
+    for (const run of runs) if (!chosen.has(run.name)) chosen.set(run.name, run.state === "running" || [...chosen.values()].filter(Boolean).length < 4);
+    const looked = runs.filter((run) => chosen.get(run.name));
+    for (const run of looked) {
+      const known = told.get(run.name);
+      if (known?.state === "finished" && run.state === "finished" && known.changed === run.changed) continue;
+      told.set(run.name, await ask(`/api/runs/${encodeURIComponent(run.name)}`));
+    }
+    if (runs.some((run) => run.state.startsWith("running"))) wait = 600;
+    draw(looked.map((run) => told.get(run.name)));
+  } catch (problem) {
+    notice(problem.message === "Failed to fetch" ? "The explorer has ended: start `airmix explore` again; interrupted runs can then be resumed." : problem.message);
+  }
+  clearTimeout(timer);
+  timer = setTimeout(refresh, wait);
+}
+
+function colour(name) {
+  if (!colours.has(name)) colours.set(name, COLOURS[colours.size % COLOURS.length]);
+  return colours.get(name);
+}
+
+function draw(looked) {
+  const held = document.activeElement?.dataset?.keep;
+  byId("runs").tBodies[0].replaceChildren(...(runs.length ? runs.map(row) : [make("tr", {}, make("td", { colspan: 4, class: "quiet" }, "No runs yet."))]));
+  if (held) document.querySelector(`[data-keep="${CSS.escape(held)}"]`)?.focus();
+  const line = (run, y) => ({ name: run.name, x: y.map((_, place) => place + 1), y, mode: y.length < 2 ? "markers" : "lines", type: "scatter", marker: { size: 9, color: colour(run.name) }, line: { color: colour(run.name), width: 2 } });
+  const scored = looked.filter((run) => run.curve?.score.length), lost = looked.filter((run) => run.curve?.loss.length);
+  const epochs = { title: { text: "epoch", standoff: 6 }, rangemode: "tozero" };
+  chart("accuracy-chart", scored.map((run) => ({ ...line(run, run.curve.score), hovertemplate: `%{y:.1%} after epoch %{x}<extra>${run.name}</extra>` })), { xaxis: epochs, yaxis: { tickformat: ".0%", rangemode: "tozero" }, showlegend: true, empty: "No curve yet: it grows while a network trains." });
+  chart("loss-chart", lost.map((run) => line(run, run.curve.loss)), { xaxis: epochs, showlegend: false, empty: "No curve yet." });
+  drawComparison(looked.filter((run) => run.facts));
+}
+
+function row(run) {
+  const action = (word, does) => make("button", { type: "button", "data-keep": `${run.name}-${does}`, onclick: () => act(run.name, does) }, word);
+  const box = make("input", { type: "checkbox", "aria-label": `Compare ${run.name}`, "data-keep": `${run.name}-compare`, onchange: () => { chosen.set(run.name, box.checked); refresh(); } });
+  box.checked = Boolean(chosen.get(run.name));
+  const running = run.state.startsWith("running");
+  const far = running && run.total ? `${run.stage}: ${run.done.toLocaleString("en")} of ${run.total.toLocaleString("en")}` : running ? run.stage : "";
+  return make("tr", { "data-run": run.name, "data-state": run.state },
+    make("td", {}, box, chosen.get(run.name) ? make("span", { class: "swatch", style: `background:${colour(run.name)}` }) : ""),
+    make("th", { scope: "row" }, run.name),
+    make("td", {}, make("span", { class: `state ${run.state}` }, run.state), running ? make("progress", { "aria-label": `Progress of ${run.name}`, ...(run.total ? { max: run.total, value: run.done } : {}) }) : "", make("div", { class: "quiet" }, far || run.line || "")),
+    make("td", {}, make("div", { class: "bar" }, run.state === "running" && run.stage !== "interrupting" ? action("Cancel", "cancel") : "", run.resumable ? action("Resume", "resume") : "", run.state === "failed" ? action("Forget", "forget") : "",
+      told.get(run.name)?.files?.map((file) => make("a", { href: `/runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
+}
+
+function drawComparison(finished) {
+  const rows = [
+    ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)], ["Accuracy, best epoch", (facts) => percent(facts.best)],
+    ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)], ["Epsilon against the server", (facts) => number(facts.server_epsilon)],
+    ["SNR", (facts) => (facts.snr_db === null ? "–" : `${facts.snr_db.toFixed(1)} dB`)], ["Energy", (facts) => facts.energy ?? "–"], ["Air time", (facts) => facts.air_time], ["Time to compute", (facts) => `${number(facts.seconds, 3)} s`],
+  ];
+  byId("compare").tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, ""), finished.map((run) => make("th", { scope: "col" }, make("span", { style: `color:${colour(run.name)}` }, "■ "), run.name))));
+  byId("compare").tBodies[0].replaceChildren(...(finished.length ? rows.map(([name, cell]) => make("tr", {}, make("th", { scope: "row" }, name), finished.map((run) => make("td", {}, cell(run.facts))))) : [make("tr", {}, make("td", { class: "quiet" }, "Choose finished runs to compare them."))]));
+}

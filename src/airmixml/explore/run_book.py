@@ -1,0 +1,267 @@
+"""The runs of a folder: those that this explorer started, those that others did, interrupted and finished ones.
+
+A run is a child process of ``airmix run``: it can be killed, cancelled and resumed as on the command line, and what it
+is doing is read from files, so that all tabs see the same. What the explorer needs to resume a run (its scenario, and
+what the process said last) is in the folder ``.explore`` beside it.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+from airmixml.errors import AirMixError, RunFolderError
+from airmixml.explore.finished import curve_of, curve_so_far, facts_of_run
+from airmixml.scenario import Scenario
+from airmixml.storage.files import LOCK, write_text
+from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
+from airmixml.wording import shown
+
+NOTES: Final = ".explore"
+_MOST_AT_ONCE: Final = max(2, (os.cpu_count() or 2) // 2)
+_TAIL_BYTES: Final = 4096
+_SAID: Final = re.compile(r"airmix: (?P<stage>[^:]+): (?P<done>[\d,]+) of (?P<total>[\d,]+)")
+_ENDING_SECONDS: Final = 10.0
+_FIGURES: Final = re.compile(r"figures/[\w-]+\.png|report\.html|scenario\.toml|metrics\.json")
+
+
+@dataclass(frozen=True)
+class Child:
+    """A run that this explorer started."""
+
+    process: "subprocess.Popen[bytes]"
+    cancelled: bool = False
+
+
+class RunBook:
+    """What there is in the runs folder, and the processes that fill it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._children: dict[str, Child] = {}
+        self._lock = Lock()
+
+    def start(self, scenario: Scenario) -> str:
+        """Start a run of the scenario and return its name."""
+        with self._lock:
+            self._check_room()
+            base = f"{scenario.name}-seed{scenario.seed}"
+            numbers = range(1, 10_000)
+            name = next(each for n in numbers if self._is_free(each := base if n == 1 else f"{base}-{n}"))
+            self._notes.mkdir(parents=True, exist_ok=True)
+            write_text(self._notes / f"{name}.toml", scenario.to_toml())
+            self._launch(name)
+        return name
+
+    def resume(self, name: str) -> None:
+        """Go on with a run that was interrupted, cancelled or killed."""
+        with self._lock:
+            if self._is_running(name):
+                raise RunFolderError(f"{name}: is running")
+            if not self._note(name).is_file():
+                raise RunFolderError(f"{name}: was not started here; repeat the command that started it to resume")
+            if self._inside(name).exists():
+                raise RunFolderError(f"{name}: is finished")
+            self._check_room()
+            self._launch(name)
+
+    def cancel(self, name: str) -> None:
+        """Interrupt a run, as Ctrl-C does; it can be resumed."""
+        with self._lock:
+            child = self._children.get(name)
+            if child is None or child.process.poll() is not None:
+                raise RunFolderError(f"{name}: is not running here")
+            child.process.send_signal(signal.SIGINT)
+            self._children[name] = Child(child.process, cancelled=True)
+
+    def forget(self, name: str) -> None:
+        """Drop what is noted of a run that failed and left no folder."""
+        with self._lock:
+            if self._is_running(name) or self._inside(name).exists() or self._partial(name).exists():
+                raise RunFolderError(f"{name}: has a folder; remove that by hand")
+            for note in (self._note(name), self._log(name)):
+                note.unlink(missing_ok=True)
+            self._children.pop(name, None)
+
+    def close(self) -> int:
+        """Interrupt all runs that this explorer started, wait for them, and return how many there were."""
+        running = [child.process for child in self._children.values() if child.process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + _ENDING_SECONDS
+        for process in running:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+        return len(running)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return all runs, the newest first."""
+        with self._lock:
+            return sorted((self._told(name) for name in self._names()), key=lambda each: -each["changed"])
+
+    def told(self, name: str) -> dict[str, Any]:
+        """Return one run with its learning curve and, once finished, what came out."""
+        with self._lock:
+            about = self._told(name)
+            folder = self._inside(name)
+            curve = curve_of(folder) if about["state"] == "finished" else curve_so_far(self._partial(name))
+            about["curve"] = curve.to_dict()
+            if about["state"] == "finished":
+                about |= facts_of_run(folder)
+                about["files"] = [
+                    path.relative_to(folder).as_posix()
+                    for path in sorted([*folder.glob("figures/*.png"), folder / "report.html"])
+                    if path.is_file()
+                ]
+            return about
+
+    def file(self, name: str, place: str) -> Path:
+        """Return a file of a finished run that a page may show."""
+        path = self._inside(name) / place
+        if not _FIGURES.fullmatch(place) or not path.is_file():
+            raise RunFolderError(f"{shown(place)}: is no file of a finished run")
+        return self._kept_inside(path)
+
+    @property
+    def _notes(self) -> Path:
+        return self.folder / NOTES
+
+    def _note(self, name: str) -> Path:
+        self._inside(name)
+        return self._notes / f"{name}.toml"
+
+    def _log(self, name: str) -> Path:
+        self._inside(name)
+        return self._notes / f"{name}.log"
+
+    def _inside(self, name: str) -> Path:
+        """Return the folder of a run; refuse names that lead out of the runs folder."""
+        if not name or name != Path(name).name or name.startswith(".") or "\0" in name or "\\" in name:
+            raise RunFolderError(f"{shown(name)}: is no name of a run")
+        return self._kept_inside(self.folder / name)
+
+    def _kept_inside(self, path: Path) -> Path:
+        """Refuse what a link leads out of the runs folder."""
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            raise RunFolderError(f"{path.name}: lies outside {self.folder}")
+        return path
+
+    def _partial(self, name: str) -> Path:
+        return self._kept_inside(self.folder / f"{name}{PARTIAL}")
+
+    def _is_free(self, name: str) -> bool:
+        return not any(
+            os.path.lexists(path) for path in (self._inside(name), self._partial(name), self._notes / f"{name}.toml")
+        )
+
+    def _is_running(self, name: str) -> bool:
+        child = self._children.get(name)
+        return child is not None and child.process.poll() is None
+
+    def _check_room(self) -> None:
+        running = [name for name in self._children if self._is_running(name)]
+        if len(running) >= _MOST_AT_ONCE:
+            raise RunFolderError(f"{len(running)} runs are running; wait for one of them, or cancel it")
+
+    def _launch(self, name: str) -> None:
+        command = ["run", str(self._note(name)), "--out", str(self._inside(name)), "--json"]
+        quick = {"AIRMIX_PROGRESS_SECONDS": "0.2", "AIRMIX_CHECKPOINT_SECONDS": "0.5"}
+        with self._log(name).open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "airmixml", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env={**os.environ, **quick},
+                start_new_session=True,  # Ctrl-C in the terminal is for the explorer, which passes it on
+            )
+        self._children[name] = Child(process)
+
+    def _names(self) -> set[str]:
+        """Return the names of all runs: folders with results, unfinished folders, and notes."""
+        names = {note.stem for note in self._notes.glob("*.toml")} if self._notes.is_dir() else set()
+        if not self.folder.is_dir():
+            return names
+        for entry in self.folder.iterdir():
+            if entry.name.startswith(".") or not entry.is_dir():
+                continue
+            if entry.name.endswith(PARTIAL):
+                names.add(entry.name.removesuffix(PARTIAL))
+            elif (entry / METRICS).is_file() and (entry / SCENARIO).is_file():
+                names.add(entry.name)
+        return {name for name in names if self._is_inside(name)}
+
+    def _is_inside(self, name: str) -> bool:
+        try:
+            self._inside(name)
+            self._partial(name)
+        except AirMixError:
+            return False
+        return True
+
+    def _told(self, name: str) -> dict[str, Any]:
+        """Return what a list says of a run."""
+        folder, partial, log = self._inside(name), self._partial(name), self._log(name)
+        child = self._children.get(name)
+        said = _last_lines(log)
+        about: dict[str, Any] = {"name": name, "changed": _changed(folder, partial, log), "resumable": False}
+        if self._is_running(name):
+            stage = "interrupting" if child is not None and child.cancelled else ""
+            return {**about, "state": "running", **_progress(said, stage)}
+        if (folder / METRICS).is_file():
+            return {**about, "state": "finished"}
+        if partial.is_dir():
+            if _is_locked(partial):
+                return {**about, "state": "running elsewhere", **_progress(said)}
+            return {**about, "state": "interrupted", "resumable": self._note(name).is_file(), **_progress(said)}
+        line = next((each for each in reversed(said) if each.startswith("airmix: error")), "")
+        state = "failed" if line else "interrupted"
+        return {**about, "state": state, "line": line.removeprefix("airmix: error: "), "resumable": not line}
+
+
+def _changed(*paths: Path) -> float:
+    return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
+
+
+def _last_lines(log: Path) -> list[str]:
+    """Return what a process said last; nothing where it said nothing."""
+    if not log.is_file():
+        return []
+    with log.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        return file.read().decode("utf-8", errors="replace").splitlines()
+
+
+def _progress(said: list[str], stage: str = "") -> dict[str, Any]:
+    """Return how far the last stage is that a process told of."""
+    for line in reversed(said):
+        found = _SAID.match(line)
+        if found:
+            done, total = (int(found[each].replace(",", "")) for each in ("done", "total"))
+            return {"stage": stage or found["stage"], "done": done, "total": total}
+    return {"stage": stage or "starting", "done": 0, "total": 0}
+
+
+def _is_locked(folder: Path) -> bool:
+    """Return whether some process holds the folder."""
+    path = folder / LOCK
+    if not path.is_file() or path.is_symlink():
+        return False
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(blocking=False)
+    except (Timeout, OSError):
+        return True
+    lock.release()
+    return False

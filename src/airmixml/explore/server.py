@@ -1,0 +1,77 @@
+"""Serves the explorer on the loopback address until Ctrl-C."""
+
+import secrets
+import socket
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from airmixml.errors import AirMixError
+from airmixml.wording import reason
+
+_HOST: Final = "127.0.0.1"
+_FIRST_PORT: Final = 8750
+_PORTS_TRIED: Final = 50
+_LONGEST_GOODBYE_SECONDS: Final = 2
+
+
+class ExploreError(AirMixError):
+    """The explorer cannot be started."""
+
+
+def bind(port: int | None) -> socket.socket:
+    """Return a listening socket of the loopback address: of that port, or of the next free one from 8750 on."""
+    last: OSError | None = None
+    for candidate in range(_FIRST_PORT, _FIRST_PORT + _PORTS_TRIED) if port is None else (port,):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((_HOST, candidate))
+            listener.listen(128)
+            return listener
+        except OSError as problem:
+            listener.close()
+            last = problem
+    assert last is not None
+    if port is None:
+        raise ExploreError(f"no free port from {_FIRST_PORT} to {_FIRST_PORT + _PORTS_TRIED - 1}; give one with --port")
+    raise ExploreError(f"--port {port}: cannot be used ({reason(last)}); choose another, or leave --port out") from last
+
+
+def serve(folder: Path, port: int | None, announce: Callable[[str], None]) -> int:
+    """Serve the runs folder until Ctrl-C and return how many runs that interrupted.
+
+    ``announce`` gets the address, token and all, as soon as it is answered.
+    """
+    if find_spec("plotly") is None:
+        raise ExploreError("explore: needs the package plotly; pip install 'airmixml[explore]'")
+    try:
+        import uvicorn
+
+        from airmixml.explore.app import Explorer
+        from airmixml.explore.guard import Guard
+    except ImportError as problem:
+        raise ExploreError(f"explore: needs the package {problem.name}; pip install 'airmixml[explore]'") from None
+    listener = bind(port)
+    number = listener.getsockname()[1]
+    token = secrets.token_urlsafe(24)
+    explorer = Explorer(folder)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            Guard(explorer, token, number),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_LONGEST_GOODBYE_SECONDS,
+            limit_concurrency=200,
+        )
+    )
+    announce(f"http://{_HOST}:{number}/?token={token}")
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:  # uvicorn passes Ctrl-C on once it has ended
+        pass
+    finally:
+        listener.close()
+    return explorer.interrupted

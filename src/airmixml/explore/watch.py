@@ -1,0 +1,202 @@
+"""One slot, step by step: who sends what with which share and power, and what arrives at the antenna and elsewhere.
+
+The slot is that of the run with the same seed: same places, samples, schedule, ratios, powers and noise.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from airmixml.arrays import Doubles
+from airmixml.attacks.overheard import Listener, align_phase, overhear_chapters
+from airmixml.data import known_dataset
+from airmixml.errors import ScenarioError
+from airmixml.explore.asked import finite
+from airmixml.planning.known_inputs import data_dimensions
+from airmixml.radio.mixtures import Transmission, open_air
+from airmixml.radio.transmission import MixtureBlock
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.scope import require_coherent
+from airmixml.streams import SLOTS_PER_CHAPTER, Streams
+from airmixml.units import ratio_to_db, watts_to_dbm
+from airmixml.workers import Signal, place_coordinates
+
+MOST_WORK: Final = 400_000_000  # symbols x seats of a chapter: about a second
+_MOST_PLACES: Final = 2_000
+_MOST_SENDERS: Final = 12
+_MOST_SYMBOLS: Final = 1_024
+_KEPT: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scene:
+    """The first slots of a scenario, and all that went into them."""
+
+    sent: Transmission
+    places_metres: Doubles  # workers x 2
+    block: MixtureBlock
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is shown."""
+        return self.sent.scenario
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are to look at."""
+        return self.block.slots
+
+
+class Stage:
+    """Keeps the scenes that were looked at last, so that dragging takes no time."""
+
+    def __init__(self) -> None:
+        self._scenes: OrderedDict[str, Scene] = OrderedDict()
+        self._lock = Lock()
+
+    def show(self, scenario: Scenario, slot: int, place_metres: tuple[float, float] | None) -> dict[str, Any]:
+        """Return the slot of that number, with the eavesdropper at a place in metres from the server (or its own)."""
+        with self._lock:
+            return show_slot(self._scene(scenario), slot, place_metres)
+
+    def _scene(self, scenario: Scenario) -> Scene:
+        key = scenario.to_toml()
+        if key not in self._scenes:
+            self._scenes[key] = make_scene(scenario)
+            while len(self._scenes) > _KEPT:
+                self._scenes.popitem(last=False)
+        self._scenes.move_to_end(key)
+        return self._scenes[key]
+
+
+def make_scene(scenario: Scenario) -> Scene:
+    """Run the first slots of a scenario; refuse those that take long, or whose data are not on every machine."""
+    require_coherent(scenario.air, "the explorer's slot")
+    workers, radio = scenario.workers, scenario.radio
+    known = known_dataset(workers.dataset)
+    if known is None or known.published is not None:
+        raise ScenarioError(
+            f'workers.dataset = "{workers.dataset}": a slot is shown with samples that come with the package; choose '
+            "iris, digits, breast-cancer or wine"
+        )
+    signal = Signal.of(workers, *data_dimensions(scenario, None, None))
+    if signal.symbols * radio.scheduled * min(radio.slots, SLOTS_PER_CHAPTER) > MOST_WORK:
+        raise ScenarioError(
+            f"radio.scheduled = {radio.scheduled:,} with {signal.symbols:,} symbols each: too much for a picture; "
+            "schedule fewer workers, or send fewer features"
+        )
+    air = open_air([scenario], None, None, RunContext(speed=Speed(threads=1)))
+    block = next(air.blocks(range(1)))[0]
+    sent = Transmission(
+        scenario=scenario,
+        dataset=air.dataset,
+        population=air.population,
+        report=air.new_reports()[0],
+        examples=block,
+    )
+    placement = Streams(scenario.seed).generator("placement")
+    return Scene(sent=sent, places_metres=place_coordinates(workers.count, workers.side_metres, placement), block=block)
+
+
+def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None) -> dict[str, Any]:
+    """Return all that a page draws of one slot, as plain values."""
+    if not 0 <= slot < scene.slots:
+        raise ScenarioError(f"slot = {slot + 1}: must be from 1 to {scene.slots}")
+    scenario, dataset, block = scene.scenario, scene.sent.dataset, scene.block
+    draws, privacy = block.draws, scenario.privacy
+    own = _own_place(scenario, scene.places_metres)
+    place = own if place_metres is None else np.asarray(place_metres, dtype=np.float64)
+    listener = Listener.at(scenario, scene.places_metres, place)
+    *_, (received, _, heard) = overhear_chapters(scene.sent, listener, slot + 1, Speed(threads=1))
+    signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
+    workers, ratios = draws.scheduled_workers[slot], draws.ratios[slot]
+    sending = np.flatnonzero(ratios > 0.0)
+    shown = sending[np.argsort(-ratios[sending], kind="stable")][:_MOST_SENDERS]
+    samples = scene.sent.population.sample_index[workers]
+    held = scene.sent.population.holdings is None
+    senders = [
+        {
+            "worker": int(workers[seat]),
+            "place": scene.places_metres[workers[seat]].round(1).tolist(),
+            "distance_metres": float(scene.sent.population.distance_metres[workers[seat]]),
+            "ratio": float(ratios[seat]),
+            "channel_db": float(ratio_to_db(draws.magnitude[slot, seat] ** 2)),
+            "power_dbm": float(watts_to_dbm(draws.power_watts[slot, seat])),
+            "heard_db": float(ratio_to_db(max(heard[slot, seat], 1e-30))),
+            "input": _numbers(dataset.train_inputs[samples[seat]]) if held else [],
+            "label": _label(scene, int(samples[seat])) if held else "",
+        }
+        for seat in shown
+    ]
+    at_listener = align_phase(received[slot : slot + 1])[0]
+    total = float(heard[slot].sum())
+    plain: dict[str, Any] = finite(
+        {
+            "slot": slot + 1,
+            "slots": scene.slots,
+            "all_slots": scenario.radio.slots,
+            "side_metres": scenario.workers.side_metres,
+            "places": scene.places_metres[:_MOST_PLACES].round(1).tolist(),
+            "workers": scenario.workers.count,
+            "scheduled": _seats(scene, slot, sending),
+            "sending": len(sending),
+            "senders": senders,
+            "sends": scenario.workers.sends,
+            "shape": list(dataset.image_shape) if dataset.image_shape else None,
+            "classes": list(dataset.class_names),
+            "input_symbols": signal.input_symbols,
+            "label_symbols": signal.label_symbols,
+            "power_scale_watts": float(draws.power_scale_watts[slot]),
+            "limited": bool(draws.limited[slot]),
+            "clean": _numbers(block.clean_inputs[slot]),
+            "received": _numbers(block.inputs[slot]),
+            "clean_labels": _numbers(block.clean_labels[slot]),
+            "received_labels": _numbers(block.labels[slot]),
+            "snr_db": float(ratio_to_db(max(float(block.input_snr[slot]), 1e-30))),
+            "eavesdropper": {
+                "place": place.round(2).tolist(),
+                "own_place": own.round(2).tolist(),
+                "nearest_metres": float(np.hypot(*(scene.places_metres - place).T).min()),
+                "inputs": _numbers(at_listener[: signal.input_symbols]),
+                "snr_db": float(ratio_to_db(max(total, 1e-30))),
+                "loudest": int(workers[int(heard[slot].argmax())]),
+                "loudest_share": float(heard[slot].max() / total) if total else 0.0,
+                "noise_dbm": privacy.eavesdropper_noise_dbm,
+                "antennas": privacy.eavesdropper_antennas,
+            },
+        }
+    )
+    return plain
+
+
+def _own_place(scenario: Scenario, places_metres: Doubles) -> Doubles:
+    """Return where the scenario's own eavesdropper stands: beyond the farthest worker."""
+    far = places_metres[int(np.hypot(*places_metres.T).argmax())]
+    return np.asarray(far * (1.0 + scenario.privacy.eavesdropper_distance_metres / max(float(np.hypot(*far)), 1e-9)))
+
+
+def _seats(scene: Scene, slot: int, sending: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Return place and share of those who send, for the map; of very many the first."""
+    draws = scene.block.draws
+    few = sending[:_MOST_PLACES]
+    workers = draws.scheduled_workers[slot][few]
+    return [
+        {"worker": int(worker), "place": scene.places_metres[worker].round(1).tolist(), "ratio": float(ratio)}
+        for worker, ratio in zip(workers, draws.ratios[slot][few], strict=True)
+    ]
+
+
+def _label(scene: Scene, sample: int) -> str:
+    label, names = scene.sent.dataset.train_labels[sample], scene.sent.dataset.class_names
+    return names[int(label)] if np.ndim(label) == 0 and np.issubdtype(np.asarray(label).dtype, np.integer) else ""
+
+
+def _numbers(values: NDArray[Any] | torch.Tensor) -> list[float]:
+    """Return the first numbers with as many digits as a picture shows."""
+    array = values.cpu().numpy() if isinstance(values, torch.Tensor) else values
+    return [float(f"{value:.4g}") for value in np.asarray(array, dtype=np.float64)[:_MOST_SYMBOLS]]

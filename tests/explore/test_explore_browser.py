@@ -1,0 +1,172 @@
+"""The explorer as a person uses it, in a headless Chromium."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+import explore_kit as kit
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(bool(kit.why_no_browser()), reason=kit.why_no_browser() or "there is a browser"),
+]
+LONG_RUN = "[radio]\nslots = 400\n[learner]\nepochs = 1000000\n[workers]\ncount = 200\n"
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[kit.Explorer, Path]]:
+    folder = tmp_path_factory.mktemp("explorer")
+    with kit.open_explorer(folder) as explorer:
+        yield explorer, folder
+
+
+@pytest.fixture
+def page(explorer: tuple[kit.Explorer, Path]) -> Iterator[Any]:
+    """A browser at the design page; whatever it complains of at the end fails the test."""
+    with kit.open_browser() as browser:
+        browser.get(explorer[0].address)
+        kit.wait_for_design(browser, everything=False)
+        yield browser
+        assert kit.problems_of(browser) == []
+
+
+def text_of(browser: Any, element: str) -> str:
+    return str(browser.execute_script("return document.getElementById(arguments[0]).textContent", element))
+
+
+def state_of(browser: Any, run: str) -> str:
+    script = "return document.querySelector(`#runs tr[data-run='${arguments[0]}']`)?.dataset.state ?? ''"
+    return str(browser.execute_script(script, run))
+
+
+def press(browser: Any, run: str, action: str) -> None:
+    """Press a button of a run once it is there; the table is drawn anew now and then, so find and click are one."""
+    script = (
+        "const button = document.querySelector(`[data-keep='${arguments[0]}-${arguments[1]}']`);"
+        "button?.click(); return button !== null"
+    )
+    kit.wait_until(lambda: browser.execute_script(script, run, action), f"a button to {action}")
+
+
+def test_numbers_follow_a_change_and_the_address_holds_no_token(page: Any) -> None:
+    assert page.current_url.endswith("/")
+    before = text_of(page, "facts")
+    slider = page.find_element(By.CSS_SELECTOR, "#radio-scheduled ~ input[type=range]")
+    slider.send_keys(Keys.ARROW_RIGHT * 3)
+    kit.wait_until(lambda: text_of(page, "facts") != before, "other facts")
+    value = page.find_element(By.ID, "radio-scheduled").get_attribute("value")
+    kit.wait_until(lambda: f"--set radio.scheduled={value}" in text_of(page, "export"), "the command")
+    kit.wait_for_design(page)
+    assert "%" in text_of(page, "facts")
+    assert page.execute_script("return document.querySelectorAll('#epsilon-table .spinner').length") == 0
+    hosts = "return [...new Set(performance.getEntriesByType('resource').map((each) => new URL(each.name).host))]"
+    assert page.execute_script(hosts) == [page.execute_script("return location.host")]
+
+
+def test_what_is_infeasible_says_why_and_another_choice_mends_it(page: Any) -> None:
+    kit.choose(page, "privacy-accountant", "gdp")
+    kit.wait_until(lambda: "not feasible" in text_of(page, "verdict"), "a verdict")
+    assert "schedule" in text_of(page, "verdict")
+    kit.choose(page, "privacy-adversary", "server")
+    kit.wait_until(lambda: ": feasible." in text_of(page, "verdict"), "another verdict")
+
+
+def test_a_file_is_opened_and_survives_a_reload(page: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('extends = "private-iris"\nname = "mine"\n[privacy]\nepsilon = 3.0\n')
+    page.find_element(By.ID, "file").send_keys(str(tmp_path / "mine.toml"))
+    kit.wait_until(lambda: text_of(page, "verdict").startswith("mine: feasible"), "the file")
+    assert page.find_element(By.ID, "privacy-epsilon").get_attribute("value") == "3"
+    page.refresh()
+    kit.wait_until(lambda: text_of(page, "verdict").startswith("mine: feasible"), "the file again")
+    page.find_element(By.ID, "as-toml").click()
+    assert 'name = "mine"' in text_of(page, "export")
+
+
+def test_the_eavesdropper_is_dragged_to_a_worker(page: Any) -> None:
+    kit.choose(page, "preset", "digits")
+    kit.go_to(page, "watch")
+    kit.wait_until(lambda: page.find_elements(By.ID, "spy"), "the map")
+    assert page.find_elements(By.CSS_SELECTOR, ".sender canvas") == []
+    for _ in range(5):
+        page.find_element(By.ID, "next").click()
+    assert len(page.find_elements(By.CSS_SELECTOR, ".sender canvas")) == 4
+    victim = page.find_elements(By.CSS_SELECTOR, "#map .sender")[1]
+    name = victim.find_element(By.TAG_NAME, "title").get_attribute("textContent").split(",")[0].split()[1]
+    marker = page.find_element(By.CSS_SELECTOR, "#spy circle:last-child")
+    ActionChains(page, duration=100).move_to_element(marker).click_and_hold().move_to_element(
+        victim
+    ).release().perform()
+    kit.wait_until(lambda: f"hears loudest: {int(name):,}," in text_of(page, "scene"), "the loudest worker")
+    shown = text_of(page, "scene")
+    page.execute_script("document.getElementById('spy').focus()")
+    ActionChains(page).send_keys(Keys.ARROW_LEFT).perform()
+    kit.wait_until(lambda: text_of(page, "scene") != shown, "another place")
+
+
+def test_a_run_is_seen_cancelled_and_resumed_from_another_tab(
+    page: Any, explorer: tuple[kit.Explorer, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "endless.toml").write_text('name = "endless"\n' + LONG_RUN)
+    page.find_element(By.ID, "file").send_keys(str(tmp_path / "endless.toml"))
+    kit.wait_until(lambda: text_of(page, "run-name") == "endless", "the file")
+    kit.go_to(page, "run")
+    page.find_element(By.CSS_SELECTOR, "#start button").click()
+    kit.wait_until(lambda: state_of(page, "endless-seed0") == "running", "a run")
+    lines = "return document.querySelectorAll('#accuracy-chart .scatterlayer .trace').length"
+    kit.wait_until(lambda: page.execute_script(lines) == 1, "the learning curve")
+    with kit.open_browser() as other:  # closed half-way, which disturbs nobody
+        other.get(explorer[0].address + "#/run")
+        kit.wait_until(lambda: state_of(other, "endless-seed0") == "running", "the same run in another tab")
+        press(other, "endless-seed0", "cancel")
+        kit.wait_until(lambda: state_of(page, "endless-seed0") == "interrupted", "the end of the run")
+        press(other, "endless-seed0", "resume")
+    kit.wait_until(lambda: state_of(page, "endless-seed0") == "running", "the run again")
+    press(page, "endless-seed0", "cancel")
+    kit.wait_until(lambda: state_of(page, "endless-seed0") == "interrupted", "the end of the run")
+
+
+def test_finished_runs_are_compared(page: Any) -> None:
+    kit.choose(page, "preset", "private-iris")
+    kit.wait_until(lambda: text_of(page, "run-name") == "private-iris", "the preset")
+    kit.go_to(page, "run")
+    page.find_element(By.CSS_SELECTOR, "#start button").click()
+    kit.wait_until(lambda: state_of(page, "private-iris-seed0") == "finished", "a finished run")
+    kit.wait_until(lambda: "Epsilon against the server" in text_of(page, "compare"), "the table")
+    assert page.find_elements(By.PARTIAL_LINK_TEXT, "overview")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_telephone_scrolls_in_one_direction(explorer: tuple[kit.Explorer, Path], dark: bool) -> None:
+    with kit.open_browser(390, 800, dark=dark) as phone:
+        phone.get(explorer[0].address)
+        kit.wait_for_design(phone, everything=False)
+        for name in ("design", "watch", "run"):
+            kit.go_to(phone, name)
+            assert phone.execute_script("return document.documentElement.scrollWidth") <= 390
+        unnamed = (
+            "return [...document.querySelectorAll('input, select, button')].filter((each) => each.type !== 'file' "
+            "&& !each.labels?.length && !each.getAttribute('aria-label') && !each.textContent.trim())"
+            ".map((each) => each.outerHTML)"
+        )
+        assert phone.execute_script(unnamed) == []
+
+
+def test_an_explorer_that_was_killed_is_told_of(tmp_path: Path) -> None:
+    with kit.open_explorer(tmp_path) as gone, kit.open_browser() as browser:
+        browser.get(gone.address)
+        kit.wait_for_design(browser, everything=False)
+        os.killpg(gone.process.pid, signal.SIGKILL)
+        kit.choose(browser, "preset", "digits")
+        kit.wait_until(lambda: "start `airmix explore` again" in text_of(browser, "notice"), "a notice")

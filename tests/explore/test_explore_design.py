@@ -1,0 +1,158 @@
+"""The design page has the numbers and the words of the command line."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from airmixml import Scenario
+from airmixml.explore.design import is_light
+
+Finished = subprocess.CompletedProcess[str]
+Design = Callable[..., dict[str, Any]]
+CHANGED = {"radio.scheduled": 16, "privacy.epsilon": 7.5, "mixing.alpha": 100.0, "radio.noise_dbm": -100}
+
+
+def sets(overrides: dict[str, Any]) -> list[str]:
+    return [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides"),
+    [("paper-iris", CHANGED), ("digits", {"privacy.epsilon": 9}), ("trustless-iris", {})],
+)
+def test_plan_and_accounts_are_those_of_the_command_line(
+    airmix: Callable[..., Finished], design: Design, preset: str, overrides: dict[str, Any]
+) -> None:
+    parts = design(preset, overrides=overrides)
+    asked = ("--preset", preset, *sets(overrides), "--json", "--no-picture")
+    plan = json.loads(airmix("plan", *asked).stdout)
+    for name in ("feasible", "verdict", "energy_joules", "power_dbm", "snr_inputs_db", "noise_multiplier"):
+        assert parts["plan"]["plan"].get(name) == plan.get(name), name
+    account = json.loads(airmix("account", *asked).stdout)
+    quick = [each for each in account["statements"] if each["accountant"] != "pld"]
+    assert parts["account"]["statements"] == quick
+    assert [each for each in account["refusals"] if each["accountant"] != "pld"] == parts["account"]["refusals"]
+
+
+def test_heavy_parts_come_as_they_finish(client: TestClient, airmix: Callable[..., Finished]) -> None:
+    """The slow accountant, curves, better designs, and a trial on real samples, from a process of its own."""
+    overrides = {"radio.slots": 50, "learner.epochs": 2}
+    answer = client.post("/api/design", json={"preset": "paper-iris", "overrides": overrides})
+    parts = [json.loads(line) for line in answer.text.splitlines()]
+    names = [part["part"] for part in parts if part["part"] != "progress"]
+    assert names == ["scenario", "plan", "account", "light", "account", "curves", "options", "trial", "done"]
+    asked = ("--preset", "paper-iris", *sets(overrides), "--json")
+    account = json.loads(airmix("account", *asked, "--no-picture").stdout)
+    slow = next(part for part in parts if part.get("accountants") == ["pld"])
+    assert slow["statements"] == [each for each in account["statements"] if each["accountant"] == "pld"]
+    trial = next(part for part in parts if part["part"] == "trial")
+    assert trial["accuracy"] == json.loads(airmix("run", *asked).stdout)["accuracy"]["final"]
+    best = next(part for part in parts if part["part"] == "options")["plan"]["best"]
+    assert best == json.loads(airmix("plan", *asked, "--no-picture").stdout)["best"]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"privacy.accountant": "gdp"},
+        {"privacy.epsilon": 1e-9, "privacy.delta": 1e-12, "privacy.adversary": "eavesdropper"},
+        {"radio.scheduled": 4000},
+        {"workers.count": -1},
+        {"radio.fadign": "rician"},
+        {"privacy.delta": "much"},
+    ],
+)
+def test_what_cannot_be_had_says_why_in_the_words_of_plan(
+    airmix: Callable[..., Finished], design: Design, overrides: dict[str, Any]
+) -> None:
+    parts = design(overrides=overrides)
+    done = airmix("plan", "--preset", "paper-iris", *sets(overrides), "--no-picture", "--json")
+    if done.returncode == 2:
+        assert parts["problem"]["line"] == done.stderr.removeprefix("airmix: error: ").rstrip("\n")
+    else:
+        plan = json.loads(done.stdout)
+        assert (parts["plan"]["plan"]["feasible"], parts["plan"]["plan"]["verdict"]) == (False, plan["verdict"])
+        assert not plan["feasible"]
+
+
+def test_exports_are_the_same_scenario(design: Design) -> None:
+    exports = design(overrides=CHANGED)["scenario"]["exports"]
+    wanted = Scenario.preset("paper-iris").with_overrides(*(f"{key}={value}" for key, value in CHANGED.items()))
+    assert Scenario.from_toml(exports["toml"]) == wanted
+    words = shlex.split(exports["command"])
+    assert words[:4] == ["airmix", "run", "--preset", "paper-iris"]
+    assert Scenario.preset("paper-iris").with_overrides(*words[5::2]) == wanted
+    names: dict[str, Any] = {}
+    exec(exports["python"].replace("run(scenario)", "None"), names)
+    assert names["scenario"] == wanted
+
+
+def test_a_file_that_is_opened_is_the_base_of_all_forms(design: Design, tmp_path: Path) -> None:
+    text = 'extends = "private-iris"\nname = "mine"\n[privacy]\nepsilon = 3.0\n'
+    found = design(toml=text, file="../my scenario.toml", overrides={"radio.noise_dbm": -110})["scenario"]
+    assert found["name"] == "mine"
+    assert found["values"]["privacy.epsilon"] == 3.0
+    assert found["values"]["radio.noise_dbm"] == -110
+    assert shlex.split(found["exports"]["command"])[2:] == ["my scenario.toml", "--set", "radio.noise_dbm=-110"]
+    assert 'Scenario.load("my scenario.toml")' in found["exports"]["python"]
+
+
+def test_where_everybody_sends_more_workers_send_too(design: Design) -> None:
+    assert design("private-iris", overrides={"workers.count": 500})["scenario"]["values"]["radio.scheduled"] == 500
+    assert design("paper-iris", overrides={"workers.count": 500})["scenario"]["values"]["radio.scheduled"] == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[workers]\ndataset = "/etc/hosts.csv"',
+        '[workers]\ndataset = "../private.csv"',
+        '[workers]\ndataset = "~/private.npz"',
+        '[workers]\ndataset = "runs/../private.csv"',
+        '[workers]\nencoder = "torchscript:/tmp/model.pt"',
+        '[workers]\nencoder = "onnx:model.onnx"',
+    ],
+)
+def test_scenarios_reach_no_file_outside_the_runs_folder(design: Design, client: TestClient, text: str) -> None:
+    assert "the explorer reads files in" in design(toml=text)["problem"]["line"]
+    for path in ("/api/watch", "/api/runs"):
+        answer = client.post(path, json={"toml": text})
+        assert answer.status_code == 400
+        assert "the explorer reads files in" in answer.json()["line"]
+
+
+def test_files_in_the_runs_folder_are_read(design: Design, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    rows = "\n".join(f"{number % 7},{number % 5},{'yes' if number % 2 else 'no'}" for number in range(60))
+    (tmp_path / "runs" / "mine.csv").write_text(f"a,b,label\n{rows}\n")
+    text = f'extends = "private-table"\n[workers]\ndataset = "{tmp_path}/runs/mine.csv"\nlabel_column = "label"\n'
+    parts = design(toml=text + "[workers.bounds]\na = [0, 10]\nb = [0, 10]\n")
+    assert parts["scenario"]["values"]["workers.count"] == 40
+    assert parts["plan"]["plan"]["feasible"]
+
+
+@pytest.mark.parametrize(
+    "body", [[], {"toml": "x = ["}, {"preset": "x", "toml": ""}, {"preset": "paper-iris", "overrides": 3}]
+)
+def test_odd_requests_get_one_line(client: TestClient, body: Any) -> None:
+    answer = client.post("/api/watch", json=body)
+    assert answer.status_code == 400
+    assert "\n" not in answer.json()["line"]
+
+
+def test_what_takes_long_is_left_to_a_process(design: Design) -> None:
+    for preset, light in {"paper-iris": True, "private-mnist": True, "trustless-mnist": False}.items():
+        assert is_light(Scenario.preset(preset)) is light
+    assert set(design(overrides={"privacy.accountant": "pld"})) == {"scenario", "light"}
+
+
+def test_the_explorer_draws_no_more_workers_than_it_can(design: Design) -> None:
+    assert "at most 2,000,000 workers" in design(overrides={"workers.count": 3_000_000})["problem"]["line"]
