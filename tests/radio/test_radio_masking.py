@@ -196,3 +196,10 @@ def test_symbols_without_data_are_on_the_air() -> None:
     ideal, real = (simulate(Scenario.preset("trustless-iris").on_air(air)).report for air in ("ideal", "lab"))
     assert ideal.symbols_per_slot == ideal.signal.symbols
     assert real.symbols_per_slot > 2 * ideal.signal.symbols  # as many without data as with, and pilots
+
+
+def test_noise_without_masks_leaves_power_for_the_signal_that_the_sum_hides() -> None:
+    asked = Scenario.preset("trustless-iris").with_overrides("privacy.noise=workers", "privacy.adversary=server")
+    report = simulate(asked).report
+    assert report.limited_slots == 0
+    assert report.privacy.epsilon == pytest.approx(asked.privacy.epsilon, rel=1e-3)

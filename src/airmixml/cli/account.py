@@ -192,7 +192,7 @@ def _print(account: Account, *, brief: bool) -> None:
     if account.what_if:
         names = sorted({name for each in account.what_if for name in each.epsilons}, reverse=True)
         rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
-        title = "Exact epsilon with the same noise, masks and power"
+        title = "Epsilon at most, with the same noise, masks and power"
         console.print(terminal_table(["what if", *names], rows, title=title))
         for each in account.what_if:
             if each.note:

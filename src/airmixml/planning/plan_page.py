@@ -145,7 +145,7 @@ def _frame_cell(frame: FramePlan, scenario: Scenario) -> str:
     overhead = 100.0 * (frame.symbols / frame.data_symbols - 1.0)
     told = (
         f"{scenario.air.preset}: {duration(frame.seconds)} per slot in {plural(frame.blocks, 'block')}, "
-        f"{overhead:.2g} % pilots and guards, {frame.signal_loss_db:.1f} dB of the signal lost, "
+        f"{overhead:.3g} % more symbols than data has, {frame.signal_loss_db:.1f} dB of the signal lost, "
         f"{frame.margin_db:.1f} dB margin for privacy"
     )
     return f"{told}; the slot is too long: set workers.features={frame.features}" if frame.features else told

@@ -204,6 +204,7 @@ class Ledger:
                 "least": int(self.participations.min()),
                 "median": float(np.median(self.participations)),
                 "most": int(self.participations.max()),
+                "silent": int((self.participations == 0).sum()),
             },
             "histogram": {"epsilon_edges": edges.tolist(), "workers": counts.tolist()},
         }

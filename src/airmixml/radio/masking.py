@@ -21,6 +21,8 @@ _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
 _MOST_SILENT: Final = 0.999
 _ROUNDING: Final = 1e-9
 _SETTLED_DIGITS: Final = 6
+_HEARS_THE_SUM: Final = ("server", "release")
+_ENOUGH_IN_SUM: Final = 100.0  # times the receiver's noise, which then matters to nobody
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
 
 
@@ -72,6 +74,9 @@ def masking_of(scenario: Scenario) -> Masking | None:
     if privacy.above_thermal_db == 0.0:
         most_watts = dbm_to_watts(scenario.radio.max_power_dbm - _HEADROOM_DB)
         above_thermal = most_watts * weakest_gain(scenario) / unit.added_watts
+        if privacy.noise == "workers" and privacy.adversary in _HEARS_THE_SUM:
+            # Everybody's noise is in the sum: a signal that it hides is far above a worker's own, and needs the power.
+            above_thermal = min(above_thermal, _ENOUGH_IN_SUM * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats)
     own_watts, pair_watts, self_watts = (
         above_thermal * each for each in (unit.own_watts, unit.pair_watts, unit.self_watts)
     )

@@ -66,6 +66,7 @@ class SlotsPerWorker:
     least: int
     median: float
     most: int
+    silent: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

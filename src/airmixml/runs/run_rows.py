@@ -234,8 +234,20 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("  limited", limited),
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
+        *_too_soft(scenario, metrics),
         *_absences(scenario),
     ]
+
+
+def _too_soft(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    """Return how many workers never sent where transmitters have a lowest power; none where they have none."""
+    never = metrics["ledger"]["slots_per_worker"].get("silent", 0)
+    if math.isinf(scenario.air.min_power_dbm) or not never:
+        return []
+    why = (
+        f"they cannot send as softly as they must (air.min_power_dbm = {scenario.air.min_power_dbm:g}), or were absent"
+    )
+    return [("  silent", f"[bold red]{never:,} of {scenario.workers.count:,} workers never sent[/bold red]: {why}")]
 
 
 def _absences(scenario: Scenario) -> Rows:
@@ -247,8 +259,11 @@ def _absences(scenario: Scenario) -> Rows:
     if not noise.absent_watts:
         return []
     cost_db = 10.0 * math.log10(noise.total_watts / (noise.total_watts - noise.absent_watts))
-    mend = f"privacy.most_absent={enough_absent(scenario):g} recovers them"
-    return [("  absent workers", f"their masks stay in the sum: {cost_db:.1f} dB more noise; {mend}")]
+    told, enough = f"their masks stay in the sum: {cost_db:.1f} dB more noise", enough_absent(scenario)
+    recovering = expected_noise(scenario.with_overrides(f"privacy.most_absent={enough:g}"))
+    if recovering.total_watts < noise.total_watts:
+        return [("  absent workers", f"{told}; privacy.most_absent={enough:g} recovers them")]
+    return [("  absent workers", f"{told}; on this air to recover them would add more")]
 
 
 def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:

@@ -214,6 +214,11 @@ def _check_workers_noise(workers: Workers, radio: Radio, mixing: Mixing, privacy
         raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
     if privacy.mask_degree % 2:
         raise ScenarioError(f"privacy.mask_degree = {privacy.mask_degree}: must be an even number")
+    if privacy.mask_degree > radio.scheduled > 0:
+        raise ScenarioError(
+            f"privacy.mask_degree = {privacy.mask_degree}: must be at most radio.scheduled = {radio.scheduled}, who "
+            "share masks, or 0"
+        )
     if privacy.most_absent and privacy.noise != "masked":
         raise ScenarioError(f"privacy.most_absent = {privacy.most_absent:g}: must be 0 for {noise}, which has no masks")
 

@@ -265,7 +265,7 @@ class Privacy(Table):
         0.0,
         Real(low=-100, high=200),
         "workers' own noise: its power in the sum of a slot over that of the receiver's noise (0: so much that the "
-        "farthest worker sends 10 dB below its limit)",
+        "farthest worker sends 10 dB below its limit; without masks, against server or release, 20)",
     )
     mask_degree: int = key(
         0, Whole(low=0, high=10**6), "masked: masks of each worker, an even number (0: what colluders and absent need)"

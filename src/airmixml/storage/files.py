@@ -78,7 +78,8 @@ def writing_to(place: Path | str, *, option: str = "--out") -> Iterator[None]:
         yield
     except OSError as problem:
         in_the_way = isinstance(problem, FileExistsError | NotADirectoryError)
-        where = f"{place}: is a file or lies in one and" if in_the_way else f"{problem.filename or place}:"
+        named = problem.filename if problem.filename and not is_temporary(Path(problem.filename)) else place
+        where = f"{place}: is a file or lies in one and" if in_the_way else f"{named}:"
         raise RunFolderError(
             f"{where} cannot be written ({reason(problem)}); free space or choose another {option}"
         ) from problem

@@ -12,6 +12,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
 from airmixml.scenario.described_air import describe_air
+from airmixml.scenario.scope import require_real_numbers
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import PARTIAL, RUNS_FOLDER, hold_folder, identity_of
 from airmixml.streams import Streams
@@ -66,6 +67,7 @@ def find_tolerances(
     """
     started, chosen = time.perf_counter(), chosen_sizes(only)
     check_engine(engine, jobs)
+    require_real_numbers(scenario.privacy, "a search for tolerances")
     if not (0.0 < drop <= 100.0):
         raise ScenarioError(f"--drop = {drop:g}: must be a number of points above 0 and of at most 100")
     if seeds < 1:
