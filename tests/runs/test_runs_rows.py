@@ -10,7 +10,7 @@ from airmixml.runs.run_rows import run_rows
 
 def told(scenario: Scenario, out: Path) -> str:
     metrics = run(scenario, out=out).to_dict()
-    return " ".join(f"{name} {value}" for name, value in run_rows(scenario, metrics))
+    return " ".join(f"{name} {value}" for rows in run_rows(scenario, metrics).values() for name, value in rows)
 
 
 def test_workers_that_cannot_send_softly_enough_are_counted(tmp_path: Path) -> None:
