@@ -236,6 +236,21 @@ def test_a_full_disk_is_one_line_and_changes_nothing(
     ledger.reserve(losses, people)
 
 
+def test_a_ledger_has_its_name_only_once_it_says_what_it_is_about(tmp_path: Path) -> None:
+    place = tmp_path / "new.sqlite"
+    with pytest.raises(LedgerError, match=r"new\.sqlite: cannot be written"):  # in the middle of what is written
+        LedgerFile.create(place, epsilon=1.0, delta=1e-5, adversaries=("server", object()))  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    code = (
+        "import os, sys; from airmixml.budgets import LedgerFile\n"
+        "class Killed(list):\n    def __iter__(self): os._exit(9)\n"
+        "LedgerFile.create(sys.argv[1], epsilon=1.0, delta=1e-5, adversaries=Killed(['server']))"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(place)], check=False).returncode == 9
+    assert not place.exists()
+    assert LedgerFile.create(place, epsilon=1.0, delta=1e-5).facts()["budgets"].keys() == {"server"}
+
+
 def test_files_that_are_no_ledgers_are_refused_and_left_alone(ledger: LedgerFile, tmp_path: Path) -> None:
     ledger.reserve([request()], TEN, already_sent=True)
     text, foreign, newer, empty = (tmp_path / name for name in ("text", "foreign", "newer", "empty"))

@@ -129,15 +129,16 @@ class LedgerFile:
             raise LedgerError(f"mode = {shown(mode)}: must be one of {', '.join(MODES)}")
         if not adversaries:
             raise LedgerError("adversaries: a ledger keeps a budget against at least one")
-        ledger = cls(path)
-        create_file(ledger.path)
-        nothing = packed(np.zeros(0))
-        with transaction(ledger.path, write=True) as file:
+        ledger, nothing = cls(path), packed(np.zeros(0))
+
+        def fill(file: sqlite3.Connection) -> None:
             _set(file, adjacency=adjacency, mode=mode, created_at=_now())
             if people is not None:
                 _set(file, label=people.label, count=people.count)
             rows = [(name, budget.epsilon, budget.delta, *3 * (nothing,)) for name in dict.fromkeys(adversaries)]
             file.executemany("INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+        create_file(ledger.path, fill)
         return ledger
 
     def facts(self) -> dict[str, Any]:
