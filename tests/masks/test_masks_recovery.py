@@ -261,6 +261,11 @@ def test_a_symbol_is_masked_once_and_only_when_shares_are_held() -> None:
         with pytest.raises(ProtocolError, match="was masked before"):
             ready.masks(*again)
     ready.masks(1, 0, 3)
+    for behind in ((1, 3, -3), (1, -1, 1), (2, 0, -1)):  # no mistake takes the worker back to where it was
+        with pytest.raises(ProtocolError, match="must not be negative"):
+            ready.masks(*behind)
+    with pytest.raises(ProtocolError, match=r"was masked before; go on at \(1, 3\)"):
+        ready.masks(1, 0, 3)
     assert len(parcels) == 10
 
 

@@ -133,6 +133,8 @@ class RecoveringWorker:
         Each symbol is masked once, in rising order: two values under one mask would show their difference.
         """
         self._expect(Step.READY)
+        if first < 0 or count < 0:  # or else the next symbol could lie behind this one
+            raise ProtocolError(f"symbols {first} to {first + count - 1} of slot {slot} must not be negative")
         if (slot, first) < self._next_symbol:
             raise ProtocolError(f"symbol {first} of slot {slot} was masked before; go on at {self._next_symbol}")
         self._next_symbol = (slot, first + count)
