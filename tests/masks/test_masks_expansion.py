@@ -192,9 +192,11 @@ def test_discrete_values_have_the_probabilities_of_rounding() -> None:
 
 
 def test_masks_of_the_two_ends_cancel_bit_for_bit() -> None:
-    at_one, at_two = (edge_masks(own, {3 - own: SEED}, 2.5, 6, 10, 5000) for own in (1, 2))
+    at_one, at_two = (edge_masks(own, {3 - own: (SEED,)}, 2.5, 6, 10, 5000) for own in (1, 2))
     assert np.array_equal(at_one, -at_two)
     assert np.array_equal(at_one, 2.5 * standard_normals(SEED, 6, 10, 5000))
+    both = edge_masks(1, {2: (SEED, bytes(32))}, 2.5, 6, 10, 5000)  # two masks between the same two
+    assert np.array_equal(both, at_one + 2.5 * standard_normals(bytes(32), 6, 10, 5000))
     assert np.array_equal(self_mask(SEED, 0.5, 6, 10, 99), 0.5 * standard_normals(SEED, 6, 10, 99))
 
 
@@ -203,7 +205,7 @@ def test_integer_masks_vanish_in_the_sum(bits: int) -> None:
     seeds = {frozenset(pair): bytes([pair[0], pair[1]]) * 16 for pair in ((1, 2), (1, 3), (2, 3))}
     total = np.zeros(1000, dtype=np.uint64)
     for own in (1, 2, 3):
-        mine = {other: seeds[frozenset((own, other))] for other in (1, 2, 3) if other != own}
+        mine = {other: (seeds[frozenset((own, other))],) for other in (1, 2, 3) if other != own}
         masks = integer_edge_masks(own, mine, bits, 0, 0, 1000)
         assert masks.any()
         assert int(masks.max()) < 2**bits

@@ -60,6 +60,15 @@ class MaskGraph:
         both = (np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]))
         return csr_array((ones, both), shape=(self.seats, self.seats))
 
+    @property
+    def neighbours(self) -> dict[int, tuple[int, ...]]:
+        """The seats that each seat shares masks with, one entry for each mask: the graph of a ``Round``."""
+        ends = self.edges
+        own, other = np.concatenate([ends, ends[:, ::-1]]).T
+        order = np.lexsort((other, own))
+        each = other[order].reshape(self.seats, self.degree)
+        return {seat: tuple(others) for seat, others in enumerate(each.tolist())}
+
     @cached_property
     def second_eigenvalue(self) -> float:
         """The second largest eigenvalue of the adjacency matrix; the largest is k, of the constant vector."""

@@ -1,10 +1,10 @@
 """Recovery of the masks that absent workers leave behind: the worker's side, as a state machine without a network.
 
-A worker sends v_i + n_i + b_i + sum_j m_ij. Its neighbours hold shares of two of its secrets: the seed of its own mask
-b_i, and its mask key, which gives all m_ij. After the slots the server names the absent workers. Neighbours then hand
-out shares of the seed of each present worker and of the key of each absent one, never both of the same worker. So the
-server can remove every mask that is left in the sum, and n_i from none (Bonawitz et al. 2017; on a sparse graph, Bell
-et al. 2020).
+A worker sends v_i + n_i + b_i + sum_j m_ij. Its neighbours hold shares of two of its secrets, one of each for every
+mask that they share with it: the seed of its own mask b_i, and its mask key, which gives all m_ij. After the slots the
+server names the absent workers. Neighbours then hand out shares of the seed of each present worker and of the key of
+each absent one, never both of the same worker. So the server can remove every mask that is left in the sum, and n_i
+from none (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020).
 
 **Adversary**: the server and up to C workers of its choice, fixed before the graph is drawn. It hears every worker
 perfectly, reads, drops and alters all messages, and may call anyone absent after it has heard all. It cannot break the
@@ -57,7 +57,10 @@ class Step(IntEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """Shares that one holder hands out, by the worker whose secret they belong to; the list says which of the two."""
+    """Shares that one holder hands out, by the worker whose secret they belong to; the list says which of the two.
+
+    A holder that shares several masks with a worker has as many shares of it, one after the other.
+    """
 
     holder: int
     shares: Mapping[int, bytes]
@@ -82,7 +85,7 @@ class RecoveringWorker:
         self._channel_keys = KeyPair.generate()
         self._own_seed = secrets.token_bytes(KEY_BYTES)
         self._round: Round
-        self._edge_seeds: dict[int, bytes] = {}
+        self._edge_seeds: dict[int, tuple[bytes, ...]] = {}  # by the other end, one for each mask
         self._held: dict[int, tuple[bytes, bytes]] = {}  # shares of mask key and seed, by their owner
         self._next_symbol = (0, 0)
         self._agreed: frozenset[int] = frozenset()
@@ -103,16 +106,20 @@ class RecoveringWorker:
         joined.check(self.identity)
         self._round = joined
         neighbours = sorted(joined.graph[self.identity])
-        for other in neighbours:
+        for other in dict.fromkeys(neighbours):
             key = joined.announcements[other].mask_key
-            self._edge_seeds[other] = pair_seed(self._mask_keys, self.identity, key, other, joined.digest)
+            self._edge_seeds[other] = tuple(
+                pair_seed(self._mask_keys, self.identity, key, other, joined.digest, number)
+                for number in range(joined.masks_between(self.identity, other))
+            )
         key_shares = split(self._mask_keys.private, len(neighbours), self._rules.threshold)
         seed_shares = split(self._own_seed, len(neighbours), self._rules.threshold)
         self.step = Step.JOINED
-        return {
-            other: sealed(key_share + seed_share, *self._channel(other))
-            for other, key_share, seed_share in zip(neighbours, key_shares, seed_shares, strict=True)
-        }
+        shares = dict.fromkeys(neighbours, b"")
+        for of_secret in (key_shares, seed_shares):
+            for other, share in zip(neighbours, of_secret, strict=True):
+                shares[other] += share
+        return {other: sealed(content, *self._channel(other)) for other, content in shares.items()}
 
     def receive(self, parcels: Mapping[int, bytes]) -> None:
         """Take the neighbours' shares. If one is missing the worker stays silent: it could not be recovered."""
@@ -120,11 +127,11 @@ class RecoveringWorker:
         missing = sorted(set(self._edge_seeds) - set(parcels))
         if missing:
             raise ProtocolError(f"shares of worker {missing[0]} are missing; send them, or start a round without it")
-        for other in self._edge_seeds:
-            content = opened(parcels[other], *self._channel(other))
-            if len(content) != 2 * SHARE_BYTES:
+        for other, seeds in self._edge_seeds.items():
+            content, length = opened(parcels[other], *self._channel(other)), len(seeds) * SHARE_BYTES
+            if len(content) != 2 * length:
                 raise ProtocolError(f"shares of worker {other} have a wrong length; start a round without it")
-            self._held[other] = content[:SHARE_BYTES], content[SHARE_BYTES:]
+            self._held[other] = content[:length], content[length:]
         self.step = Step.READY
 
     def masks(self, slot: int, first: int, count: int) -> NDArray[np.float64]:

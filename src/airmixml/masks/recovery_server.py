@@ -16,7 +16,7 @@ from airmixml.masks.formed_masks import edge_masks, self_mask
 from airmixml.masks.keys import KeyPair, pair_seed
 from airmixml.masks.recovery import Answer, seed_commitment
 from airmixml.masks.rounds import Round
-from airmixml.masks.secret_shares import rebuild
+from airmixml.masks.secret_shares import SHARE_BYTES, rebuild
 
 
 class RecoveryServer:
@@ -34,7 +34,13 @@ class RecoveryServer:
                 raise ProtocolError(
                     f"answer of worker {answer.holder} has a share of {owner}, not its neighbour; drop it"
                 )
-            self._shares[owner][sorted(self._round.graph[owner]).index(answer.holder)] = share
+            places = [place for place, each in enumerate(sorted(self._round.graph[owner])) if each == answer.holder]
+            if len(share) != len(places) * SHARE_BYTES:
+                raise ProtocolError(
+                    f"answer of worker {answer.holder} has shares of {owner} of a wrong length; drop it"
+                )
+            for number, place in enumerate(places):
+                self._shares[owner][place] = share[number * SHARE_BYTES : (number + 1) * SHARE_BYTES]
 
     @property
     def missing(self) -> list[int]:
@@ -64,7 +70,7 @@ class RecoveryServer:
         return {owner: self._rebuilt(owner, seed_commitment, "commitment") for owner in present}
 
     @cached_property
-    def _left_seeds(self) -> dict[int, dict[int, bytes]]:
+    def _left_seeds(self) -> dict[int, dict[int, tuple[bytes, ...]]]:
         """The seeds of the masks between absent and present workers."""
         announced, seeds = self._round.announcements, {}
         for owner in self._needed:
@@ -72,7 +78,10 @@ class RecoveryServer:
                 key = self._rebuilt(owner, lambda private: KeyPair(private).public, "mask_key")
                 others = set(self._round.graph[owner]) - self._absent
                 seeds[owner] = {
-                    other: pair_seed(KeyPair(key), owner, announced[other].mask_key, other, self._round.digest)
+                    other: tuple(
+                        pair_seed(KeyPair(key), owner, announced[other].mask_key, other, self._round.digest, number)
+                        for number in range(self._round.masks_between(owner, other))
+                    )
                     for other in sorted(others)
                 }
         return seeds

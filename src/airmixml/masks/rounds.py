@@ -62,7 +62,7 @@ class Round:
     rules: Rules
     announcements: Mapping[int, Announcement]
     verifying_keys: Mapping[int, bytes]
-    graph: Mapping[int, tuple[int, ...]]  # the neighbours of each worker
+    graph: Mapping[int, tuple[int, ...]]  # the neighbours of each worker, one as often as they share masks
     witnesses: frozenset[int]  # whose signatures count: all workers, or a committee drawn with the graph
 
     @cached_property
@@ -87,18 +87,24 @@ class Round:
                 f"it has {len(self.witnesses)}"
             )
         neighbours = self.graph[identity]
-        if len({*neighbours, identity}) <= len(neighbours):
-            raise ProtocolError(f"graph: the neighbours of worker {identity} must be distinct, and others than itself")
+        if identity in neighbours or not set(neighbours) <= set(self.graph):
+            raise ProtocolError(f"graph: the neighbours of worker {identity} must be other workers of the round")
         if len(neighbours) < self.rules.threshold:
             raise ProtocolError(
                 f"graph: worker {identity} has {len(neighbours)} neighbours and needs rules.threshold = "
                 f"{self.rules.threshold}; draw a graph of higher degree"
             )
-        for other in neighbours:
+        for other in sorted(set(neighbours)):
+            if self.masks_between(other, identity) != self.masks_between(identity, other):
+                raise ProtocolError(f"graph: workers {identity} and {other} must name each other equally often")
             announced = self.announcements[other]
             signed = is_signed(announced.statement(self.run), announced.signed, self.verifying_keys[other])
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
+
+    def masks_between(self, one: int, other: int) -> int:
+        """Return how many masks two workers share."""
+        return self.graph[one].count(other)
 
     def check_absent(self, absent: Collection[int]) -> None:
         """Refuse a list of absent workers that names too many, of all or around any worker that is present."""
