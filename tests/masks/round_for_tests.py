@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
 from airmixml.masks.recovery import Answer, RecoveringWorker
-from airmixml.masks.rounds import Round, Rules
+from airmixml.masks.rounds import Round
+from airmixml.masks.rules import Rules
 
 RULES = Rules(
     threshold=7,  # of 10 neighbours, at most 2 of whom collude
     quorum=17,  # of 30 workers, at most 2 of whom collude
-    largest_absent_share=0.2,
-    largest_absent_neighbour_share=0.3,
+    most_absent=6,
+    most_absent_neighbours=3,
     mask_deviation=5.0,
     self_deviation=11.0,
 )

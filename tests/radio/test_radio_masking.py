@@ -10,7 +10,7 @@ from test_radio_baseband import data, planned, scenario, vectors_of
 
 from airmixml import Scenario, Speed, simulate
 from airmixml.arrays import Doubles
-from airmixml.errors import AirMixError, ScenarioError
+from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.radio import simulate_blocks
 from airmixml.radio.baseband import receive_symbol_by_symbol
@@ -28,8 +28,8 @@ AIRS = {
     "phases": (*CYCLES, "air.phase_error_radians=0.5"),
     "absent, not recovered": (*CYCLES, "air.absent=0.2"),
     "absent, recovered": (
-        *(*MASKED, "radio.scheduled=12", "privacy.most_absent=0.8", "air.absent=0.2"),
-        *("air.amplitude_error_db=2", "privacy.mask_degree=12"),
+        *(*MASKED, "radio.scheduled=24", "privacy.most_absent=0.45", "air.absent=0.15"),
+        *("air.amplitude_error_db=2", "privacy.mask_degree=24"),
     ),
     "power steps": (*CYCLES, "air.power_step_db=3"),
     "off time": (*CYCLES, "air.timing_offset_symbols=0.4"),
@@ -158,6 +158,23 @@ def test_more_absent_than_workers_reveal_masks_of_stop_a_run_in_one_line() -> No
     enough = told.rsplit("at least ", 1)[1]
     for seed in range(5):
         simulate(digits.with_overrides(f"privacy.most_absent={enough}").with_seed(seed))
+
+
+def test_so_many_absent_that_no_quorum_is_left_are_refused_with_what_can_be_recovered() -> None:
+    digits = Scenario.preset("trustless-digits").with_overrides("air.absent=0.5")
+    with pytest.raises(PrivacyError) as refused:
+        simulate(digits.with_overrides("privacy.most_absent=0.6"))
+    assert str(refused.value) == (
+        "privacy.most_absent = 0.6: 720 of the 1,200 workers of a slot, and 601 must be present to agree on who is "
+        "absent; must be at most 0.4991"
+    )
+    for absent, colluders, told in ((0.999, 0, "at most 0.4991"), (0.9, 1199, "0, which recovers nothing")):
+        changes = (f"privacy.most_absent={absent}", f"privacy.colluders={colluders}")
+        with pytest.raises(PrivacyError, match=rf"^privacy\.most_absent = {absent}: .*; must be {told}"):
+            simulate(digits.with_overrides(*changes))
+    with pytest.raises(ScenarioError, match=r"no more than 0\.4991 can be recovered: must be 0"):
+        simulate(digits.with_overrides("privacy.most_absent=0.4"))
+    simulate(digits.with_overrides("privacy.most_absent=0.4", "air.absent=0.3"))
 
 
 def test_workers_refuse_a_list_with_too_many_of_one_s_neighbours() -> None:

@@ -23,7 +23,7 @@ the sum anyway.
 The server may choose the list by what it has heard. That gains nothing over the worst list: what it learns about one
 worker comes in steps that are Gaussian given the earlier ones, with a variance that depends on the list alone, and such
 steps compose to the largest total mu (Smith, Thakurta 2022). So a statement against a lying server takes the largest
-mu over all lists that pass (``recovery_bounds``); the mu of the list that was used is for absences that the server did
+mu over all lists that pass (``rules``); the mu of the list that was used is for absences that the server did
 not choose.
 """
 
@@ -41,7 +41,8 @@ from airmixml.errors import ProtocolError
 from airmixml.masks.either_or import EitherOr
 from airmixml.masks.formed_masks import edge_masks, self_mask
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
-from airmixml.masks.rounds import Announcement, Round, Rules
+from airmixml.masks.rounds import Announcement, Round
+from airmixml.masks.rules import Rules
 from airmixml.masks.secret_shares import SHARE_BYTES, split
 
 

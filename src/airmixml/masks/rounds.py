@@ -6,7 +6,6 @@ that may invent workers can surround anyone with its own), and so must the seed 
 announcements: each worker draws both itself.
 """
 
-import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,28 +13,7 @@ from hashlib import sha256
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import PROTOCOL, identity_bytes, is_signed
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What every worker of a round insists on; ``recovery_bounds`` chooses the numbers and says what follows.
-
-    Two different lists cannot both have a quorum of the w witnesses if quorum > (w + c) / 2 for at most c colluders
-    among them: two such sets share more than c witnesses, so an honest one, which signs once. In the same way the
-    threshold keeps anyone from rebuilding both secrets of a worker, even if its neighbours were told different lists.
-    """
-
-    threshold: int  # shares that rebuild a secret
-    quorum: int  # witnesses that must have signed one list
-    largest_absent_share: float  # of all workers
-    largest_absent_neighbour_share: float  # of the neighbours of any worker that is present
-    mask_deviation: float  # of a mask on an edge, per real symbol
-    self_deviation: float  # of a worker's own mask, per real symbol
-
-    def packed(self) -> bytes:
-        """Return the rules as bytes of fixed length."""
-        shares = self.largest_absent_share, self.largest_absent_neighbour_share
-        return struct.pack(">QQdddd", self.threshold, self.quorum, *shares, self.mask_deviation, self.self_deviation)
+from airmixml.masks.rules import Rules
 
 
 @dataclass(frozen=True)
@@ -111,23 +89,22 @@ class Round:
         named = set(absent)
         if len(named) < len(absent) or not named <= set(self.graph):
             raise ProtocolError("list of absent workers must name workers of the round, each once")
-        most = self.rules.largest_absent_share
-        if len(named) > most * len(self.graph):
+        most = self.rules.most_absent
+        if len(named) > most:
             raise ProtocolError(
-                f"list of absent workers is refused: it names {len(named)} of {len(self.graph)}, more than the share "
-                f"{most:g}; start a new round"
+                f"list of absent workers is refused: it names {len(named)} of {len(self.graph)}, more than {most}; "
+                "start a new round"
             )
         around: dict[int, int] = {}
         for identity in named:
             for neighbour in self.graph[identity]:
                 around[neighbour] = around.get(neighbour, 0) + 1
-        most = self.rules.largest_absent_neighbour_share
+        most = self.rules.most_absent_neighbours
         for identity, count in around.items():
-            if identity not in named and count > most * len(self.graph[identity]):
+            if identity not in named and count > most:
                 raise ProtocolError(
                     f"list of absent workers is refused: it names {count} of the {len(self.graph[identity])} "
-                    f"neighbours of worker {identity}, more than the share {most:g}; name that worker as well, or "
-                    "start a new round"
+                    f"neighbours of worker {identity}, more than {most}; name that worker as well, or start a new round"
                 )
 
     def list_digest(self, absent: Collection[int]) -> bytes:

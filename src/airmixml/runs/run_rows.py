@@ -241,13 +241,15 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 def _absences(scenario: Scenario) -> Rows:
     """Return what absent workers cost whose masks nobody recovers; none where there are none."""
     from airmixml.radio.expected_noise import expected_noise
+    from airmixml.radio.masking import most_recoverable_share
     from airmixml.radio.recoverable import enough_absent
 
     noise = expected_noise(scenario)
     if not noise.absent_watts:
         return []
     cost_db = 10.0 * math.log10(noise.total_watts / (noise.total_watts - noise.absent_watts))
-    mend = f"privacy.most_absent={enough_absent(scenario):g} recovers them"
+    enough, most = enough_absent(scenario), most_recoverable_share(scenario)
+    mend = f"privacy.most_absent={enough:g} recovers them" if enough <= most else f"at most {most:g} can be recovered"
     return [("  absent workers", f"their masks stay in the sum: {cost_db:.1f} dB more noise; {mend}")]
 
 
