@@ -74,6 +74,27 @@ def test_the_graph_of_the_accounting_can_be_used_although_pairs_share_several_ma
         server.take(Answer(other, {one: bytes(33)}))
 
 
+@pytest.mark.parametrize("bits", [7, 64])
+def test_sums_of_integers_are_recovered_exactly(bits: int) -> None:
+    party, absent = ready_round(), {3, 11}
+    values = np.random.default_rng(1).integers(0, 100, (30, 500)).astype(np.uint64)
+    masks = np.stack([party.workers[each].integer_masks(0, 0, 500, bits) for each in range(30)])
+    assert int(masks.max()) < 2**bits
+    for worker in party.workers.values():
+        with pytest.raises(ProtocolError, match="was masked before"):  # by whichever kind of mask
+            worker.masks(0, 499, 1)
+    present = [each for each in range(30) if each not in absent]
+    server = RecoveryServer(party.joined, absent)
+    for answer in party.answers(party.lists_signed(absent, present), present):
+        server.take(answer)
+    modulus = 2**bits
+    wanted = [int(each) % modulus for each in values[present].sum(axis=0)]
+    received = [sum(map(int, column)) % modulus for column in (values + masks)[present].T]
+    assert received != wanted
+    correction = server.integer_correction(0, 0, 500, bits).tolist()
+    assert [(one - other) % modulus for one, other in zip(received, correction, strict=True)] == wanted
+
+
 def test_workers_that_vanish_after_the_slots_are_needed_no_more() -> None:
     party, values = ready_round(), contributions()
     sent = sent_symbols(party, values, BLOCKS)

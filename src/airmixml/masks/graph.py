@@ -86,16 +86,6 @@ class MaskGraph:
         adjacency = self.adjacency
         return int(adjacency.power(2).sum(axis=1).max()) - self.degree
 
-    def disagreement(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return sum over masks (x_i - x_j)^2, what gains leave of masks in a sum; ... x seats to ...."""
-        if self.complete:
-            squares: NDArray[np.float64] = self.seats * np.square(values).sum(axis=-1) - values.sum(axis=-1) ** 2
-            return np.maximum(squares, 0.0)
-        total = np.zeros(values.shape[:-1])
-        for after in self.successors:
-            total += np.square(values - values[..., after]).sum(axis=-1)
-        return total
-
 
 def largest_centred_eigenvalue(adjacency: Any, *, tolerance: float, vectors: int | None = None) -> float:
     """Return the largest eigenvalue of a sparse matrix on vectors that sum to zero, by Lanczos' method.

@@ -39,7 +39,8 @@ from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.either_or import EitherOr
-from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.expansion import uniform_integers
+from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
 from airmixml.masks.rounds import Announcement, Round
 from airmixml.masks.rules import Rules
@@ -140,14 +141,25 @@ class RecoveringWorker:
 
         Each symbol is masked once, in rising order: two values under one mask would show their difference.
         """
+        self._go_on(slot, first, count)
+        own = self_mask(self._own_seed, self._rules.self_deviation, slot, first, count)
+        return own + edge_masks(self.identity, self._edge_seeds, self._rules.mask_deviation, slot, first, count)
+
+    def integer_masks(self, slot: int, first: int, count: int, bits: int) -> NDArray[np.uint64]:
+        """Return the same for symbols that are integers modulo 2^bits: masks are uniform; shape count."""
+        self._go_on(slot, first, count)
+        own = uniform_integers(self._own_seed, slot, first, count, bits)
+        edges = integer_edge_masks(self.identity, self._edge_seeds, bits, slot, first, count)
+        return (own + edges) & np.uint64((1 << bits) - 1)
+
+    def _go_on(self, slot: int, first: int, count: int) -> None:
+        """Refuse symbols that were masked before."""
         self._expect(Step.READY)
         if first < 0 or count < 0:  # or else the next symbol could lie behind this one
             raise ProtocolError(f"symbols {first} to {first + count - 1} of slot {slot} must not be negative")
         if (slot, first) < self._next_symbol:
             raise ProtocolError(f"symbol {first} of slot {slot} was masked before; go on at {self._next_symbol}")
         self._next_symbol = (slot, first + count)
-        own = self_mask(self._own_seed, self._rules.self_deviation, slot, first, count)
-        return own + edge_masks(self.identity, self._edge_seeds, self._rules.mask_deviation, slot, first, count)
 
     def agree(self, absent: Collection[int]) -> bytes:
         """Return this worker's signature under the list of absent workers, or refuse the list. It signs one."""

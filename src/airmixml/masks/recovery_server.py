@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.expansion import uniform_integers
+from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
 from airmixml.masks.keys import KeyPair, pair_seed
 from airmixml.masks.recovery import Answer, seed_commitment
 from airmixml.masks.rounds import Round
@@ -56,6 +57,15 @@ class RecoveryServer:
         for absent, seeds in self._left_seeds.items():  # the other ends have the opposite sign
             total -= edge_masks(absent, seeds, rules.mask_deviation, slot, first, count)
         return total
+
+    def integer_correction(self, slot: int, first: int, count: int, bits: int) -> NDArray[np.uint64]:
+        """Return the same for symbols that are integers modulo 2^bits; shape count."""
+        total = np.zeros(count, dtype=np.uint64)
+        for seed in self._own_seeds.values():
+            total += uniform_integers(seed, slot, first, count, bits)
+        for absent, seeds in self._left_seeds.items():
+            total -= integer_edge_masks(absent, seeds, bits, slot, first, count)  # modulo 2^64, so modulo 2^bits too
+        return total & np.uint64((1 << bits) - 1)
 
     @property
     def _needed(self) -> list[int]:
