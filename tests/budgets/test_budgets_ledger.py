@@ -97,6 +97,35 @@ def test_other_people_neighbours_and_modes_are_refused(ledger: LedgerFile) -> No
         ledger.reserve([request(who=np.array([10]))], TEN)
 
 
+def test_a_worker_named_twice_is_refused_since_one_of_its_losses_would_be_lost(ledger: LedgerFile) -> None:
+    twice = request(Loss.of(squared_mu=[0.01, 0.02]), who=np.array([3, 3]))
+    with pytest.raises(LedgerError, match="who: worker 3 is named 2 times; name each once"):
+        ledger.reserve([twice], TEN)
+    with pytest.raises(LedgerError, match="who: worker ann is named 2 times; name each once"):
+        ledger.reserve([request(who=("bob", "ann", "ann"))], People(label="column patient"))
+    assert ledger.entries() == []
+    ledger.reserve([request(who=np.array([3])), request(who=np.array([3]))], TEN)  # two mechanisms add up
+    assert spent(ledger)[3] == pytest.approx(0.2)
+
+
+def test_losses_of_another_shape_than_their_workers_are_one_line(ledger: LedgerFile, tmp_path: Path) -> None:
+    three = Loss.of(epsilon=[0.1, 0.2, 0.3])
+    told = r"epsilon of the loss to server: has 3 numbers; must have one, or one for each worker .*\((2|10)\)"
+    for who in (np.array([0, 1]), None):
+        with pytest.raises(LedgerError, match=told):
+            ledger.reserve([request(three, who=who)], TEN)
+    assert ledger.entries() == []
+    (number,) = ledger.reserve([request(who=np.array([0, 1]))], TEN)
+    with pytest.raises(LedgerError, match=told):
+        ledger.settle(number, {"server": three})
+    assert spent(ledger)[:3] == pytest.approx([0.1, 0.1, 0.0])
+    one = People(label="me", count=1)
+    alone = LedgerFile.create(tmp_path / "alone.sqlite", epsilon=1.0, delta=1e-5, people=one)
+    with pytest.raises(LedgerError, match=r"has 2 numbers; must have one, .* \(1\)"):
+        alone.reserve([request(Loss.of(epsilon=[0.1, 0.2]))], one)
+    assert spent(alone) == [0.0]
+
+
 def test_names_are_known_again_and_new_ones_have_spent_nothing(ledger: LedgerFile) -> None:
     people = People(label="column patient")
     ledger.reserve([request(who=("ada", "bob"))], people, already_sent=True)
@@ -234,6 +263,21 @@ def test_a_full_disk_is_one_line_and_changes_nothing(
         ledger.reserve(losses, people)
     assert spent(ledger) == before
     ledger.reserve(losses, people)
+
+
+def test_a_ledger_has_its_name_only_once_it_says_what_it_is_about(tmp_path: Path) -> None:
+    place = tmp_path / "new.sqlite"
+    with pytest.raises(LedgerError, match=r"new\.sqlite: cannot be written"):  # in the middle of what is written
+        LedgerFile.create(place, epsilon=1.0, delta=1e-5, adversaries=("server", object()))  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    code = (
+        "import os, sys; from airmixml.budgets import LedgerFile\n"
+        "class Killed(list):\n    def __iter__(self): os._exit(9)\n"
+        "LedgerFile.create(sys.argv[1], epsilon=1.0, delta=1e-5, adversaries=Killed(['server']))"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(place)], check=False).returncode == 9
+    assert not place.exists()
+    assert LedgerFile.create(place, epsilon=1.0, delta=1e-5).facts()["budgets"].keys() == {"server"}
 
 
 def test_files_that_are_no_ledgers_are_refused_and_left_alone(ledger: LedgerFile, tmp_path: Path) -> None:

@@ -121,6 +121,12 @@ def test_losses_that_make_no_sense_are_refused(values: dict[str, float]) -> None
         Loss.of(**values)
 
 
+@pytest.mark.parametrize("squared_mu", [np.zeros((2, 2)), np.zeros(3)])
+def test_parts_of_a_loss_must_be_of_the_same_workers(squared_mu: np.ndarray) -> None:
+    with pytest.raises(PrivacyError, match="shapes of a loss: squared_mu"):
+        Loss.of(squared_mu=squared_mu, epsilon=np.zeros(2))
+
+
 def test_a_loss_to_a_stronger_adversary_bounds_one_to_a_weaker_and_never_the_other_way() -> None:
     loss = Loss.of(epsilon=1.0)
     assert loss_to("release", {"server": loss}) is loss

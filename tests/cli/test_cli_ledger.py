@@ -57,6 +57,11 @@ def test_by_hand_from_beginning_to_end(airmix: Airmix, tmp_path: Path) -> None:
         (("release", "b.sqlite", "1", "--reason", ""), "must say why"),
         (("export", "b.sqlite", "--out", "b.xls"), "must end in .csv or .json"),
         (("show", "nowhere.sqlite"), "there is no such ledger"),
+        (("show", "b.sqlite", "--top", "-1"), "--top = -1: must be at least 0"),
+        (
+            ("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--worker", "7", "--worker", "007"),
+            "7 is named 2 times",
+        ),
         (("create", "c", "--epsilon", "0", "--delta", "1e-5"), "epsilon = 0 of a budget"),
         (("create", "c", "--epsilon", "1", "--delta", "1"), "delta = 1 of a budget"),
         (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adversary", "servr"), "did you mean server?"),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from airmixml.errors import PrivacyError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.exact_sampler import draw_skellam
-from airmixml.integers.rounding import blocks_of
 from airmixml.integers.skellam import one_number_delta
 from airmixml.integers.uniform_masks import add_up, masked, reduce, signed, smallest_honest_group
 from airmixml.privacy.gaussian import gaussian_mu
@@ -49,9 +48,9 @@ def test_the_short_path_is_the_long_one_with_the_same_draws() -> None:
     """Of the same rounding the short path draws one number of the total variance: that number is all that differs."""
     mechanism = IntegerNoise(code=code_of(), workers=12, variance_per_worker=3.0)
     vectors = some_vectors(12, 40)
-    short = mechanism.sum_of(blocks_of(vectors, 5), np.random.default_rng(1))
+    short = mechanism.sum_of(np.split(vectors, [5, 10]), np.random.default_rng(1))
     generator = np.random.default_rng(1)
-    rounded = np.concatenate([mechanism.code.rounded(block, generator) for block in blocks_of(vectors, 5)])
+    rounded = np.concatenate([mechanism.code.rounded(block, generator) for block in np.split(vectors, [5, 10])])
     noise = draw_skellam(36.0, generator, (40,))
     shares = np.zeros((12, 40), dtype=np.int64)
     shares[3] = noise  # whoever brings it
@@ -117,6 +116,10 @@ def test_no_input_moves_the_mean_by_more_than_the_norm(seed: int, longer: float)
 def test_broken_input_is_refused() -> None:
     with pytest.raises(PrivacyError, match="vectors: must be finite"):
         code_of().rounded(np.array([[math.nan] * 40]), np.random.default_rng(0))
+    fine = IntegerCode(numbers=2, norm=1.0, step=1e-3, bits=30)
+    with pytest.raises(PrivacyError, match="vectors: must be finite, in steps too"):
+        fine.rounded(np.array([[1e308, 1.0]]), np.random.default_rng(0))
+    assert np.abs(fine.rounded(np.array([[1e200, 1.0]]), np.random.default_rng(0))).max() <= 1000
     with pytest.raises(PrivacyError, match=r"privacy\.modulus_bits = 63"):
         code_of(63)
     with pytest.raises(PrivacyError, match="step = 1e-10"):
@@ -172,7 +175,7 @@ def test_the_modelled_sum_has_the_moments_of_the_real_one() -> None:
     vectors = some_vectors(600, 2000)
     exact = vectors.sum(axis=0)
     generator = np.random.default_rng(6)
-    real = mechanism.sum_of(blocks_of(vectors), generator) - exact
+    real = mechanism.sum_of(np.split(vectors, 10), generator) - exact
     modelled = mechanism.modelled_sum(exact, vectors[:200], generator) - exact
     assert real.std() == pytest.approx(modelled.std(), rel=0.08)
     assert real.std() ** 2 <= mechanism.sum_variance * 1.1

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
 from airmixml.masks.recovery import Answer, RecoveringWorker
-from airmixml.masks.rounds import Round, Rules
+from airmixml.masks.rounds import Round
+from airmixml.masks.rules import Rules
 
 RULES = Rules(
     threshold=7,  # of 10 neighbours, at most 2 of whom collude
     quorum=17,  # of 30 workers, at most 2 of whom collude
-    largest_absent_share=0.2,
-    largest_absent_neighbour_share=0.3,
+    most_absent=6,
+    most_absent_neighbours=3,
     mask_deviation=5.0,
     self_deviation=11.0,
 )
@@ -53,7 +54,12 @@ def regular_graph(workers: int, degree: int, seed: int) -> dict[int, tuple[int, 
 
 
 def announced_round(
-    workers: int = 30, degree: int = 10, rules: Rules = RULES, seed: int = 0, memory: Path | None = None
+    workers: int = 30,
+    degree: int = 10,
+    rules: Rules = RULES,
+    seed: int = 0,
+    memory: Path | None = None,
+    graph: dict[int, tuple[int, ...]] | None = None,
 ) -> Party:
     """Workers that have announced their keys, not joined yet."""
     signing_keys = {identity: secrets.token_bytes(32) for identity in range(workers)}
@@ -67,17 +73,22 @@ def announced_round(
         rules,
         {identity: member.announce() for identity, member in members.items()},
         {identity: verifying_key(key) for identity, key in signing_keys.items()},
-        regular_graph(workers, degree, seed),
+        graph or regular_graph(workers, degree, seed),
         frozenset(range(workers)),
     )
     return Party(joined, members)
 
 
 def ready_round(
-    workers: int = 30, degree: int = 10, rules: Rules = RULES, seed: int = 0, memory: Path | None = None
+    workers: int = 30,
+    degree: int = 10,
+    rules: Rules = RULES,
+    seed: int = 0,
+    memory: Path | None = None,
+    graph: dict[int, tuple[int, ...]] | None = None,
 ) -> Party:
     """Workers that hold each other's shares."""
-    party = announced_round(workers, degree, rules, seed, memory)
+    party = announced_round(workers, degree, rules, seed, memory, graph)
     parcels = {identity: member.join(party.joined) for identity, member in party.workers.items()}
     for identity, member in party.workers.items():
         member.receive({other: parcels[other][identity] for other in party.joined.graph[identity]})

@@ -14,14 +14,13 @@ from scipy import stats
 
 from airmixml.errors import ProtocolError
 from airmixml.masks import expansion
-from airmixml.masks.expansion import Use, discrete_normals, keystream, standard_normals, uniform_integers
+from airmixml.masks.expansion import Use, keystream, standard_normals, uniform_integers
 from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
 
 SEED = bytes(range(32))
 PINNED_NORMALS = ["0x1.02949ee88ecbfp+0", "0x1.64d6c00373d77p+0", "0x1.3370179cd2602p-2", "-0x1.f4e6aad015689p-3"]
 PINNED_DIGESTS = {
     "normals": "8d10d173052e2bb63bd6d32f2ac2fcb7",
-    "discrete": "e33b9fc21d8cb4373dcfa588a326778e",
     "integers": "2c8fab7e859a6be00aee01c0f8f76abb",
 }
 
@@ -98,7 +97,6 @@ def test_bits_are_pinned() -> None:
     """They must be the same on every machine: the two ends of an edge may run on different ones."""
     assert [value.hex() for value in standard_normals(SEED, 0, 0, 4).tolist()] == PINNED_NORMALS
     assert digest(standard_normals(SEED, 2**40, 3, 535_040).astype("<f8")) == PINNED_DIGESTS["normals"]
-    assert digest(discrete_normals(SEED, 1, 5, 10_000, 1000.0).astype("<i8")) == PINNED_DIGESTS["discrete"]
     assert digest(uniform_integers(SEED, 1, 5, 10_000, 20).astype("<u8")) == PINNED_DIGESTS["integers"]
 
 
@@ -107,13 +105,11 @@ def digest(values: NDArray[np.generic]) -> str:
 
 
 @settings(max_examples=40, deadline=None)
-@given(some.integers(0, 50_000), some.integers(0, 20_000), some.sampled_from(["normals", "discrete", 1, 7, 16, 33, 64]))
+@given(some.integers(0, 50_000), some.integers(0, 20_000), some.sampled_from(["normals", 1, 7, 16, 33, 64]))
 def test_any_block_of_symbols_can_be_made_alone(first: int, count: int, kind: str | int) -> None:
     def make(first: int, count: int) -> NDArray[np.generic]:
         if kind == "normals":
             return standard_normals(SEED, 9, first, count)
-        if kind == "discrete":
-            return discrete_normals(SEED, 9, first, count, 1e6)
         return uniform_integers(SEED, 9, first, count, int(kind))
 
     whole = WHOLE.setdefault(kind, make(0, 70_000))
@@ -136,8 +132,6 @@ def test_the_end_of_a_key_stream_is_refused() -> None:
     for bits in (0, 65):
         with pytest.raises(ProtocolError, match="bits = "):
             uniform_integers(SEED, 0, 0, 1, bits)
-    with pytest.raises(ProtocolError, match="deviation = 0"):
-        discrete_normals(SEED, 0, 0, 1, 0.0)
 
 
 def test_values_are_normal() -> None:
@@ -161,7 +155,7 @@ def test_values_are_independent() -> None:
         "next": np.roll(values, -1),
         "slot": standard_normals(SEED, 2, 0, count),
         "seed": standard_normals(bytes(32), 1, 0, count),
-        "use": discrete_normals(SEED, 1, 0, count, 1e6) / 1e6,
+        "use": stats.norm.ppf((uniform_integers(SEED, 1, 0, count, 52) + 0.5) / 2.0**52),
     }
     for name, other in others.items():
         assert abs((values * other).mean()) < 4.5 / math.sqrt(count), name
@@ -182,19 +176,12 @@ def test_wide_integers_are_uniform(bits: int) -> None:
     assert stats.kstest(values.astype(np.float64) / 2.0**bits, "uniform").pvalue > 1e-3
 
 
-def test_discrete_values_have_the_probabilities_of_rounding() -> None:
-    deviation, count = 1.7, 500_000
-    values = discrete_normals(SEED, 4, 0, count, deviation)
-    edges = np.arange(-4, 5)
-    chances = np.diff(stats.norm.cdf(np.array([-np.inf, *(edges[:-1] + 0.5), np.inf]) / deviation))
-    counts = np.bincount(np.clip(values, -4, 4) + 4)
-    assert stats.chisquare(counts, chances * count).pvalue > 1e-3
-
-
 def test_masks_of_the_two_ends_cancel_bit_for_bit() -> None:
-    at_one, at_two = (edge_masks(own, {3 - own: SEED}, 2.5, 6, 10, 5000) for own in (1, 2))
+    at_one, at_two = (edge_masks(own, {3 - own: (SEED,)}, 2.5, 6, 10, 5000) for own in (1, 2))
     assert np.array_equal(at_one, -at_two)
     assert np.array_equal(at_one, 2.5 * standard_normals(SEED, 6, 10, 5000))
+    both = edge_masks(1, {2: (SEED, bytes(32))}, 2.5, 6, 10, 5000)  # two masks between the same two
+    assert np.array_equal(both, at_one + 2.5 * standard_normals(bytes(32), 6, 10, 5000))
     assert np.array_equal(self_mask(SEED, 0.5, 6, 10, 99), 0.5 * standard_normals(SEED, 6, 10, 99))
 
 
@@ -203,7 +190,7 @@ def test_integer_masks_vanish_in_the_sum(bits: int) -> None:
     seeds = {frozenset(pair): bytes([pair[0], pair[1]]) * 16 for pair in ((1, 2), (1, 3), (2, 3))}
     total = np.zeros(1000, dtype=np.uint64)
     for own in (1, 2, 3):
-        mine = {other: seeds[frozenset((own, other))] for other in (1, 2, 3) if other != own}
+        mine = {other: (seeds[frozenset((own, other))],) for other in (1, 2, 3) if other != own}
         masks = integer_edge_masks(own, mine, bits, 0, 0, 1000)
         assert masks.any()
         assert int(masks.max()) < 2**bits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from round_for_tests import RULES, Party, announced_round, ready_round, sent_sym
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.graph import draw_graph
 from airmixml.masks.keys import KeyPair, pair_seed, signature
 from airmixml.masks.recovery import Answer, Step
 from airmixml.masks.recovery_server import RecoveryServer
@@ -45,6 +47,52 @@ def test_the_sum_of_those_present_is_recovered(absent: set[int]) -> None:
     wanted = values[present].sum(axis=0)
     assert np.abs(sent[present].sum(axis=0) - wanted).max() > 10  # the masks do hide it
     assert np.abs(sent[present].sum(axis=0) - corrections(server) - wanted).max() < 1e-9
+
+
+def test_the_graph_of_the_accounting_can_be_used_although_pairs_share_several_masks() -> None:
+    """Cycles through 30 seats meet: some pairs share two masks, each with keys, shares and a law of its own."""
+    graph = draw_graph(30, 10, 0)
+    pairs = Counter(map(frozenset, graph.edges.tolist()))
+    (one, other), *_ = [sorted(pair) for pair, times in pairs.items() if times == 2]
+    drawn = graph.neighbours
+    assert {frozenset((i, j)): drawn[i].count(j) for i in drawn for j in drawn[i]} == pairs
+    party, values, absent = ready_round(graph=drawn), contributions(), {one}
+    sent = sent_symbols(party, values, BLOCKS)
+    present = [identity for identity in party.workers if identity not in absent]
+    signed = party.lists_signed(absent, present)
+    server = RecoveryServer(party.joined, absent)
+    for answer in party.answers(signed, present):
+        server.take(answer)
+    left = sent[present].sum(axis=0) - corrections(server) - values[present].sum(axis=0)
+    assert np.abs(left).max() < 1e-9
+    seeds = party.workers[other]._edge_seeds[one]
+    assert len(set(seeds)) == 2
+    assert seeds == party.workers[one]._edge_seeds[other]
+    between = edge_masks(other, {one: seeds}, 5.0, 0, 0, 20_000)
+    assert between.std() == pytest.approx(5.0 * np.sqrt(2), rel=4.5 / np.sqrt(2 * 20_000))  # independent: A_ij = 2
+    with pytest.raises(ProtocolError, match=f"has shares of {one} of a wrong length"):
+        server.take(Answer(other, {one: bytes(33)}))
+
+
+@pytest.mark.parametrize("bits", [7, 64])
+def test_sums_of_integers_are_recovered_exactly(bits: int) -> None:
+    party, absent = ready_round(), {3, 11}
+    values = np.random.default_rng(1).integers(0, 100, (30, 500)).astype(np.uint64)
+    masks = np.stack([party.workers[each].integer_masks(0, 0, 500, bits) for each in range(30)])
+    assert int(masks.max()) < 2**bits
+    for worker in party.workers.values():
+        with pytest.raises(ProtocolError, match="was masked before"):  # by whichever kind of mask
+            worker.masks(0, 499, 1)
+    present = [each for each in range(30) if each not in absent]
+    server = RecoveryServer(party.joined, absent)
+    for answer in party.answers(party.lists_signed(absent, present), present):
+        server.take(answer)
+    modulus = 2**bits
+    wanted = [int(each) % modulus for each in values[present].sum(axis=0)]
+    received = [sum(map(int, column)) % modulus for column in (values + masks)[present].T]
+    assert received != wanted
+    correction = server.integer_correction(0, 0, 500, bits).tolist()
+    assert [(one - other) % modulus for one, other in zip(received, correction, strict=True)] == wanted
 
 
 def test_workers_that_vanish_after_the_slots_are_needed_no_more() -> None:
@@ -120,11 +168,12 @@ def test_what_a_lying_server_and_its_colluders_are_left_with() -> None:
         known_edges = {}
         for other in set(party.joined.graph[identity]) & set(keys):
             mask_key = party.joined.announcements[identity].mask_key
-            known_edges[other] = pair_seed(KeyPair(keys[other]), other, mask_key, identity, party.joined.digest)
+            known_edges[other] = [pair_seed(KeyPair(keys[other]), other, mask_key, identity, party.joined.digest)]
         if identity in keys:
             for other in party.joined.graph[identity]:
                 mask_key = party.joined.announcements[other].mask_key
-                known_edges[other] = pair_seed(KeyPair(keys[identity]), identity, mask_key, other, party.joined.digest)
+                pair = KeyPair(keys[identity])
+                known_edges[other] = [pair_seed(pair, identity, mask_key, other, party.joined.digest)]
         left -= np.concatenate([edge_masks(identity, known_edges, 5.0, *block) for block in BLOCKS])
         if identity in seeds:
             left -= np.concatenate([self_mask(seeds[identity], 11.0, *block) for block in BLOCKS])
@@ -208,13 +257,13 @@ def test_a_restart_does_not_forget(tmp_path: Path) -> None:
 
 def test_lists_with_too_many_are_refused() -> None:
     party = ready_round()
-    with pytest.raises(ProtocolError, match=r"names 7 of 30, more than the share 0\.2"):
+    with pytest.raises(ProtocolError, match="names 7 of 30, more than 6"):
         party.workers[29].agree(set(range(7)))
     victim = 17
     around = set(party.joined.graph[victim][:4])
     witness = next(each for each in party.workers if each not in around and each != victim)
     for identity in (victim, witness):  # not only the victim minds
-        with pytest.raises(ProtocolError, match=r"names 4 of the 10 neighbours of worker \d+, more than the share 0.3"):
+        with pytest.raises(ProtocolError, match=r"names 4 of the 10 neighbours of worker \d+, more than 3"):
             party.workers[identity].agree(around)
     with pytest.raises(ProtocolError, match="calls worker 17 absent"):
         party.workers[victim].agree({victim})
@@ -261,6 +310,11 @@ def test_a_symbol_is_masked_once_and_only_when_shares_are_held() -> None:
         with pytest.raises(ProtocolError, match="was masked before"):
             ready.masks(*again)
     ready.masks(1, 0, 3)
+    for behind in ((1, 3, -3), (1, -1, 1), (2, 0, -1)):  # no mistake takes the worker back to where it was
+        with pytest.raises(ProtocolError, match="must not be negative"):
+            ready.masks(*behind)
+    with pytest.raises(ProtocolError, match=r"was masked before; go on at \(1, 3\)"):
+        ready.masks(1, 0, 3)
     assert len(parcels) == 10
 
 
@@ -280,8 +334,11 @@ def test_rounds_that_a_server_has_altered_are_refused() -> None:
     with pytest.raises(ProtocolError, match=r"has 6 neighbours and needs rules\.threshold = 7"):
         worker.join(replace(party.joined, graph=few))
     doubled = party.joined.graph | {0: (neighbour, *party.joined.graph[0])}
-    with pytest.raises(ProtocolError, match="must be distinct"):
+    with pytest.raises(ProtocolError, match=f"workers 0 and {neighbour} must name each other equally often"):
         worker.join(replace(party.joined, graph=doubled))
+    for stranger in (0, 99):
+        with pytest.raises(ProtocolError, match="neighbours of worker 0 must be other workers of the round"):
+            worker.join(replace(party.joined, graph=party.joined.graph | {0: (stranger, *party.joined.graph[0])}))
     with pytest.raises(ProtocolError, match=r"rules.quorum = 17 needs as many witnesses.*it has 3"):
         worker.join(replace(party.joined, witnesses=frozenset(range(3))))
     with pytest.raises(ProtocolError, match="must name the same workers"):

@@ -203,6 +203,7 @@ OTHER_DRAWS = (
 
 # Refused for a scenario of classes and samples.
 OF_OTHER_TASKS = ("workers.worker_column=person", "workers.label_columns=a,b", "workers.label_code=centred")
+OF_INTEGERS = ("privacy.arithmetic=integers", "privacy.modulus_bits=20", "privacy.sum_range=8")
 # These are nothing without an encoder that bounds a norm, or need another policy.
 CLIPPING = ("workers.encoder=clip", "workers.clip_norm=0.5", "privacy.sensitivity=encoder", "learner.model=ridge")
 OTHER_DRAWS_OF_AN_ENCODER = (
@@ -220,9 +221,15 @@ OTHER_DRAWS_OF_AN_ENCODER = (
 
 
 def test_every_key_is_on_one_of_the_three_lists() -> None:
-    lists = (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER, *OF_OTHER_TASKS)
+    lists = (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER, *OF_OTHER_TASKS, *OF_INTEGERS)
     named = [change.partition("=")[0] for change in lists]
     assert sorted(named) == sorted(key for key in all_keys() if not key.startswith("air."))
+
+
+def test_integers_share_draws_with_nothing_else() -> None:
+    real = Scenario.preset("trustless-iris")
+    whole = real.with_overrides("privacy.arithmetic=integers")
+    assert len({draws_key(each) for each in (real, whole, whole.with_overrides("privacy.epsilon=2"))}) == 3
 
 
 @pytest.mark.parametrize("change", ["air.absent=0.1", "air.phase_error_radians=0.1", "air.preset=campus"])

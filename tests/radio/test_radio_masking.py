@@ -10,7 +10,8 @@ from scipy import stats
 from test_radio_baseband import data, planned, scenario, vectors_of
 
 from airmixml import Scenario, Speed, simulate
-from airmixml.errors import AirMixError, ScenarioError
+from airmixml.arrays import Doubles
+from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.radio import simulate_blocks
 from airmixml.radio.baseband import receive_symbol_by_symbol
@@ -28,8 +29,8 @@ AIRS = {
     "phases": (*CYCLES, "air.phase_error_radians=0.5"),
     "absent, not recovered": (*CYCLES, "air.absent=0.2"),
     "absent, recovered": (
-        *(*MASKED, "radio.scheduled=12", "privacy.most_absent=0.8", "air.absent=0.2"),
-        *("air.amplitude_error_db=2", "privacy.mask_degree=12"),
+        *(*MASKED, "radio.scheduled=24", "privacy.most_absent=0.45", "air.absent=0.15"),
+        *("air.amplitude_error_db=2", "privacy.mask_degree=24"),
     ),
     "power steps": (*CYCLES, "air.power_step_db=3"),
     "off time": (*CYCLES, "air.timing_offset_symbols=0.4"),
@@ -37,39 +38,60 @@ AIRS = {
 }
 
 
-@pytest.mark.parametrize("air", AIRS)
-def test_what_is_left_has_the_law_of_masks_that_are_written_out(air: str) -> None:
+def drawn_errors(changes: tuple[str, ...]) -> Doubles:
+    """What is left in the sum beside the planned mixture, drawn from its law; slots x symbols."""
     dataset, population = data()
-    asked = scenario(*AIRS[air], moments=False, seed=1)
+    asked = scenario(*changes, moments=False, seed=1)
     blocks = list(simulate_blocks(asked, dataset, population, speed=Speed(threads=1)))
     fast = torch.cat([torch.cat([block.inputs, block.labels], dim=1) for block in blocks]).numpy().astype(float)
-    fast -= np.concatenate([planned(block.ratios, block.draws.scheduled_workers, moments=False) for block in blocks])
-    other = scenario(*AIRS[air], moments=False, seed=2)
-    setting = AirSetting.of(other, dataset.input_dim, dataset.label_dim, population.distance_metres)
-    drawn = draw_slots(setting, range(other.radio.slots))
+    wanted = [planned(block.ratios, block.draws.scheduled_workers, moments=False) for block in blocks]
+    return fast - np.concatenate(wanted)
+
+
+def formed_errors(changes: tuple[str, ...]) -> Doubles:
+    """The same of the same graph, gains and ratios with every mask written out, and other noise."""
+    dataset, population = data()
+    asked = scenario(*changes, moments=False, seed=1)
+    setting = AirSetting.of(asked, dataset.input_dim, dataset.label_dim, population.distance_metres)
+    drawn = draw_slots(setting, range(asked.radio.slots))
     who = drawn.scheduled_workers.numpy()
     received = receive_symbol_by_symbol(
         setting, vectors_of(dataset, who, moments=False), drawn, np.random.default_rng(3)
     )
-    slow = received.real - planned(drawn.ratios.numpy(), who, moments=False)
-    # Gains make deviations differ from slot to slot: compare the whole distribution, and its logarithmic scale.
+    return received.real - planned(drawn.ratios.numpy(), who, moments=False)
+
+
+def likeness(fast: Doubles, slow: Doubles) -> float:
+    """The least p-value of some symbols. Gains make deviations differ from slot to slot: compare their logarithms."""
+    found = []
     for symbol in range(0, fast.shape[1], 4):
-        assert stats.ks_2samp(fast[:, symbol], slow[:, symbol]).pvalue > 1e-5
         squares = [np.log(each[:, symbol] ** 2) for each in (fast, slow)]
-        assert stats.ttest_ind(*squares).pvalue > 1e-5
+        found += [stats.ks_2samp(fast[:, symbol], slow[:, symbol]).pvalue, stats.ttest_ind(*squares).pvalue]
+    return float(min(found))
+
+
+@pytest.mark.parametrize("air", AIRS)
+def test_what_is_left_has_the_law_of_masks_that_are_written_out(air: str) -> None:
+    fast, slow = drawn_errors(AIRS[air]), formed_errors(AIRS[air])
+    assert likeness(fast, slow) > 1e-5
     between = [(each[:, 1:] * each[:, :-1]).mean() / (each**2).mean() for each in (fast, slow)]
     assert between[0] == pytest.approx(between[1], abs=0.1)
 
 
 @pytest.mark.parametrize("wrong", [2 / 3, 3 / 2])
 def test_another_size_of_masks_is_told_apart(wrong: float) -> None:
-    dataset, population = data()
-    changes = (*CYCLES, "air.amplitude_error_db=3")
-    blocks = list(simulate_blocks(scenario(*changes, moments=False, seed=1), dataset, population))
-    fast = torch.cat([block.inputs for block in blocks]).numpy().astype(float)
-    means = torch.cat([block.clean_inputs for block in blocks]).numpy()
-    other = (fast - means) * wrong
-    assert stats.ks_2samp((fast - means).ravel(), other.ravel()).pvalue < 1e-5
+    """The power of the test above: it rejects masks of 2/3 or 3/2 of their deviation beside the same own noise."""
+    changes, share = (*CYCLES, "air.amplitude_error_db=3"), 0.1
+    other = 1.0 / (1.0 + wrong**2 * (1.0 - share) / share)  # e^2 / s^2 is in proportion to (1 - share) / share
+    sizes = [(*changes, f"privacy.mask_share={each!r}") for each in (share, other)]
+    right, reference = (masking_of(scenario(*each, moments=False, seed=1)) for each in sizes)
+    assert right is not None
+    assert reference is not None
+    assert reference.own_watts == pytest.approx(right.own_watts)
+    assert math.sqrt(reference.pair_watts / right.pair_watts) == pytest.approx(wrong)
+    fast = drawn_errors(sizes[0])
+    assert likeness(fast, formed_errors(sizes[0])) > 1e-5
+    assert likeness(fast, formed_errors(sizes[1])) < 1e-5
 
 
 def test_on_the_ideal_air_masks_cancel_and_everybody_s_noise_stays() -> None:
@@ -137,6 +159,23 @@ def test_more_absent_than_workers_reveal_masks_of_stop_a_run_in_one_line() -> No
     enough = told.rsplit("at least ", 1)[1]
     for seed in range(5):
         simulate(digits.with_overrides(f"privacy.most_absent={enough}").with_seed(seed))
+
+
+def test_so_many_absent_that_no_quorum_is_left_are_refused_with_what_can_be_recovered() -> None:
+    digits = Scenario.preset("trustless-digits").with_overrides("air.absent=0.5")
+    with pytest.raises(PrivacyError) as refused:
+        simulate(digits.with_overrides("privacy.most_absent=0.6"))
+    assert str(refused.value) == (
+        "privacy.most_absent = 0.6: 720 of the 1,200 workers of a slot, and 601 must be present to agree on who is "
+        "absent; must be at most 0.4991"
+    )
+    for absent, colluders, told in ((0.999, 0, "at most 0.4991"), (0.9, 1199, "0, which recovers nothing")):
+        changes = (f"privacy.most_absent={absent}", f"privacy.colluders={colluders}")
+        with pytest.raises(PrivacyError, match=rf"^privacy\.most_absent = {absent}: .*; must be {told}"):
+            simulate(digits.with_overrides(*changes))
+    with pytest.raises(ScenarioError, match=r"no more than 0\.4991 can be recovered: must be 0"):
+        simulate(digits.with_overrides("privacy.most_absent=0.4"))
+    simulate(digits.with_overrides("privacy.most_absent=0.4", "air.absent=0.3"))
 
 
 def test_workers_refuse_a_list_with_too_many_of_one_s_neighbours() -> None:

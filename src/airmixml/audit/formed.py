@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from airmixml.audit.listening import Listening
 from airmixml.radio.masking import Masking
 
-Seeds = dict[int, dict[int, bytes]]
-"""The seeds of a worker's masks by the other end, by the worker's own seat."""
+Seeds = dict[int, dict[int, list[bytes]]]
+"""The seeds of a worker's masks by the other end, by the worker's own seat; two seats may share several masks."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,8 +23,7 @@ class FormedMasks:
     """What masks add to the score of an adversary, and to what the audited worker sends.
 
     Attributes:
-        layers: seeds of all masks with ends of different weight, as both ends have them; where two seats share several
-            masks each of those is in a layer of its own.
+        seeds: of all masks with ends of different weight, as both ends have them.
         weights: of the seats in them.
         seat: of the audited worker.
         self_seed: of its self mask.
@@ -32,7 +31,7 @@ class FormedMasks:
         reused: whether every slot has the masks of the first symbol of the first one: a fault.
     """
 
-    layers: tuple[Seeds, ...]
+    seeds: Seeds
     weights: dict[int, float]
     seat: int
     self_seed: bytes
@@ -44,19 +43,14 @@ class FormedMasks:
         cls, listening: Listening, masking: Masking, *, seed: int, round_id: bytes, reused: bool = False
     ) -> "FormedMasks":
         """Agree on seeds for all masks that the score depends on; the keys of workers follow from the audit's seed."""
-        layers: list[Seeds] = []
+        seeds: Seeds = {}
         for one, other in listening.masks.tolist():
-            layer = 0
-            while layer < len(layers) and other in layers[layer].get(one, {}):
-                layer += 1
-            if layer == len(layers):
-                layers.append({})
             for own, far in ((one, other), (other, one)):  # each end by itself
-                layers[layer].setdefault(own, {})[far] = _agreed(seed, own, far, round_id + bytes([layer]))
-        seats = {seat for layer in layers for seat in layer}
+                shared = seeds.setdefault(own, {}).setdefault(far, [])
+                shared.append(_agreed(seed, own, far, round_id, len(shared)))
         return cls(
-            layers=tuple(layers),
-            weights={seat: listening.weight_of(seat) for seat in seats},
+            seeds=seeds,
+            weights={seat: listening.weight_of(seat) for seat in seeds},
             seat=listening.seat,
             self_seed=sha256(round_id + b"self" + seed.to_bytes(16, "big")).digest(),
             masking=masking,
@@ -88,19 +82,18 @@ class FormedMasks:
 
         slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
         total, deviation = np.zeros(made), float(np.sqrt(self.masking.pair_watts))
-        for layer in self.layers:
-            for own, weight in weights.items():
-                if seeds := layer.get(own):
-                    total += weight * edge_masks(own, seeds, deviation, slot, first, made)
+        for own, weight in weights.items():
+            if own in self.seeds:
+                total += weight * edge_masks(own, self.seeds[own], deviation, slot, first, made)
         return np.broadcast_to(total, (count,))
 
 
-def _agreed(seed: int, own: int, other: int, round_id: bytes) -> bytes:
-    """Return the seed that a worker shares with another, from its own private and the other's public key."""
+def _agreed(seed: int, own: int, other: int, round_id: bytes, number: int) -> bytes:
+    """Return the seed of a mask that a worker shares with another, from its own private and the other's public key."""
     from airmixml.masks.keys import KeyPair, pair_seed  # here: it needs the extra "masks"
 
     pair, far = (KeyPair(_private_key(seed, seat)) for seat in (own, other))
-    return pair_seed(pair, own, _public_key(far.private), other, round_id)
+    return pair_seed(pair, own, _public_key(far.private), other, round_id, number)
 
 
 def _private_key(seed: int, seat: int) -> bytes:

@@ -12,7 +12,7 @@ import os
 import secrets
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -67,14 +67,16 @@ def unpacked(content: bytes, kind: type = np.float64) -> NDArray[Any]:
     return np.frombuffer(plain, dtype=np.dtype(kind).newbyteorder("<")).astype(kind)
 
 
-def create_file(path: Path) -> None:
-    """Create an empty ledger, whole or not at all; refuse a name that is taken."""
+def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
+    """Create a ledger with what ``fill`` writes into it, whole or not at all; refuse a name that is taken."""
     if os.path.lexists(path):
         raise LedgerError(f"{path}: exists already; a ledger is never overwritten: choose another name")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.airmix-unfinished")
     try:
         with contextlib.closing(sqlite3.connect(temporary)) as connection:
-            connection.executescript(f"BEGIN;{_CREATES}COMMIT;")
+            connection.executescript(f"BEGIN;{_CREATES}")
+            fill(connection)
+            connection.commit()
         try:
             os.link(temporary, path)  # fails where another process was faster
         except FileExistsError:

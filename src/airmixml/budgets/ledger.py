@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -58,7 +59,7 @@ class Request:
     Attributes:
         about: what it is, in words.
         losses: adversary to what each of its workers loses to it; of the shape of ``who``, or 1.
-        who: numbers, or names, of the workers that take part; None for all of a ledger by number.
+        who: numbers, or names, of the workers that take part, each once; None for all of a ledger by number.
         delta: at which an epsilon that would still fit is named.
         workers_each: on how many workers of the mechanism each of ``who`` is; None for one.
         key: of work that repeats itself exactly when it is done again; empty where it does not.
@@ -129,15 +130,16 @@ class LedgerFile:
             raise LedgerError(f"mode = {shown(mode)}: must be one of {', '.join(MODES)}")
         if not adversaries:
             raise LedgerError("adversaries: a ledger keeps a budget against at least one")
-        ledger = cls(path)
-        create_file(ledger.path)
-        nothing = packed(np.zeros(0))
-        with transaction(ledger.path, write=True) as file:
+        ledger, nothing = cls(path), packed(np.zeros(0))
+
+        def fill(file: sqlite3.Connection) -> None:
             _set(file, adjacency=adjacency, mode=mode, created_at=_now())
             if people is not None:
                 _set(file, label=people.label, count=people.count)
             rows = [(name, budget.epsilon, budget.delta, *3 * (nothing,)) for name in dict.fromkeys(adversaries)]
             file.executemany("INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+        create_file(ledger.path, fill)
         return ledger
 
     def facts(self) -> dict[str, Any]:
@@ -193,6 +195,8 @@ class LedgerFile:
         self._bind(file, people)
         placed = [(each, _places(file, each.who)) for each in requests]
         workers = _workers(file)
+        for request, who in placed:
+            _check_shapes(request.losses, workers if who is None else len(who))
         known = {each.key: found for each in requests if (found := _entry_with(file, each.key)) is not None}
         reserved = [number for number, state in known.values() if state == RESERVED]
         unspent = [(each, who) for each, who in placed if known.get(each.key, (0, ""))[1] != SPENT]
@@ -227,6 +231,8 @@ class LedgerFile:
                 return
             self._require_reserved(file, number)
             if losses is not None:
+                who = _who_of(file, number)
+                _check_shapes(losses, _workers(file) if who is None else len(who))
                 file.execute("DELETE FROM losses WHERE entry = ?", (number,))
                 _write_losses(file, number, {name: loss_to(name, losses) for name in _budgets(file)})
             _spend(file, number, _workers(file), reason)
@@ -341,6 +347,17 @@ def _added(spent: Loss, loss: Loss, who: Integers | None) -> Loss:
     return Loss(**parts)
 
 
+def _check_shapes(losses: Mapping[str, Loss | None], workers: int) -> None:
+    """Refuse losses that are neither one for all who take part nor one for each of them."""
+    for adversary, loss in losses.items():
+        for name, part in {} if loss is None else loss.parts.items():
+            if len(part) not in (1, workers):
+                raise LedgerError(
+                    f"{name} of the loss to {adversary}: has {len(part):,} numbers; must have one, or one for each "
+                    f"worker that takes part ({workers:,})"
+                )
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -390,6 +407,9 @@ def _budgets(file: sqlite3.Connection) -> dict[str, Budget]:
 
 def _places(file: sqlite3.Connection, who: Integers | tuple[str, ...] | None) -> Integers | None:
     """Return the numbers of these workers; names that are new get the next ones."""
+    if who is not None and len(set(who) if isinstance(who, tuple) else np.unique(who)) < len(who):
+        (twice, times), *_ = Counter(who if isinstance(who, tuple) else who.tolist()).most_common(1)
+        raise LedgerError(f"who: worker {shown_name(str(twice))} is named {times} times; name each once")
     if not isinstance(who, tuple):
         workers = _workers(file)
         if who is not None and not (len(who) and who.min() >= 0 and who.max() < workers):
@@ -434,7 +454,7 @@ def _write_losses(file: sqlite3.Connection, number: int, losses: Mapping[str, Lo
 
 def _spend(file: sqlite3.Connection, number: int, workers: int, reason: str) -> None:
     """Add an entry to what is spent for good."""
-    who = _who(file.execute("SELECT who FROM entries WHERE number = ?", (number,)).fetchone())
+    who = _who_of(file, number)
     for row in file.execute("SELECT * FROM losses WHERE entry = ?", (number,)).fetchall():
         total = _added(_spent_for_good(file, row["adversary"], workers), _loss(row), who)
         values = (*(packed(total.parts[part]) for part in PARTS), row["adversary"])
@@ -464,6 +484,10 @@ def _spent_for_good(file: sqlite3.Connection, adversary: str, workers: int) -> L
         values = unpacked(row[column])
         parts[name][: len(values)] = values  # those who came by name since then have spent nothing
     return Loss(**parts)
+
+
+def _who_of(file: sqlite3.Connection, number: int) -> Integers | None:
+    return _who(file.execute("SELECT who FROM entries WHERE number = ?", (number,)).fetchone())
 
 
 def _who(row: sqlite3.Row) -> Integers | None:

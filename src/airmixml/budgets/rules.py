@@ -59,6 +59,10 @@ class Loss:
     delta: Doubles
 
     def __post_init__(self) -> None:
+        shapes = {name: part.shape for name, part in self.parts.items()}
+        if any(len(shape) != 1 for shape in shapes.values()) or len(set(shapes.values()) - {(1,)}) > 1:
+            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise PrivacyError(f"shapes of a loss: {told}; each must be one number, or one for each worker")
         for name, most in (("squared_mu", _LARGEST_SQUARED_MU), ("epsilon", math.inf), ("delta", math.inf)):
             values = getattr(self, name)
             if not bool(((values >= 0.0) & (values < most)).all()):

@@ -93,11 +93,13 @@ def show_ledger(
     from airmixml.budgets import LedgerFile
     from airmixml.budgets.report import draw_standings, plain_facts, summary
 
+    if top < 0:
+        raise ScenarioError(f"--top = {top}: must be at least 0")
     file = LedgerFile(ledger)
     facts, standings = plain_facts(file), file.standings()
     drawn = None if no_picture or not facts["workers"] else picture_path(picture, f"{ledger.stem}-budgets.png")
     pairs = [(each, each.budget.epsilons(each.spent)) for each in standings]
-    found = [summary(each, epsilons, max(top, 0)) for each, epsilons in pairs]
+    found = [summary(each, epsilons, top) for each, epsilons in pairs]
     open_entries = sum(entry.state == "reserved" for entry in file.entries())
     if drawn is not None:
         with writing_to(drawn, option="--picture"):
@@ -206,7 +208,7 @@ def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
     if not workers:
         return None
     try:
-        return np.array([int(each) for each in dict.fromkeys(workers)], dtype=np.int64)
+        return np.array([int(each) for each in workers], dtype=np.int64)
     except (ValueError, OverflowError):
         raise ScenarioError(
             f"--worker {shown(workers)}: must be numbers; this ledger knows workers by number"

@@ -7,7 +7,6 @@ input, and skellam.py says what that is worth. The random words must be secret, 
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
@@ -85,10 +84,11 @@ class IntegerCode:
 
     def rounded(self, vectors: NDArray[np.floating], generator: np.random.Generator) -> Integers:
         """Return integers; workers x numbers, as the vectors."""
-        if not np.isfinite(vectors).all():
-            raise PrivacyError("vectors: must be finite; a worker without data sends zeros")
-        in_steps = vectors / np.float64(self.step)
-        lengths = np.sqrt(np.einsum("wd,wd->w", in_steps, in_steps))
+        with np.errstate(over="ignore"):
+            in_steps = vectors / np.float64(self.step)
+            lengths = np.sqrt(np.einsum("wd,wd->w", in_steps, in_steps))
+        if not np.isfinite(in_steps).all():  # infinity times 0 would become whatever integer a processor makes of it
+            raise PrivacyError("vectors: must be finite, in steps too; a worker without data sends zeros")
         factors = np.minimum(self.steps * (1.0 - _NORM_MARGIN) / np.maximum(lengths, 1e-300), 1.0)
         in_steps *= factors[:, None] * 2.0**_FRACTION_BITS
         places = in_steps.astype(np.int64)  # towards zero: no number grows
@@ -116,9 +116,3 @@ def measured_rounding_variance(vectors: NDArray[np.floating], step: float) -> ND
     parts = vectors / step
     parts -= np.floor(parts)
     return np.asarray((parts * (1.0 - parts)).sum(axis=0, dtype=np.float64))
-
-
-def blocks_of(vectors: NDArray[np.floating], workers_at_once: int = 64) -> Iterator[NDArray[np.floating]]:
-    """Yield the vectors of some workers at a time."""
-    for first in range(0, len(vectors), workers_at_once):
-        yield vectors[first : first + workers_at_once]

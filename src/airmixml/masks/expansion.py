@@ -42,7 +42,6 @@ class Use(IntEnum):
 
     NORMALS = 1
     INTEGERS = 2
-    DISCRETE_NORMALS = 3
 
 
 def keystream(seed: bytes, nonce: bytes, first_byte: int, count: int) -> bytearray:
@@ -61,20 +60,16 @@ def standard_normals(seed: bytes, slot: int, first: int, count: int) -> NDArray[
     t = 2 pi (floor(b / 2^12) + 1/2) / 2^52 - pi, and is sqrt(-2 ln u) (cos t, sin t). Values end at 8.57 deviations,
     beyond which 1e-17 of a normal distribution lies.
     """
-    return _normals(seed, Use.NORMALS, slot, first, count)
-
-
-def discrete_normals(seed: bytes, slot: int, first: int, count: int, deviation: float) -> NDArray[np.int64]:
-    """Return standard normal values times ``deviation``, rounded to integers (halves up); shape count.
-
-    Masks on a grid: sums of integers cancel exactly, in any order. Below 2^53 / 8.6 no value is rounded twice.
-    """
-    if not 0 < deviation < 1 << 49:
-        raise ProtocolError(f"deviation = {deviation} must be above 0 and below 2^49; choose a coarser grid")
-    values = _normals(seed, Use.DISCRETE_NORMALS, slot, first, count)
-    values *= deviation
-    values += 0.5
-    return np.floor(values, out=values).astype(np.int64)
+    if first < 0 or count < 0:
+        raise ProtocolError(f"symbols {first} to {first + count - 1} must not be negative")
+    nonce = _nonce(Use.NORMALS, slot)
+    values = np.empty(count)
+    written = 0
+    for block, skipped, taken in _pieces(first, count):
+        normals = _box_muller(keystream(seed, nonce, block * _BLOCK_BYTES, _whole_blocks(skipped + taken)))
+        values[written : written + taken] = normals[skipped : skipped + taken]
+        written += taken
+    return values
 
 
 def uniform_integers(seed: bytes, slot: int, first: int, count: int, bits: int) -> NDArray[np.uint64]:
@@ -94,19 +89,6 @@ def _nonce(use: Use, slot: int) -> bytes:
     if not 0 <= slot < 1 << 64:
         raise ProtocolError(f"slot = {slot} must be from 0 to 2^64 - 1")
     return use.to_bytes(4, "little") + slot.to_bytes(8, "little")
-
-
-def _normals(seed: bytes, use: Use, slot: int, first: int, count: int) -> NDArray[np.float64]:
-    if first < 0 or count < 0:
-        raise ProtocolError(f"symbols {first} to {first + count - 1} must not be negative")
-    nonce = _nonce(use, slot)
-    values = np.empty(count)
-    written = 0
-    for block, skipped, taken in _pieces(first, count):
-        normals = _box_muller(keystream(seed, nonce, block * _BLOCK_BYTES, _whole_blocks(skipped + taken)))
-        values[written : written + taken] = normals[skipped : skipped + taken]
-        written += taken
-    return values
 
 
 def _whole_blocks(normals: int) -> int:

@@ -60,6 +60,15 @@ class MaskGraph:
         both = (np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]))
         return csr_array((ones, both), shape=(self.seats, self.seats))
 
+    @property
+    def neighbours(self) -> dict[int, tuple[int, ...]]:
+        """The seats that each seat shares masks with, one entry for each mask: the graph of a ``Round``."""
+        ends = self.edges
+        own, other = np.concatenate([ends, ends[:, ::-1]]).T
+        order = np.lexsort((other, own))
+        each = other[order].reshape(self.seats, self.degree)
+        return {seat: tuple(others) for seat, others in enumerate(each.tolist())}
+
     @cached_property
     def second_eigenvalue(self) -> float:
         """The second largest eigenvalue of the adjacency matrix; the largest is k, of the constant vector."""
@@ -76,16 +85,6 @@ class MaskGraph:
             return 0
         adjacency = self.adjacency
         return int(adjacency.power(2).sum(axis=1).max()) - self.degree
-
-    def disagreement(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return sum over masks (x_i - x_j)^2, what gains leave of masks in a sum; ... x seats to ...."""
-        if self.complete:
-            squares: NDArray[np.float64] = self.seats * np.square(values).sum(axis=-1) - values.sum(axis=-1) ** 2
-            return np.maximum(squares, 0.0)
-        total = np.zeros(values.shape[:-1])
-        for after in self.successors:
-            total += np.square(values - values[..., after]).sum(axis=-1)
-        return total
 
 
 def largest_centred_eigenvalue(adjacency: Any, *, tolerance: float, vectors: int | None = None) -> float:

@@ -33,7 +33,8 @@ from airmixml.privacy.design import binomial_quantile
 
 # Nobody is left with fewer honest neighbours than assumed, except with this probability.
 NEIGHBOURS_FAILURE: Final = 1e-9
-_LEAST_DEGREE, _DEGREE_STEP = 32, 8
+_LEAST_DEGREE: Final = 32
+DEGREE_STEP: Final = 8
 _GAP_SHARE: Final = 0.25
 _LEAST_GAP_SHARE: Final = 0.05  # a drawn graph's a_2, and the bound on it, differ from 2 sqrt(k - 1) by less
 
@@ -88,8 +89,8 @@ def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0) -> Honest
     count = graph.seats - colluders - absent
     if graph.complete:
         return Honest(count=count, neighbours=max(count - 1, 0), gap=float(count), repeats=1.0, failure=0.0)
-    colluding = _most_among(graph.degree, colluders, graph.seats)
-    lost = min(colluding + _most_among(graph.degree, absent, graph.seats), graph.degree)
+    colluding = most_among(graph.degree, colluders, graph.seats)
+    lost = min(colluding + most_among(graph.degree, absent, graph.seats), graph.degree)
     neighbours = graph.degree - lost
     return Honest(
         count=count,
@@ -102,7 +103,7 @@ def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0) -> Honest
 
 def most_absent_neighbours(graph: MaskGraph, absent: int) -> int:
     """Return how many of one's neighbours may be called absent: what chance all but never exceeds."""
-    return graph.degree if graph.complete else _most_among(graph.degree, absent, graph.seats)
+    return graph.degree if graph.complete else most_among(graph.degree, absent, graph.seats)
 
 
 def suitable_degree(seats: int, colluders: int = 0, absent: int = 0) -> int:
@@ -110,7 +111,7 @@ def suitable_degree(seats: int, colluders: int = 0, absent: int = 0) -> int:
 
     Random graphs have a_2 of about 2 sqrt(k - 1) (Friedman 2008).
     """
-    return _degree_with_gap(range(_LEAST_DEGREE, seats - 1, _DEGREE_STEP), seats, colluders, absent, _GAP_SHARE)
+    return _degree_with_gap(range(_LEAST_DEGREE, seats - 1, DEGREE_STEP), seats, colluders, absent, _GAP_SHARE)
 
 
 def connected_degree(seats: int, colluders: int = 0, absent: int = 0) -> int:
@@ -120,21 +121,14 @@ def connected_degree(seats: int, colluders: int = 0, absent: int = 0) -> int:
 
 def _degree_with_gap(degrees: range, seats: int, colluders: int, absent: int, share: float) -> int:
     for degree in degrees:
-        lost = _most_among(degree, colluders, seats) + _most_among(degree, absent, seats)
+        lost = most_among(degree, colluders, seats) + most_among(degree, absent, seats)
         if degree - lost - 2.0 * math.sqrt(degree - 1.0) >= share * degree:
             return degree
     return seats - 1
 
 
-def most_colluding(drawn: int, share: float, failure: float) -> int:
-    """Return c such that more than c of ``drawn`` workers collude with at most this probability.
-
-    For workers drawn with or without replacement from those of whom this share colludes; see ``who_is_left``. Divide
-    ``failure`` by the number of workers for a c that holds around all of them.
-    """
-    return binomial_quantile(failure, drawn, min(share, 1.0)) if share else 0
-
-
-def _most_among(degree: int, chosen: int, seats: int) -> int:
+def most_among(degree: int, chosen: int, seats: int, failure: float = NEIGHBOURS_FAILURE) -> int:
     """Return how many of a seat's neighbours are among so many chosen ones at most, for all seats together."""
-    return most_colluding(degree, chosen / (seats - 1), NEIGHBOURS_FAILURE / seats)
+    if degree >= seats - 1:
+        return min(chosen, degree)
+    return binomial_quantile(failure / seats, degree, min(chosen / (seats - 1), 1.0)) if chosen else 0

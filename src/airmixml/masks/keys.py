@@ -86,9 +86,14 @@ def chacha20(key: bytes, first_block: int, nonce: bytes, count: int) -> bytearra
     return made
 
 
-def pair_seed(own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes) -> bytes:
-    """Return the seed that the two ends of an edge expand their mask from, 32 bytes; both ends get the same."""
-    return _agreed("mask", own, own_identity, other_public, other_identity, round_id)
+def pair_seed(
+    own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes, number: int = 0
+) -> bytes:
+    """Return the seed that the two ends of an edge expand their mask from, 32 bytes; both ends get the same.
+
+    Two workers may share several masks: ``number`` counts them from 0.
+    """
+    return _agreed("mask", own, own_identity, other_public, other_identity, round_id, number)
 
 
 def sealed(
@@ -136,18 +141,27 @@ def is_signed(statement: bytes, signed: bytes, by: bytes) -> bool:
 
 
 def _agreed(
-    purpose: Purpose, own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes
+    purpose: Purpose,
+    own: KeyPair,
+    own_identity: int,
+    other_public: bytes,
+    other_identity: int,
+    round_id: bytes,
+    number: int = 0,
 ) -> bytes:
     if own_identity == other_identity:
         raise ProtocolError(f"identity = {own_identity} shares no key with itself; give each worker its own number")
-    bound = _bound(purpose, {own_identity: own.public, other_identity: other_public})
+    bound = _bound(purpose, {own_identity: own.public, other_identity: other_public}, number)
     return derive(own.shared_secret(other_public), salt=round_id, information=bound)
 
 
-def _bound(purpose: Purpose, public_keys: dict[int, bytes]) -> bytes:
-    """Return the ``info`` of HKDF; all fields behind the purpose have a fixed length, so it can be read in one way."""
+def _bound(purpose: Purpose, public_keys: dict[int, bytes], number: int) -> bytes:
+    """Return the ``info`` of HKDF; all fields behind the purpose have a fixed length, so it can be read in one way.
+
+    A pair's first mask goes without a number.
+    """
     ends = b"".join(identity_bytes(identity) + public_keys[identity] for identity in sorted(public_keys))
-    return PROTOCOL + b" " + purpose.encode() + b"\0" + ends
+    return PROTOCOL + b" " + purpose.encode() + b"\0" + ends + (number.to_bytes(8, "big") if number else b"")
 
 
 def _nonce(sender: int) -> bytes:

@@ -1,10 +1,10 @@
 """Recovery of the masks that absent workers leave behind: the worker's side, as a state machine without a network.
 
-A worker sends v_i + n_i + b_i + sum_j m_ij. Its neighbours hold shares of two of its secrets: the seed of its own mask
-b_i, and its mask key, which gives all m_ij. After the slots the server names the absent workers. Neighbours then hand
-out shares of the seed of each present worker and of the key of each absent one, never both of the same worker. So the
-server can remove every mask that is left in the sum, and n_i from none (Bonawitz et al. 2017; on a sparse graph, Bell
-et al. 2020).
+A worker sends v_i + n_i + b_i + sum_j m_ij. Its neighbours hold shares of two of its secrets, one of each for every
+mask that they share with it: the seed of its own mask b_i, and its mask key, which gives all m_ij. After the slots the
+server names the absent workers. Neighbours then hand out shares of the seed of each present worker and of the key of
+each absent one, never both of the same worker. So the server can remove every mask that is left in the sum, and n_i
+from none (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020).
 
 **Adversary**: the server and up to C workers of its choice, fixed before the graph is drawn. It hears every worker
 perfectly, reads, drops and alters all messages, and may call anyone absent after it has heard all. It cannot break the
@@ -23,7 +23,7 @@ the sum anyway.
 The server may choose the list by what it has heard. That gains nothing over the worst list: what it learns about one
 worker comes in steps that are Gaussian given the earlier ones, with a variance that depends on the list alone, and such
 steps compose to the largest total mu (Smith, Thakurta 2022). So a statement against a lying server takes the largest
-mu over all lists that pass (``recovery_bounds``); the mu of the list that was used is for absences that the server did
+mu over all lists that pass (``rules``); the mu of the list that was used is for absences that the server did
 not choose.
 """
 
@@ -39,9 +39,11 @@ from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.either_or import EitherOr
-from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.expansion import uniform_integers
+from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
-from airmixml.masks.rounds import Announcement, Round, Rules
+from airmixml.masks.rounds import Announcement, Round
+from airmixml.masks.rules import Rules
 from airmixml.masks.secret_shares import SHARE_BYTES, split
 
 
@@ -57,7 +59,10 @@ class Step(IntEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """Shares that one holder hands out, by the worker whose secret they belong to; the list says which of the two."""
+    """Shares that one holder hands out, by the worker whose secret they belong to; the list says which of the two.
+
+    A holder that shares several masks with a worker has as many shares of it, one after the other.
+    """
 
     holder: int
     shares: Mapping[int, bytes]
@@ -82,7 +87,7 @@ class RecoveringWorker:
         self._channel_keys = KeyPair.generate()
         self._own_seed = secrets.token_bytes(KEY_BYTES)
         self._round: Round
-        self._edge_seeds: dict[int, bytes] = {}
+        self._edge_seeds: dict[int, tuple[bytes, ...]] = {}  # by the other end, one for each mask
         self._held: dict[int, tuple[bytes, bytes]] = {}  # shares of mask key and seed, by their owner
         self._next_symbol = (0, 0)
         self._agreed: frozenset[int] = frozenset()
@@ -103,16 +108,20 @@ class RecoveringWorker:
         joined.check(self.identity)
         self._round = joined
         neighbours = sorted(joined.graph[self.identity])
-        for other in neighbours:
+        for other in dict.fromkeys(neighbours):
             key = joined.announcements[other].mask_key
-            self._edge_seeds[other] = pair_seed(self._mask_keys, self.identity, key, other, joined.digest)
+            self._edge_seeds[other] = tuple(
+                pair_seed(self._mask_keys, self.identity, key, other, joined.digest, number)
+                for number in range(joined.masks_between(self.identity, other))
+            )
         key_shares = split(self._mask_keys.private, len(neighbours), self._rules.threshold)
         seed_shares = split(self._own_seed, len(neighbours), self._rules.threshold)
         self.step = Step.JOINED
-        return {
-            other: sealed(key_share + seed_share, *self._channel(other))
-            for other, key_share, seed_share in zip(neighbours, key_shares, seed_shares, strict=True)
-        }
+        shares = dict.fromkeys(neighbours, b"")
+        for of_secret in (key_shares, seed_shares):
+            for other, share in zip(neighbours, of_secret, strict=True):
+                shares[other] += share
+        return {other: sealed(content, *self._channel(other)) for other, content in shares.items()}
 
     def receive(self, parcels: Mapping[int, bytes]) -> None:
         """Take the neighbours' shares. If one is missing the worker stays silent: it could not be recovered."""
@@ -120,11 +129,11 @@ class RecoveringWorker:
         missing = sorted(set(self._edge_seeds) - set(parcels))
         if missing:
             raise ProtocolError(f"shares of worker {missing[0]} are missing; send them, or start a round without it")
-        for other in self._edge_seeds:
-            content = opened(parcels[other], *self._channel(other))
-            if len(content) != 2 * SHARE_BYTES:
+        for other, seeds in self._edge_seeds.items():
+            content, length = opened(parcels[other], *self._channel(other)), len(seeds) * SHARE_BYTES
+            if len(content) != 2 * length:
                 raise ProtocolError(f"shares of worker {other} have a wrong length; start a round without it")
-            self._held[other] = content[:SHARE_BYTES], content[SHARE_BYTES:]
+            self._held[other] = content[:length], content[length:]
         self.step = Step.READY
 
     def masks(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
@@ -132,12 +141,25 @@ class RecoveringWorker:
 
         Each symbol is masked once, in rising order: two values under one mask would show their difference.
         """
+        self._go_on(slot, first, count)
+        own = self_mask(self._own_seed, self._rules.self_deviation, slot, first, count)
+        return own + edge_masks(self.identity, self._edge_seeds, self._rules.mask_deviation, slot, first, count)
+
+    def integer_masks(self, slot: int, first: int, count: int, bits: int) -> NDArray[np.uint64]:
+        """Return the same for symbols that are integers modulo 2^bits: masks are uniform; shape count."""
+        self._go_on(slot, first, count)
+        own = uniform_integers(self._own_seed, slot, first, count, bits)
+        edges = integer_edge_masks(self.identity, self._edge_seeds, bits, slot, first, count)
+        return (own + edges) & np.uint64((1 << bits) - 1)
+
+    def _go_on(self, slot: int, first: int, count: int) -> None:
+        """Refuse symbols that were masked before."""
         self._expect(Step.READY)
+        if first < 0 or count < 0:  # or else the next symbol could lie behind this one
+            raise ProtocolError(f"symbols {first} to {first + count - 1} of slot {slot} must not be negative")
         if (slot, first) < self._next_symbol:
             raise ProtocolError(f"symbol {first} of slot {slot} was masked before; go on at {self._next_symbol}")
         self._next_symbol = (slot, first + count)
-        own = self_mask(self._own_seed, self._rules.self_deviation, slot, first, count)
-        return own + edge_masks(self.identity, self._edge_seeds, self._rules.mask_deviation, slot, first, count)
 
     def agree(self, absent: Collection[int]) -> bytes:
         """Return this worker's signature under the list of absent workers, or refuse the list. It signs one."""

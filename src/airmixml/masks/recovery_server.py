@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.expansion import uniform_integers
+from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
 from airmixml.masks.keys import KeyPair, pair_seed
 from airmixml.masks.recovery import Answer, seed_commitment
 from airmixml.masks.rounds import Round
-from airmixml.masks.secret_shares import rebuild
+from airmixml.masks.secret_shares import SHARE_BYTES, rebuild
 
 
 class RecoveryServer:
@@ -34,7 +35,13 @@ class RecoveryServer:
                 raise ProtocolError(
                     f"answer of worker {answer.holder} has a share of {owner}, not its neighbour; drop it"
                 )
-            self._shares[owner][sorted(self._round.graph[owner]).index(answer.holder)] = share
+            places = [place for place, each in enumerate(sorted(self._round.graph[owner])) if each == answer.holder]
+            if len(share) != len(places) * SHARE_BYTES:
+                raise ProtocolError(
+                    f"answer of worker {answer.holder} has shares of {owner} of a wrong length; drop it"
+                )
+            for number, place in enumerate(places):
+                self._shares[owner][place] = share[number * SHARE_BYTES : (number + 1) * SHARE_BYTES]
 
     @property
     def missing(self) -> list[int]:
@@ -51,6 +58,15 @@ class RecoveryServer:
             total -= edge_masks(absent, seeds, rules.mask_deviation, slot, first, count)
         return total
 
+    def integer_correction(self, slot: int, first: int, count: int, bits: int) -> NDArray[np.uint64]:
+        """Return the same for symbols that are integers modulo 2^bits; shape count."""
+        total = np.zeros(count, dtype=np.uint64)
+        for seed in self._own_seeds.values():
+            total += uniform_integers(seed, slot, first, count, bits)
+        for absent, seeds in self._left_seeds.items():
+            total -= integer_edge_masks(absent, seeds, bits, slot, first, count)  # modulo 2^64, so modulo 2^bits too
+        return total & np.uint64((1 << bits) - 1)
+
     @property
     def _needed(self) -> list[int]:
         """All present workers, and the absent ones that have a present neighbour."""
@@ -64,7 +80,7 @@ class RecoveryServer:
         return {owner: self._rebuilt(owner, seed_commitment, "commitment") for owner in present}
 
     @cached_property
-    def _left_seeds(self) -> dict[int, dict[int, bytes]]:
+    def _left_seeds(self) -> dict[int, dict[int, tuple[bytes, ...]]]:
         """The seeds of the masks between absent and present workers."""
         announced, seeds = self._round.announcements, {}
         for owner in self._needed:
@@ -72,7 +88,10 @@ class RecoveryServer:
                 key = self._rebuilt(owner, lambda private: KeyPair(private).public, "mask_key")
                 others = set(self._round.graph[owner]) - self._absent
                 seeds[owner] = {
-                    other: pair_seed(KeyPair(key), owner, announced[other].mask_key, other, self._round.digest)
+                    other: tuple(
+                        pair_seed(KeyPair(key), owner, announced[other].mask_key, other, self._round.digest, number)
+                        for number in range(self._round.masks_between(owner, other))
+                    )
                     for other in sorted(others)
                 }
         return seeds

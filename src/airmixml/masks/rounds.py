@@ -6,7 +6,6 @@ that may invent workers can surround anyone with its own), and so must the seed 
 announcements: each worker draws both itself.
 """
 
-import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,28 +13,7 @@ from hashlib import sha256
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import PROTOCOL, identity_bytes, is_signed
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What every worker of a round insists on; ``recovery_bounds`` chooses the numbers and says what follows.
-
-    Two different lists cannot both have a quorum of the w witnesses if quorum > (w + c) / 2 for at most c colluders
-    among them: two such sets share more than c witnesses, so an honest one, which signs once. In the same way the
-    threshold keeps anyone from rebuilding both secrets of a worker, even if its neighbours were told different lists.
-    """
-
-    threshold: int  # shares that rebuild a secret
-    quorum: int  # witnesses that must have signed one list
-    largest_absent_share: float  # of all workers
-    largest_absent_neighbour_share: float  # of the neighbours of any worker that is present
-    mask_deviation: float  # of a mask on an edge, per real symbol
-    self_deviation: float  # of a worker's own mask, per real symbol
-
-    def packed(self) -> bytes:
-        """Return the rules as bytes of fixed length."""
-        shares = self.largest_absent_share, self.largest_absent_neighbour_share
-        return struct.pack(">QQdddd", self.threshold, self.quorum, *shares, self.mask_deviation, self.self_deviation)
+from airmixml.masks.rules import Rules
 
 
 @dataclass(frozen=True)
@@ -62,7 +40,7 @@ class Round:
     rules: Rules
     announcements: Mapping[int, Announcement]
     verifying_keys: Mapping[int, bytes]
-    graph: Mapping[int, tuple[int, ...]]  # the neighbours of each worker
+    graph: Mapping[int, tuple[int, ...]]  # the neighbours of each worker, one as often as they share masks
     witnesses: frozenset[int]  # whose signatures count: all workers, or a committee drawn with the graph
 
     @cached_property
@@ -87,41 +65,46 @@ class Round:
                 f"it has {len(self.witnesses)}"
             )
         neighbours = self.graph[identity]
-        if len({*neighbours, identity}) <= len(neighbours):
-            raise ProtocolError(f"graph: the neighbours of worker {identity} must be distinct, and others than itself")
+        if identity in neighbours or not set(neighbours) <= set(self.graph):
+            raise ProtocolError(f"graph: the neighbours of worker {identity} must be other workers of the round")
         if len(neighbours) < self.rules.threshold:
             raise ProtocolError(
                 f"graph: worker {identity} has {len(neighbours)} neighbours and needs rules.threshold = "
                 f"{self.rules.threshold}; draw a graph of higher degree"
             )
-        for other in neighbours:
+        for other in sorted(set(neighbours)):
+            if self.masks_between(other, identity) != self.masks_between(identity, other):
+                raise ProtocolError(f"graph: workers {identity} and {other} must name each other equally often")
             announced = self.announcements[other]
             signed = is_signed(announced.statement(self.run), announced.signed, self.verifying_keys[other])
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
+
+    def masks_between(self, one: int, other: int) -> int:
+        """Return how many masks two workers share."""
+        return self.graph[one].count(other)
 
     def check_absent(self, absent: Collection[int]) -> None:
         """Refuse a list of absent workers that names too many, of all or around any worker that is present."""
         named = set(absent)
         if len(named) < len(absent) or not named <= set(self.graph):
             raise ProtocolError("list of absent workers must name workers of the round, each once")
-        most = self.rules.largest_absent_share
-        if len(named) > most * len(self.graph):
+        most = self.rules.most_absent
+        if len(named) > most:
             raise ProtocolError(
-                f"list of absent workers is refused: it names {len(named)} of {len(self.graph)}, more than the share "
-                f"{most:g}; start a new round"
+                f"list of absent workers is refused: it names {len(named)} of {len(self.graph)}, more than {most}; "
+                "start a new round"
             )
         around: dict[int, int] = {}
         for identity in named:
             for neighbour in self.graph[identity]:
                 around[neighbour] = around.get(neighbour, 0) + 1
-        most = self.rules.largest_absent_neighbour_share
+        most = self.rules.most_absent_neighbours
         for identity, count in around.items():
-            if identity not in named and count > most * len(self.graph[identity]):
+            if identity not in named and count > most:
                 raise ProtocolError(
                     f"list of absent workers is refused: it names {count} of the {len(self.graph[identity])} "
-                    f"neighbours of worker {identity}, more than the share {most:g}; name that worker as well, or "
-                    "start a new round"
+                    f"neighbours of worker {identity}, more than {most}; name that worker as well, or start a new round"
                 )
 
     def list_digest(self, absent: Collection[int]) -> bytes:

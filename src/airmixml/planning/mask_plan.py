@@ -13,7 +13,7 @@ from airmixml.planning.known_accuracy import known_accuracy
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
-from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of
+from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of, slot_seconds
 from airmixml.radio.recoverable import enough_absent
@@ -158,7 +158,7 @@ def _costs(scenario: Scenario, sensitivity: Sensitivity, loss: float, planned: f
         enough = enough_absent(scenario)
         if privacy.most_absent:
             others.append(("absent workers' masks stay in the sum", "privacy.most_absent=0"))
-        elif enough < 1.0:
+        elif enough <= most_recoverable_share(scenario):
             others.append((f"masks of up to {enough:.0%} absent workers recovered", f"privacy.most_absent={enough:g}"))
     found = []
     for name, override in others:

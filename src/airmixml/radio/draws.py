@@ -150,13 +150,14 @@ DrawsKey = tuple[int, Workers, Radio, Air, Mixing, Privacy | None]
 def draws_key(scenario: Scenario) -> DrawsKey:
     """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner.
 
-    On an air that is not ideal power and target decide them too.
+    On an air that is not ideal, and of integers, power and target decide them too.
     """
     if not scenario.air.is_ideal:
         return scenario.seed, scenario.workers, scenario.radio, scenario.air, scenario.mixing, scenario.privacy
     blank = Mixing()
     mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
-    return scenario.seed, scenario.workers, scenario.radio, Air(), mixing, None
+    rounded = scenario.privacy if scenario.privacy.arithmetic == "integers" else None
+    return scenario.seed, scenario.workers, scenario.radio, Air(), mixing, rounded
 
 
 def check_family(scenarios: Sequence[Scenario]) -> None:

@@ -12,7 +12,8 @@ from airmixml.errors import PrivacyError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.masks.graph import MaskGraph, draw_graph
-from airmixml.masks.hidden_noise import Honest, connected_degree, suitable_degree, who_is_left
+from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
+from airmixml.masks.rules import has_quorum, is_recoverable, majority, most_recoverable, recovering_degree, share_of
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db
@@ -112,14 +113,18 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
         return Masking(own_watts=own_watts, pair_watts=0.0, self_watts=0.0, graph=None, honest=alone)
     absent = math.ceil(privacy.most_absent * seats)
     taken_out = colluders + absent
-    if taken_out > seats - 2:
-        raise PrivacyError(_nobody_left(privacy, seats, absent))
-    degree = privacy.mask_degree or suitable_degree(seats, colluders, absent)
+    if seats < 2 or (colluders > seats - 2 and not absent):
+        raise PrivacyError(_nobody_left(privacy, seats))
+    degree = privacy.mask_degree or recovering_degree(seats, colluders, absent)
     graph = draw_graph(seats, degree, seed)
+    if absent and not is_recoverable(seats, graph.degree, colluders, absent):
+        raise PrivacyError(_not_recovered(privacy, graph))
     honest = who_is_left(graph, colluders, absent)
     if honest.is_cut:
         who = f"{taken_out:,} colluding or absent workers" if taken_out else "chance"
-        least, enough = (min(each(seats, colluders, absent), seats - 1) for each in (connected_degree, suitable_degree))
+        least, enough = (
+            min(each(seats, colluders, absent), seats - 1) for each in (connected_degree, recovering_degree)
+        )
         raise PrivacyError(
             f"privacy.mask_degree = {degree}: {who} may cut the graph of masks, and a worker's own noise alone would "
             f"hide it; must be at least {least + least % 2}, or 0, which takes {enough}"
@@ -133,23 +138,48 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
     return replace(masking, self_watts=max(masking.hidden_watts - own_watts, 0.0))
 
 
-def _nobody_left(privacy: Privacy, seats: int, absent: int) -> str:
+def _nobody_left(privacy: Privacy, seats: int) -> str:
     """Return why nobody is left to hide anybody, and what would leave two."""
     if seats < 2:
         return f'radio.scheduled = {seats}: must be at least 2 for privacy.noise = "masked": workers hide each other'
-    workers = f"of the {seats:,} workers of a slot"
-    if not privacy.colluders:
-        return (
-            f"privacy.most_absent = {privacy.most_absent:g}: leaves fewer than two {workers}, who hide each other; "
-            f"must be at most {math.floor(1e4 * (seats - 2) / seats) / 1e4:g}"
-        )
-    beside = f" and {absent:,} absent ones" if absent else ""
-    most = seats - 2 - absent
-    mend = f"must be at most {most:,}" if most >= 0 else "lower it and privacy.most_absent"
     return (
-        f"privacy.colluders = {privacy.colluders}: so many{beside} leave fewer than two {workers}, who hide each "
-        f"other; {mend}, or schedule more workers"
+        f"privacy.colluders = {privacy.colluders}: so many leave fewer than two of the {seats:,} workers of a slot, "
+        f"who hide each other; must be at most {seats - 2:,}, or schedule more workers"
     )
+
+
+def _not_recovered(privacy: Privacy, graph: MaskGraph) -> str:
+    """Return why workers could not recover the masks of so many, and what they could."""
+    seats, absent = graph.seats, math.ceil(privacy.most_absent * graph.seats)
+    most = _most_recoverable_share(privacy, graph)
+    mend = f"must be at most {most:g}" if most else "must be 0, which recovers nothing"
+    if has_quorum(seats, privacy.colluders, absent):
+        why = f"and too few of somebody's {graph.degree} neighbours may be left to rebuild its masks"
+        mend += ", or raise privacy.mask_degree" if graph.degree < seats - 1 else ""
+    else:
+        why = f"and {majority(seats, privacy.colluders):,} must be present to agree on who is absent"
+    return (
+        f"privacy.most_absent = {privacy.most_absent:g}: {absent:,} of the {seats:,} workers of a slot, {why}; {mend}"
+    )
+
+
+def most_recoverable_share(scenario: Scenario) -> float:
+    """Return the largest ``privacy.most_absent`` at which workers can agree on a list and recover masks; 0: none."""
+    graph = _any_share(scenario).graph
+    return 0.0 if graph is None else _most_recoverable_share(scenario.privacy, graph)
+
+
+def _most_recoverable_share(privacy: Privacy, graph: MaskGraph) -> float:
+    seats, colluders = graph.seats, min(privacy.colluders, graph.seats - 1)
+
+    def works(absent: int) -> bool:
+        if not privacy.mask_degree:  # then the degree grows with them
+            return is_recoverable(seats, seats - 1, colluders, absent)
+        return (
+            is_recoverable(seats, graph.degree, colluders, absent) and not who_is_left(graph, colluders, absent).is_cut
+        )
+
+    return share_of(most_recoverable(seats, works), seats)
 
 
 def mask_share_of(scenario: Scenario) -> float:

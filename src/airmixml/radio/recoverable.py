@@ -1,4 +1,4 @@
-"""Whether workers would reveal the masks of those who are absent, and how many absences to allow for."""
+"""The rules by which a scenario's workers reveal the masks of those who are absent, and how many they allow for."""
 
 import math
 from typing import Final
@@ -7,9 +7,9 @@ import torch
 
 from airmixml.errors import ScenarioError
 from airmixml.impairments.fading_floor import silent_share
-from airmixml.masks.hidden_noise import most_absent_neighbours
+from airmixml.masks.rules import Rules, choose_rules
 from airmixml.privacy.design import binomial_quantile
-from airmixml.radio.masking import Masking
+from airmixml.radio.masking import Masking, most_recoverable_share
 from airmixml.scenario import Scenario
 
 _FAILURE: Final = 1e-6  # probability with which more are absent in some slot than ``enough_absent`` allows for
@@ -24,26 +24,50 @@ def enough_absent(scenario: Scenario, least: int = 0) -> float:
     return math.ceil(most / seats * _STEPS) / _STEPS
 
 
+def rules_of(scenario: Scenario, masking: Masking) -> Rules | None:
+    """Return what the workers of a slot insist on, deviations as received in sqrt(watts); None: nothing is recovered.
+
+    A worker divides the deviations by its gain, as it does with its own vector.
+    """
+    seats, most_absent = scenario.radio.scheduled, scenario.privacy.most_absent
+    if masking.graph is None or not most_absent:
+        return None
+    return choose_rules(
+        masking.graph,
+        colluders=min(scenario.privacy.colluders, seats - 1),
+        absent=math.ceil(most_absent * seats),
+        mask_deviation=math.sqrt(masking.pair_watts),
+        self_deviation=math.sqrt(masking.self_watts),
+    )
+
+
+def recovery_in_words(scenario: Scenario, least: int = 0) -> str:
+    """Return which ``privacy.most_absent`` would recover all masks, of ``least`` absent workers or what is usual."""
+    enough, most = enough_absent(scenario, least), most_recoverable_share(scenario)
+    if enough <= most:
+        return f"must be at least {enough:g}"
+    return f"no more than {most:g} can be recovered: must be 0, which leaves their masks in the sum"
+
+
 def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tensor, slots: range) -> None:
     """Refuse slots in which more are absent than workers reveal masks of; ``sending`` is slots x seats.
 
     Workers answer a list of absent workers only if neither it nor anybody's part of it is longer than the statements
     reckon with. Where nothing is recovered nothing can be refused.
     """
-    graph, seats = masking.graph, sending.shape[1]
-    if graph is None or not scenario.privacy.most_absent:
+    graph, rules, seats = masking.graph, rules_of(scenario, masking), sending.shape[1]
+    if graph is None or rules is None:
         return
-    allowed = math.ceil(scenario.privacy.most_absent * seats)
     absent = ~sending
     counts = absent.sum(dim=1)
     told = f"privacy.most_absent = {scenario.privacy.most_absent:g}:"
-    if int(counts.max()) > allowed:
+    if int(counts.max()) > rules.most_absent:
         place = int(counts.argmax())
         found = int(counts[place])
+        mend = recovery_in_words(scenario, found)
         raise ScenarioError(
             f"{told} {found:,} of the {seats:,} workers of slot {slots[place]} are absent, and the others reveal the "
-            f"masks of at most {allowed:,}, so that nothing is recovered; must be at least "
-            f"{enough_absent(scenario, found):g}"
+            f"masks of at most {rules.most_absent:,}, so that nothing is recovered; {mend}"
         )
     if graph.complete:
         return
@@ -51,9 +75,15 @@ def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tenso
     for after in torch.from_numpy(graph.successors).to(absent.device):
         neighbours += absent[:, after]
         neighbours[:, after] += absent
-    lost, most = int((neighbours * sending).max()), most_absent_neighbours(graph, allowed)
-    if lost > most:
-        raise ScenarioError(
-            f"{told} a worker has {lost} absent neighbours, and reveals the masks of at most {most}, so that nothing "
-            f"is recovered; must be at least {enough_absent(scenario, math.ceil(lost / graph.degree * seats)):g}"
-        )
+    shares = graph.degree - neighbours  # of each one's secret, held by those who are present
+    needed = sending | (shares > 0)  # nobody asks for masks between two who are absent
+    fewest, lost = int(torch.where(needed, shares, graph.degree).min()), int((neighbours * sending).max())
+    if lost <= rules.most_absent_neighbours and fewest >= rules.threshold:
+        return
+    lost, mend = max(lost, graph.degree - fewest), "raise privacy.mask_degree"
+    if not scenario.privacy.mask_degree or lost <= graph.degree - rules.threshold:
+        mend = recovery_in_words(scenario, math.ceil(lost / graph.degree * seats))
+    raise ScenarioError(
+        f"{told} a worker has {lost} absent neighbours, and the masks of at most {rules.most_absent_neighbours} are "
+        f"revealed, so that nothing is recovered; {mend}"
+    )

@@ -253,17 +253,32 @@ def _too_soft(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 def _absences(scenario: Scenario) -> Rows:
     """Return what absent workers cost whose masks nobody recovers; none where there are none."""
     from airmixml.radio.expected_noise import expected_noise
-    from airmixml.radio.recoverable import enough_absent
 
     noise = expected_noise(scenario)
     if not noise.absent_watts:
         return []
     cost_db = 10.0 * math.log10(noise.total_watts / (noise.total_watts - noise.absent_watts))
-    told, enough = f"their masks stay in the sum: {cost_db:.1f} dB more noise", enough_absent(scenario)
-    recovering = expected_noise(scenario.with_overrides(f"privacy.most_absent={enough:g}"))
-    if recovering.total_watts < noise.total_watts:
-        return [("  absent workers", f"{told}; privacy.most_absent={enough:g} recovers them")]
-    return [("  absent workers", f"{told}; on this air to recover them would add more")]
+    told = f"their masks stay in the sum: {cost_db:.1f} dB more noise"
+    return [("  absent workers", f"{told}; {_recovery_advice(scenario)}")]
+
+
+def _recovery_advice(scenario: Scenario) -> str:
+    """Return what recovery would do about the masks of absent workers, at the same privacy."""
+    from airmixml.radio.expected_noise import expected_noise
+    from airmixml.radio.masking import masking_of, most_recoverable_share
+    from airmixml.radio.recoverable import enough_absent
+
+    enough, most = enough_absent(scenario), most_recoverable_share(scenario)
+    if enough > most:
+        return f"at most {most:g} can be recovered"
+    noise = []  # over what hides a worker, with which its signal may grow
+    for each in (scenario, scenario.with_overrides(f"privacy.most_absent={enough:g}")):
+        masking = masking_of(each)
+        assert masking is not None
+        noise.append(expected_noise(each).total_watts / masking.hidden_watts)
+    if noise[1] < noise[0]:
+        return f"privacy.most_absent={enough:g} recovers them"
+    return "on this air to recover them would add more"
 
 
 def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
