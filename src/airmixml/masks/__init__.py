@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from airmixml.masks.hidden_noise import Honest, suitable_degree, who_is_left
     from airmixml.masks.keys import KeyPair, pair_seed
     from airmixml.masks.recovery import Answer, RecoveringWorker, Step
-    from airmixml.masks.recovery_bounds import choose_rules
     from airmixml.masks.recovery_server import RecoveryServer
-    from airmixml.masks.rounds import Announcement, Round, Rules
+    from airmixml.masks.rounds import Announcement, Round
+    from airmixml.masks.rules import Rules, choose_rules
 
 __all__ = [
     "Announcement",
@@ -70,12 +70,14 @@ __getattr__ = import_late(
             "RecoveringWorker",
             "Step",
         ),
-        "airmixml.masks.recovery_bounds": ("choose_rules",),
         "airmixml.masks.recovery_server": ("RecoveryServer",),
         "airmixml.masks.rounds": (
             "Announcement",
             "Round",
+        ),
+        "airmixml.masks.rules": (
             "Rules",
+            "choose_rules",
         ),
     },
 )
