@@ -367,6 +367,6 @@ def test_the_same_rows_count_as_such_in_other_types_and_with_workers() -> None:
     model = AirMixClassifier(epsilon=1.0, input_bounds=(0.0, 1.0), random_state=0)
     model.fit(rows, classes)
     model.fit(rows.astype(np.float32), classes)
-    model.fit(rows, classes, worker=np.arange(30) // 2)
+    model.fit(rows, classes, worker=[f"pair {row // 2}" for row in range(30)])
     assert "3 protected fits" in model.joint_privacy_.why
     assert "4 protected fits" in model.fit(rows, classes).joint_privacy_.why

@@ -30,6 +30,7 @@ NUMBERS = {
     "eavesdropper-fading": 14,
     "air": 15,
     "masks": 16,
+    "integers": 17,
 }
 NAMES = st.sampled_from(sorted(NUMBERS))
 SEEDS = st.integers(0, 2**63 - 1)
