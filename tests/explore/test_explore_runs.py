@@ -140,3 +140,10 @@ def test_the_curve_so_far_is_that_of_the_checkpoint(book: RunBook) -> None:
     partial.mkdir(parents=True)
     np.savez(partial / "checkpoint.npz", loss=np.array([[0.9], [0.5]]), test_accuracy=np.array([[0.3], [0.7]]))
     assert book.told("x")["curve"] == {"loss": [0.9, 0.5], "score": [0.3, 0.7], "name": "accuracy"}
+
+
+def test_a_run_that_never_was_is_no_run(client: Any) -> None:
+    for name in ("nope", "a" * 300):
+        answer = client.get(f"/api/runs/{name}")
+        assert answer.status_code == 400
+        assert "run" in answer.text

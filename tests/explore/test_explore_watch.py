@@ -102,3 +102,16 @@ def test_what_cannot_be_shown_says_why(client: TestClient, body: dict[str, Any],
     answer = client.post("/api/watch", json={"preset": "digits", "overrides": SMALL, **body})
     assert answer.status_code == 400
     assert line in answer.json()["line"]
+
+
+def test_powers_of_masked_workers_keep_the_limit(watch: Callable[..., dict[str, Any]]) -> None:
+    shown = watch("trustless-iris", overrides={"radio.scheduled": 200, "radio.slots": 1})
+    powers = [each["power_dbm"] for each in shown["senders"]]
+    assert max(powers) < 23.0 - 9.0  # 10 dB of headroom, and what the signal adds
+
+
+@pytest.mark.parametrize("place", ["[1e400, 1]", "[-1e12, 0]", "[NaN, 1]"])
+def test_a_place_beyond_all_measure_is_refused(client: TestClient, place: str) -> None:
+    body = f'{{"preset": "digits", "overrides": {{}}, "place": {place}}}'
+    answer = client.post("/api/watch", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400

@@ -139,7 +139,11 @@ class Explorer:
         from airmixml.explore.design import settle_asked
 
         asked, slot, place = read_asked(body, self._folder), body.get("slot", 1), body.get("place")
-        numbers = isinstance(place, list) and len(place) == 2 and all(type(each) in (int, float) for each in place)
+        numbers = (
+            isinstance(place, list)
+            and len(place) == 2
+            and all(type(each) in (int, float) and abs(each) < 1e9 for each in place)
+        )
         if type(slot) is not int or (place is not None and not numbers):
             raise ScenarioError("slot must be a whole number, and place two numbers of metres")
         settled = await asyncio.to_thread(settle_asked, asked)

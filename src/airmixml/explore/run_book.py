@@ -26,6 +26,7 @@ from airmixml.wording import shown
 NOTES: Final = ".explore"
 _MOST_AT_ONCE: Final = max(2, (os.cpu_count() or 2) // 2)
 _TAIL_BYTES: Final = 4096
+_LONGEST_NAME: Final = 200  # bytes; files beside a folder have longer ones
 _SAID: Final = re.compile(r"airmix: (?P<stage>[^:]+): (?P<done>[\d,]+) of (?P<total>[\d,]+)")
 _ENDING_SECONDS: Final = 10.0
 _FIGURES: Final = re.compile(r"figures/[\w-]+\.png|report\.html|scenario\.toml|metrics\.json")
@@ -110,8 +111,12 @@ class RunBook:
     def told(self, name: str) -> dict[str, Any]:
         """Return one run with its learning curve and, once finished, what came out."""
         with self._lock:
-            about = self._told(name)
             folder = self._inside(name)
+            if not self._is_running(name) and not any(
+                path.exists() for path in (folder, self._partial(name), self._log(name))
+            ):
+                raise RunFolderError(f"{shown(name)}: no such run")
+            about = self._told(name)
             curve = curve_of(folder) if about["state"] == "finished" else curve_so_far(self._partial(name))
             about["curve"] = curve.to_dict()
             if about["state"] == "finished":
@@ -144,7 +149,8 @@ class RunBook:
 
     def _inside(self, name: str) -> Path:
         """Return the folder of a run; refuse names that lead out of the runs folder."""
-        if not name or name != Path(name).name or name.startswith(".") or "\0" in name or "\\" in name:
+        wrong = name != Path(name).name or name.startswith(".") or "\0" in name or "\\" in name
+        if not name or wrong or len(name.encode()) > _LONGEST_NAME:
             raise RunFolderError(f"{shown(name)}: is no name of a run")
         return self._kept_inside(self.folder / name)
 

@@ -126,7 +126,7 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "distance_metres": float(scene.sent.population.distance_metres[workers[seat]]),
             "ratio": float(ratios[seat]),
             "channel_db": float(ratio_to_db(draws.magnitude[slot, seat] ** 2)),
-            "power_dbm": float(watts_to_dbm(draws.power_watts[slot, seat])),
+            "power_dbm": float(watts_to_dbm(scene.sent.report.told_share * draws.power_watts[slot, seat])),
             "heard_db": float(ratio_to_db(max(heard[slot, seat], 1e-30))),
             "input": _numbers(dataset.train_inputs[samples[seat]]) if held else [],
             "label": _label(scene, int(samples[seat])) if held else "",

@@ -107,7 +107,7 @@ class Tally:
         self.joules_per_watt = joules_per_watt(scenario, self.signal, self.sensitivity)
         # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
         by_plan = scenario.privacy.noise != "receiver"
-        self._told_share = self.joules_per_watt / slot_seconds(scenario, self.signal) if by_plan else 1.0
+        self.told_share = self.joules_per_watt / slot_seconds(scenario, self.signal) if by_plan else 1.0
         if averaged is None:
             averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
         self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)
@@ -180,7 +180,7 @@ class Tally:
             server_watts = (of_gains * at_antennas).flatten()
             self._antenna_gain = torch.maximum(self._antenna_gain, draws.antenna_gain.max())
         self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts))
-        power_watts = draws.power_watts if self._told_share == 1.0 else self._told_share * draws.power_watts
+        power_watts = draws.power_watts if self.told_share == 1.0 else self.told_share * draws.power_watts
         self._largest_power = torch.maximum(self._largest_power, power_watts.max())
         self._count_power(power_watts)
         self._strengths.add(strengths)

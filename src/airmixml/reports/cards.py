@@ -24,7 +24,7 @@ NEIGHBOURS: Final = {
 TRUSTED: Final = {
     "receiver": "that the receiver has its noise, and that nobody listens nearer",
     "workers": "workers draw their noise",
-    "masked": "most workers draw noise and keep keys; X25519 and ChaCha20 hold",
+    "masked": "all workers but the stated colluders draw noise and keep keys; X25519 and ChaCha20 hold",
 }
 _NEARLY_ALWAYS: Final = 0.999
 _CHANGED: Final = {"replace-one": "held another sample", "remove-one": "were absent"}
@@ -139,9 +139,10 @@ def promise_of(epsilon: float) -> tuple[str, str]:
         return NOTHING, "none"
     if epsilon > NO_PROTECTION_ABOVE_EPSILON:
         return "protects nobody", "none"
-    if epsilon >= 10.0:
+    shown = float(f"{epsilon:.3g}")  # a target of 10 is met from just below
+    if shown >= 10.0:
         return "weak promise", "weak"
-    return ("strong promise", "strong") if epsilon <= 1.0 else ("moderate promise", "moderate")
+    return ("strong promise", "strong") if shown <= 1.0 else ("moderate promise", "moderate")
 
 
 def meaning(epsilon: float, delta: float, adjacency: str) -> str:
@@ -176,6 +177,11 @@ def trust(scenario: Scenario, adversary: str, *, hidden_schedule: bool = False) 
         if adversary == "eavesdropper":
             metres = privacy.eavesdropper_distance_metres
             said = f"{said} ({privacy.eavesdropper_noise_dbm:g} dBm), and that nobody listens nearer than {metres:g} m"
+    if noise == "masked":
+        said = said.replace(
+            "all workers but the stated colluders",
+            f"all workers but {privacy.colluders:,}" if privacy.colluders else "all workers",
+        )
     if hidden_schedule:
         said += ", and that nobody tells it the schedule"
     return said

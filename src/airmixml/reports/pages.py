@@ -49,6 +49,8 @@ def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:
     """Write one page about several folders and return its path; only a page of ours is replaced."""
     if not 2 <= len(folders) <= _MOST_FOLDERS:
         raise RunFolderError(f"give 2 to {_MOST_FOLDERS} folders to put side by side, not {len(folders)}")
+    if out.name == REPORT and (out.parent / "metrics.json").exists():
+        raise RunFolderError(f"{out}: is the report of a single folder; choose another name with --out")
     contents = [read_content(Path(folder)) for folder in folders]
     return _write(out, render_side_by_side(contents))
 
