@@ -78,6 +78,7 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert [case["label"] for case in resumed["cases"]] == ["maximum power", "epsilon 10"]
     assert resumed["grade"] == resumed["cases"][0]["grade"] == "exposed"
     assert resumed["verdict"].startswith("EXPOSED: the server reads ")
+    assert resumed.pop("report") == "here/report.html"
     assert json.loads((tmp_path / "here" / "metrics.json").read_text()) == resumed
 
     # It is there now: refused, then replaced; the figures are those of a command that nobody killed.

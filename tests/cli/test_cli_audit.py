@@ -171,7 +171,7 @@ def test_kill_9_half_way(
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert found["resumed_blocks"] == saves
-    same = set(whole) - {"seconds", "run_dir", "resumed_blocks"}
+    same = set(whole) - {"seconds", "run_dir", "resumed_blocks", "report"}
     assert {key: found[key] for key in same} == {key: whole[key] for key in same}
     with np.load(tmp_path / "here" / "scores.npz") as ours, np.load(folder / whole["run_dir"] / "scores.npz") as theirs:
         assert set(ours.files) == set(theirs.files)
