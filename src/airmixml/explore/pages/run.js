@@ -44,7 +44,7 @@ async function refresh() {
   try {
     runs = (await ask("/api/runs")).runs;
     // All finished folders are asked about once: which can be compared, and which have a report.
-    for (const run of runs.filter((each) => each.state === "finished" && told.get(each.name)?.changed !== each.changed)) told.set(run.name, await ask(`/api/runs/${encodeURIComponent(run.name)}`));
+    for (const run of runs.filter((each) => each.state === "finished" && !(told.get(each.name)?.state === "finished" && told.get(each.name).changed === each.changed))) told.set(run.name, await ask(`/api/runs/${encodeURIComponent(run.name)}`));
     for (const run of runs) if (!isComparable(run)) chosen.set(run.name, false);
     for (const run of runs) if (!chosen.has(run.name)) chosen.set(run.name, run.state === "running" || [...chosen.values()].filter(Boolean).length < 4);
     const looked = runs.filter((run) => chosen.get(run.name));
