@@ -94,6 +94,21 @@ def test_a_file_is_opened_and_survives_a_reload(page: Any, tmp_path: Path) -> No
     assert 'name = "mine"' in text_of(page, "export")
 
 
+def test_a_refused_design_is_not_exported_and_a_broken_file_changes_nothing(page: Any, tmp_path: Path) -> None:
+    kit.wait_until(lambda: ": feasible." in text_of(page, "verdict"), "a verdict")
+    (tmp_path / "bad.toml").write_text("a = = 1\n")
+    page.find_element(By.ID, "file").send_keys(str(tmp_path / "bad.toml"))
+    kit.wait_until(lambda: "bad.toml: not valid TOML" in text_of(page, "notice"), "a notice")
+    assert text_of(page, "verdict").startswith("paper-iris: feasible.")
+    kit.choose(page, "privacy-adversary", "everyone")
+    kit.wait_until(lambda: "Nothing to export: privacy.adversary" in text_of(page, "export"), "a refusal")
+    assert not page.find_element(By.ID, "copy").is_enabled()
+    page.find_element(By.ID, "reset").click()
+    kit.wait_until(lambda: "airmix run --preset paper-iris" in text_of(page, "export"), "the command")
+    assert page.find_element(By.ID, "copy").is_enabled()
+    assert text_of(page, "notice") == ""
+
+
 def test_the_eavesdropper_is_dragged_to_a_worker(page: Any) -> None:
     kit.choose(page, "preset", "digits")
     kit.go_to(page, "watch")

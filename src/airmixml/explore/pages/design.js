@@ -6,7 +6,9 @@ import { fillControls, makeControls } from "/pages/controls.js";
 const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["cross", "✚"], ["star", "★"], ["triangle-up", "▲"]];
 const FAMILY = { release: "circle", server: "square", eavesdropper: "diamond", everyone: "x" };
 const state = { values: {}, statements: new Map(), refusals: new Map(), adversaries: [], accountants: [], exports: {}, form: "command", plan: null, accuracy: null };
-let controller = null, waiting = false, pending = false, changedAt = 0;
+const SHOWN = ["facts", "epsilon-table", "epsilon-chart", "curve-chart", "options"];
+const SLOW_MILLISECONDS = 150;
+let controller = null, waiting = false, pending = false, changedAt = 0, source = null;
 
 export function startDesign(choices) {
   makeControls(byId("controls"), choices, (key, value) => { changedAt = performance.now(); setKey(key, value); });
@@ -28,26 +30,36 @@ export function startDesign(choices) {
 }
 
 function request() {
-  if (waiting) { pending = true; return; } // the light parts of the last change are on their way: milliseconds
+  const asks = asked(), from = asks.toml ?? asks.preset, isOther = from !== source;
+  if (waiting && !isOther) { pending = true; return; } // the light parts of the last change are on their way: milliseconds
+  if (isOther) state.name = asks.file ?? asks.preset; // until the server tells its own name
+  source = from;
+  pending = false;
   controller?.abort();
   controller = new AbortController();
   waiting = true;
   const started = changedAt || performance.now(), changed = changedAt > 0, own = controller;
   changedAt = 0;
-  const seen = { problem: false, plan: false, account: false };
+  const seen = { scenario: false, problem: false, plan: false, account: false, late: false };
+  const slow = setTimeout(() => { if (own === controller) showComputing(seen); }, SLOW_MILLISECONDS);
   // The light parts come within milliseconds of each other: drawn together, the page is painted once.
   let early = [];
-  stream("/api/design", asked(), own.signal, (part) => {
+  stream("/api/design", asks, own.signal, (part) => {
     if (own !== controller) return;
     if (early === null) return take(part, seen, started, changed);
     early.push(part);
     if (part.part !== "light") return;
     const parts = early;
     early = null;
+    clearTimeout(slow);
     for (const each of parts) take(each, seen, started, changed);
   })
-    .catch((problem) => { if (problem.name !== "AbortError") notice(problem.message === "Failed to fetch" ? "The explorer has ended: start `airmix explore` again." : problem.message); })
-    .finally(() => { if (own === controller) arrived(); });
+    .catch((problem) => {
+      if (problem.name === "AbortError") return;
+      notice(problem.message === "Failed to fetch" ? "The explorer has ended: start `airmix explore` again." : problem.message);
+      if (own === controller && !seen.plan && !seen.problem) showVerdict("", "not computed", "");
+    })
+    .finally(() => { clearTimeout(slow); if (own === controller) arrived(); });
 }
 
 function arrived() {
@@ -58,6 +70,8 @@ function arrived() {
 function take(part, seen, started, changed) {
   if (part.part === "scenario") {
     notice("");
+    seen.scenario = true;
+    state.noExport = "";
     Object.assign(state, { values: part.values, exports: part.exports, name: part.name, accuracy: null, plan: null, trial: null });
     byId("air").value = part.air;
     fillControls(part.values);
@@ -66,7 +80,11 @@ function take(part, seen, started, changed) {
     state.refusals.clear();
     window.dispatchEvent(new CustomEvent("airmix-values", { detail: part }));
   } else if (part.part === "problem") {
-    if (!seen.problem && !seen.plan) showVerdict(false, "not feasible", part.line);
+    if (!seen.scenario) state.plan = null; // that of the design before
+    if (!seen.problem && !seen.plan) {
+      showVerdict("bad", "not feasible", part.line);
+      refuseExport(`Nothing to export: ${part.line}`);
+    }
     seen.problem = true;
     if (!seen.account) clearAccount();
   } else if (part.part === "plan" || part.part === "options") {
@@ -74,14 +92,18 @@ function take(part, seen, started, changed) {
     seen.plan = true;
     if (!part.plan.feasible && !seen.account) clearAccount();
     state.accuracy = part.accuracy ?? state.accuracy;
-    if (!seen.problem) showVerdict(part.plan.feasible, part.plan.feasible ? "feasible" : "not feasible", part.plan.verdict);
+    if (!seen.problem) {
+      showVerdict(part.plan.feasible ? "good" : "bad", part.plan.feasible ? "feasible" : "not feasible", part.plan.verdict);
+      refuseExport(part.plan.feasible ? "" : `Nothing to export: ${part.plan.verdict}`);
+    }
     showFacts();
     if (part.part === "options") showOptions(part.plan);
   } else if (part.part === "account") {
     seen.account = true;
     takeAccount(part);
   } else if (part.part === "light") {
-    for (const id of ["curve-chart", "options", ...(seen.plan ? [] : ["facts"]), ...(seen.account ? [] : ["epsilon-table"])]) byId(id).classList.add("stale");
+    if (!seen.plan && !seen.problem) showComputing(seen);
+    for (const id of SHOWN) byId(id).classList.toggle("stale", !(id === "facts" ? seen.plan : id.startsWith("epsilon") && seen.account));
     showTiming(started, changed);
     progressNote("slow accountants, better designs and a trial follow");
     arrived();
@@ -94,10 +116,12 @@ function take(part, seen, started, changed) {
     else state.trial = { why: part.why ?? `${part.name} ${number(part.score)} in one simulated run` };
     showFacts();
   } else if (part.part === "late") {
+    seen.late = true;
+    if (!seen.plan && !seen.problem) showVerdict("", "not computed", "It takes too long here.");
     progressNote(`stopped after ${part.seconds} s; use airmix plan, or start a run`);
   } else if (part.part === "done") {
     progressNote("");
-    for (const id of ["facts", "epsilon-table", "curve-chart", "options"]) byId(id).classList.remove("stale");
+    if (!seen.late) for (const id of SHOWN) byId(id).classList.remove("stale");
   }
 }
 
@@ -112,9 +136,16 @@ function progressNote(text) {
   byId("timing").dataset.busy = text ? "yes" : "no";
 }
 
-function showVerdict(good, word, text) {
-  byId("verdict").className = `verdict ${good ? "good" : "bad"}`;
-  byId("verdict").replaceChildren(make("strong", {}, `${state.name ?? ""}: ${word}. `), text);
+// What is on the page is of the design before: grey until the new one is known.
+function showComputing(seen) {
+  showVerdict("", "computing …", "");
+  if (!seen.scenario) refuseExport("Computing …");
+  for (const id of SHOWN) byId(id).classList.add("stale");
+}
+
+function showVerdict(kind, word, text) {
+  byId("verdict").className = `verdict ${kind}`;
+  byId("verdict").replaceChildren(make("strong", {}, `${state.name ?? ""}: ${word}${text ? ". " : ""}`), text);
 }
 
 function showFacts() {
@@ -158,7 +189,7 @@ function takeAccount(part) {
     const inside = epsilon !== undefined ? number(epsilon) : why ? "–" : make("span", { class: "spinner", role: "img", "aria-label": "computing" });
     return make("td", { class: classes, title: why ?? (key === own ? "the target is set by this one" : null) }, inside);
   }))));
-  byId("epsilon-table").classList.remove("stale");
+  for (const id of ["epsilon-table", "epsilon-chart"]) byId(id).classList.remove("stale");
   const reasons = new Map();
   for (const [key, why] of state.refusals) reasons.set(why, [...(reasons.get(why) ?? []), key]);
   byId("refusals").replaceChildren(...[...reasons].map(([why, keys]) => make("li", {}, `${keys.map((key) => key.replace(" ", " by ")).join(", ")}: ${why}`)));
@@ -226,8 +257,14 @@ function use(overrides) { for (const [key, value] of Object.entries(overrides)) 
 function showExport(form) {
   state.form = form;
   for (const tab of document.querySelectorAll(".export [role=tab]")) { tab.setAttribute("aria-selected", String(tab.dataset.form === form)); tab.tabIndex = tab.dataset.form === form ? 0 : -1; }
-  byId("export").textContent = state.exports[form] ?? "";
+  byId("export").textContent = state.noExport || (state.exports[form] ?? "");
+  byId("copy").disabled = byId("save").disabled = Boolean(state.noExport);
   byId("export").setAttribute("aria-labelledby", `as-${form}`);
+}
+
+function refuseExport(why) {
+  state.noExport = why;
+  showExport(state.form);
 }
 
 function save() {

@@ -1,5 +1,5 @@
 // Which page is shown, and where the scenario comes from.
-import { ask } from "/pages/server.js";
+import { ask, stream } from "/pages/server.js";
 import { asked as askedScenario, byId, changeScenario, make, notice, onScenario, redrawCharts, restoreScenario, scenario, setKey } from "/pages/shared.js";
 import { startDesign } from "/pages/design.js";
 import { startWatch } from "/pages/watch.js";
@@ -31,7 +31,20 @@ async function openFile(file) {
   if (!file) return;
   if (file.size > 1_000_000) return notice(`${file.name}: larger than 1 MB, so not a scenario`);
   notice("");
-  changeScenario({ toml: await file.text(), file: file.name, overrides: {} });
+  const toml = await file.text(), line = await whyRefused({ toml, file: file.name, overrides: {} });
+  if (line) return notice(line.startsWith(file.name) ? line : `${file.name}: ${line}`);
+  changeScenario({ toml, file: file.name, overrides: {} });
+}
+
+// A file that is no scenario leaves the design on the page as it is.
+function whyRefused(body) {
+  const controller = new AbortController();
+  return new Promise((resolve, reject) => {
+    stream("/api/design", { ...body, light: true }, controller.signal, (part) => {
+      resolve(part.part === "problem" ? part.line : "");
+      controller.abort();
+    }).catch(reject);
+  });
 }
 
 async function begin() {
@@ -42,7 +55,7 @@ async function begin() {
   byId("folder").textContent = choices.folder;
   byId("preset").addEventListener("change", (event) => event.target.value && changeScenario({ preset: event.target.value, toml: null, file: null, overrides: {} }));
   byId("air").addEventListener("change", (event) => setKey("air.preset", event.target.value));
-  byId("reset").addEventListener("click", () => changeScenario({ overrides: {} }));
+  byId("reset").addEventListener("click", () => { notice(""); changeScenario({ overrides: {} }); });
   byId("open").addEventListener("click", () => byId("file").click());
   byId("file").addEventListener("change", async (event) => { await openFile(event.target.files[0]); event.target.value = ""; });
   document.addEventListener("dragover", (event) => event.preventDefault());

@@ -10,7 +10,7 @@ export function startRun(askedScenario) {
   addEventListener("airmix-values", (event) => {
     values = event.detail.values;
     byId("run-name").textContent = event.detail.name;
-    byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${values["radio.slots"].toLocaleString("en")} slots, ${values["learner.model"]}.`;
+    byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${values["radio.slots"].toLocaleString("en")} slot${values["radio.slots"] === 1 ? "" : "s"}, ${values["learner.model"]}.`;
     byId("seed").value = event.detail.seed;
     byId("epochs").value = values["learner.epochs"];
     byId("epochs").disabled = ["ridge", "lda"].includes(values["learner.model"]);
@@ -43,6 +43,9 @@ async function refresh() {
   let wait = 3000;
   try {
     runs = (await ask("/api/runs")).runs;
+    // All finished folders are asked about once: which can be compared, and which have a report.
+    for (const run of runs.filter((each) => each.state === "finished" && !(told.get(each.name)?.state === "finished" && told.get(each.name).changed === each.changed))) told.set(run.name, await ask(`/api/runs/${encodeURIComponent(run.name)}`));
+    for (const run of runs) if (!isComparable(run)) chosen.set(run.name, false);
     for (const run of runs) if (!chosen.has(run.name)) chosen.set(run.name, run.state === "running" || [...chosen.values()].filter(Boolean).length < 4);
     const looked = runs.filter((run) => chosen.get(run.name));
     for (const run of looked) {
@@ -58,6 +61,9 @@ async function refresh() {
   clearTimeout(timer);
   timer = setTimeout(refresh, wait);
 }
+
+// Folders of plans and audits are listed too, but hold no result of a run.
+function isComparable(run) { return run.state !== "finished" || Boolean(told.get(run.name)?.facts); }
 
 function colour(name) {
   if (!colours.has(name)) colours.set(name, COLOURS[colours.size % COLOURS.length]);
@@ -83,7 +89,7 @@ function row(run) {
   const running = run.state.startsWith("running");
   const far = running && run.total ? `${run.stage}: ${run.done.toLocaleString("en")} of ${run.total.toLocaleString("en")}` : running ? run.stage : "";
   return make("tr", { "data-run": run.name, "data-state": run.state },
-    make("td", {}, box, chosen.get(run.name) ? make("span", { class: "swatch", style: `background:${colour(run.name)}` }) : ""),
+    make("td", {}, isComparable(run) ? box : "", chosen.get(run.name) ? make("span", { class: "swatch", style: `background:${colour(run.name)}` }) : ""),
     make("th", { scope: "row" }, run.name),
     make("td", {}, make("span", { class: `state ${run.state}` }, run.state), running ? make("progress", { "aria-label": `Progress of ${run.name}`, ...(run.total ? { max: run.total, value: run.done } : {}) }) : "", make("div", { class: "quiet" }, far || run.line || "")),
     make("td", {}, make("div", { class: "bar" }, run.state === "running" && run.stage !== "interrupting" ? action("Cancel", "cancel") : "", run.resumable ? action("Resume", "resume") : "", run.state === "failed" ? action("Forget", "forget") : "",
