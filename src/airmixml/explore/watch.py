@@ -147,6 +147,7 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "sending": len(sending),
             "senders": senders,
             "sends": scenario.workers.sends,
+            "noise": privacy.noise,
             "shape": list(dataset.image_shape) if dataset.image_shape else None,
             "classes": list(dataset.class_names),
             "input_symbols": signal.input_symbols,

@@ -3,6 +3,10 @@ import { ask } from "/pages/server.js";
 import { byId, make, notice, number, onScenario, percent } from "/pages/shared.js";
 import { picture, range } from "/pages/pictures.js";
 
+const ADDED = {
+  workers: " Each adds noise of its own, which hides it from everyone.",
+  masked: " Each adds noise of its own, and masks that it shares with others and that cancel in the sum: nobody nearby can take them off.",
+};
 const STEPS = ["Schedule", "Ratios", "Powers", "Samples", "Antenna", "Eavesdropper"];
 const ENGLISH = (value) => value.toLocaleString("en");
 let asked, step = 0, place = null, scene = null, busy = false, again = false, outdated = true, visible = false;
@@ -61,8 +65,8 @@ function explain() {
     `${ENGLISH(scene.sending)} of ${ENGLISH(scene.workers)} workers are scheduled in slot ${scene.slot}.${few}`,
     "Each scheduled worker gets a mixing ratio q; together they are 1.",
     `Each sends with power beta q² / |h|², so that its share arrives as q whatever its channel: who is far away sends louder. beta = ${number(scene.power_scale_watts, 3)} W${scene.limited ? ", lowered by the power limit" : ""}.`,
-    moments ? "All send at the same time: each the products of its numbers and of its label. These are the samples that they hold." : "All send at the same time: each its own sample, input and label.",
-    `The channel adds them up; the receiver adds noise. Signal to noise: ${scene.snr_db.toFixed(1)} dB.`,
+    (moments ? "All send at the same time: each the products of its numbers and of its label. These are the samples that they hold." : "All send at the same time: each its own sample, input and label.") + (ADDED[scene.noise] ?? ""),
+    `The channel adds them up${scene.noise === "masked" ? ": masks cancel, everybody's noise stays" : ""}; the receiver adds noise. Signal to noise: ${scene.snr_db.toFixed(1)} dB.`,
     "Somebody elsewhere hears each worker with another loudness and phase. Drag the eavesdropper towards a worker that sends.",
   ];
   return make("p", { role: "status" }, make("strong", {}, `${STEPS[step]}. `), texts[step]);
