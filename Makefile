@@ -1,4 +1,4 @@
-# make demo        set everything up, then run the paper's Iris experiment beside a private one
+# make demo        set up what it needs, then run the paper's Iris experiment beside a private one
 # make setup       set everything up in .venv and nothing else
 # make test        lint, types, and all tests but the long ones
 # make test-long   the long tests, and a small version of all of the paper's tables and figures
@@ -16,7 +16,9 @@ PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python tools/install.py -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
 
@@ -25,21 +27,28 @@ LOG := $(VENV)/setup.log
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt src/airmixml/version.py
+define install
+	@{ $(1); } >$(LOG) 2>&1 || { cat $(LOG); echo "make: the set-up failed; $(LOG) holds the lines above"; exit 1; }
+endef
+
+# What airmix needs; the last line builds caches that the first command would wait for.
+$(RUNS): pyproject.toml constraints.txt tools/install.py src/airmixml/version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "make: $(PYTHON) is older than Python 3.11; call make PYTHON=python3.11"; exit 2; }
-	@echo "Setting up $(VENV): a few minutes, once."
-	@# The tests check our bounds against the auditor of jax-privacy, a file that needs none of its dependencies (JAX).
-	@# The last line builds caches that the first command would wait for.
+	@echo "Setting up $(VENV): a minute or two, once."
 	@mkdir -p $(VENV)
-	@{ $(PYTHON) -m venv $(VENV) \
-	  && $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]' \
-	  && $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt --no-deps jax-privacy \
-	  && $(BIN)/python -m compileall -q src && $(BIN)/python -c 'import matplotlib.font_manager'; } \
-	  >$(LOG) 2>&1 || { cat $(LOG); echo "make: the set-up failed; $(LOG) holds the lines above"; exit 1; }
+	$(call install,$(PYTHON) -m venv $(VENV) && $(INSTALL) -e . \
+	  && $(BIN)/python -m compileall -q src && $(BIN)/python -c 'import matplotlib.font_manager')
 	@touch $@
 
-demo: $(READY)
+# What tests and documentation need besides. The tests check our bounds against the auditor of jax-privacy, a file that
+# needs none of its dependencies (JAX).
+$(READY): $(RUNS)
+	@echo "Setting up what the tests need: a minute or two, once."
+	$(call install,$(INSTALL) -e '.[dev]' && $(INSTALL) --no-deps jax-privacy)
+	@touch $@
+
+demo: $(RUNS)
 	@$(BIN)/airmix demo
 
 lint: $(READY)
