@@ -53,6 +53,9 @@ def create_ledger(
     ] = False,
     people: Annotated[str, Option(help="What the workers are [default: the first run says so].")] = "",
     workers: Annotated[int, Option(help="With --people: number of workers (0: they have names).")] = 0,
+    strict_names: Annotated[
+        bool, Option("--strict-names", help="Refuse new names that look like one that is there, such as Ann and ann.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Create a ledger; it never replaces a file."""
@@ -73,6 +76,7 @@ def create_ledger(
         adjacency=adjacency,
         mode="simulation" if simulation else "protection",
         people=People(label=people, count=workers) if people else None,
+        strict_names=strict_names,
     )
     if as_json:
         print_json({"ledger": str(ledger), **plain_facts(made)})
@@ -208,7 +212,8 @@ def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
     if not workers:
         return None
     try:
-        return np.array([int(each) for each in workers], dtype=np.int64)
+        # Python reads 1_0 as a number, nobody else does.
+        return np.array([int(each.replace("_", "?")) for each in workers], dtype=np.int64)
     except (ValueError, OverflowError):
         raise ScenarioError(
             f"--worker {shown(workers)}: must be numbers; this ledger knows workers by number"
