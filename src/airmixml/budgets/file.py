@@ -67,6 +67,8 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
             raise LedgerError(f"{path}: exists already; a ledger is never overwritten: choose another name") from None
         except OSError:  # a file system without links
             temporary.rename(path)
+    except UnicodeEncodeError as problem:
+        raise _no_text(path, problem) from None
     except (sqlite3.Error, OSError) as problem:
         raise LedgerError(
             f"{path}: cannot be written ({reason(problem)}); free space or choose another place"
@@ -91,11 +93,13 @@ def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
     except UnicodeEncodeError as problem:
-        raise LedgerError(
-            f"{path}: {shown(problem.object)} is not UTF-8 text; nothing was changed: spell it out"
-        ) from None
+        raise _no_text(path, problem) from None
     except (sqlite3.Error, UnsoundError) as problem:
         raise _in_words(path, problem) from None
+
+
+def _no_text(path: Path, problem: UnicodeEncodeError) -> LedgerError:
+    return LedgerError(f"{path}: {shown(problem.object)} is not UTF-8 text; nothing was written: spell it otherwise")
 
 
 def _check_place(path: Path) -> None:

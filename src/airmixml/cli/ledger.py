@@ -61,13 +61,15 @@ def create_ledger(
     """Create a ledger; it never replaces a file."""
     from airmixml.budgets import LedgerFile, People
     from airmixml.budgets.report import plain_facts
+    from airmixml.budgets.schema import MOST_WORKERS
 
     for name in adversary or ():
         if name not in ADVERSARIES:
             near = did_you_mean(name, ADVERSARIES.names)
             raise ScenarioError(f"--adversary {shown(name)}: must be one of {', '.join(ADVERSARIES.names)}{near}")
-    if workers < 0 or (workers and not people):
-        raise ScenarioError(f"--workers {workers}: must be at least 0, with --people to say what they are")
+    if not 0 <= workers <= MOST_WORKERS or (workers and not people):
+        rule = f"must be from 0 to {MOST_WORKERS:,}, with --people to say what they are"
+        raise ScenarioError(f"--workers {shown(workers)}: {rule}")
     made = LedgerFile.create(
         ledger,
         epsilon=epsilon,
@@ -250,6 +252,9 @@ def check_scenario(
         data_dir=data_dir,
         test_rows=public_test or not private,
     )
+    if seeds < 1:
+        raise ScenarioError(f"--seeds {seeds}: must be at least 1")
+    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     with progress_bars() as progress:
         from airmixml.runs.spending import plan_spending, seeds_of
 
