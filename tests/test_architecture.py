@@ -17,6 +17,7 @@ FOUNDATION = (
     "sums",
     "units",
     "wording",
+    "names",
     "shapes",
     "lazy",
     "streams",

@@ -5,6 +5,7 @@ __all__ = [
     "BoundsWarning",
     "DataError",
     "LedgerError",
+    "NameWarning",
     "PluginError",
     "PrivacyError",
     "ProtocolError",
@@ -47,3 +48,7 @@ class PluginError(AirMixError):
 
 class BoundsWarning(UserWarning):
     """Declared bounds leave little of the data; the command line prints it as one line."""
+
+
+class NameWarning(UserWarning):
+    """Names in a ledger that look like one person's; the command line prints it as one line."""

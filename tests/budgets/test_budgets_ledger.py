@@ -230,11 +230,11 @@ from airmixml.budgets import LedgerFile, Loss, People, Request
 ledger, people = LedgerFile(sys.argv[1]), People(label="ten", count=10)
 big = [Request(about="x", losses={"server": Loss.of(epsilon=0.3)})]
 ledger.reserve(big, people)
-write = module._write_losses
+write = module.write_losses
 def killed(*arguments):
     write(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
-module._write_losses = killed
+module.write_losses = killed
 ledger.reserve(big, people)
 """
 

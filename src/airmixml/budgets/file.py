@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import sqlite3
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,34 +21,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.budgets.schema import CREATES, UnsoundError, check_sound
 from airmixml.errors import LedgerError
-from airmixml.wording import reason
+from airmixml.wording import reason, shown
 
-APPLICATION: Final = 0x41694D78  # "AiMx", as SQLite's header has it
-VERSION: Final = 1
 _SECONDS_TO_WAIT: Final = 60.0
 _TRIED_BYTES: Final = 1 << 16
 _PAYS_BELOW: Final = 0.8
-_CREATES: Final = f"""
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {VERSION};
-CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE workers (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE budgets (
-    adversary TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL,
-    squared_mu BLOB NOT NULL, spent_epsilon BLOB NOT NULL, spent_delta BLOB NOT NULL
-);
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, state TEXT NOT NULL CHECK (state IN ('reserved', 'spent', 'released')),
-    about TEXT NOT NULL, key TEXT NOT NULL, details TEXT NOT NULL,
-    reserved_at TEXT NOT NULL, ended_at TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', who BLOB
-);
-CREATE INDEX open_entries ON entries (state, key);
-CREATE TABLE losses (
-    entry INTEGER NOT NULL REFERENCES entries, adversary TEXT NOT NULL,
-    squared_mu BLOB NOT NULL, epsilon BLOB NOT NULL, delta BLOB NOT NULL, PRIMARY KEY (entry, adversary)
-);
-"""
+_BESIDE: Final = ("-journal", "-wal", "-shm")  # files that SQLite would open with a ledger
 
 
 def packed(values: NDArray[Any]) -> bytes:
@@ -60,10 +41,13 @@ def packed(values: NDArray[Any]) -> bytes:
 
 
 def unpacked(content: bytes, kind: type = np.float64) -> NDArray[Any]:
-    """Return the numbers that ``packed`` was given; a changed byte is a ``zlib.error``."""
-    plain = zlib.decompress(content[5:]) if content[4:5] == b"z" else content[5:]
-    if zlib.crc32(plain).to_bytes(4, "little") != content[:4] or len(plain) % 8:
-        raise zlib.error("a checksum is wrong")
+    """Return the numbers that ``packed`` was given; a changed byte is an ``UnsoundError``."""
+    try:
+        plain = zlib.decompress(content[5:]) if content[4:5] == b"z" else content[5:]
+    except zlib.error as problem:
+        raise UnsoundError(reason(problem)) from None
+    if zlib.crc32(plain).to_bytes(4, "little") != content[:4] or content[4:5] not in (b"z", b"-") or len(plain) % 8:
+        raise UnsoundError("a checksum is wrong")
     return np.frombuffer(plain, dtype=np.dtype(kind).newbyteorder("<")).astype(kind)
 
 
@@ -74,7 +58,7 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.airmix-unfinished")
     try:
         with contextlib.closing(sqlite3.connect(temporary)) as connection:
-            connection.executescript(f"BEGIN;{_CREATES}")
+            connection.executescript(f"BEGIN;{CREATES}")
             fill(connection)
             connection.commit()
         try:
@@ -83,6 +67,8 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
             raise LedgerError(f"{path}: exists already; a ledger is never overwritten: choose another name") from None
         except OSError:  # a file system without links
             temporary.rename(path)
+    except UnicodeEncodeError as problem:
+        raise _no_text(path, problem) from None
     except (sqlite3.Error, OSError) as problem:
         raise LedgerError(
             f"{path}: cannot be written ({reason(problem)}); free space or choose another place"
@@ -95,21 +81,39 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
 @contextmanager
 def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
     """Open the file for one transaction, alone if it is to ``write``; what goes wrong is one line, and undone."""
-    if not path.is_file():
-        what = "is not a file" if os.path.lexists(path) else "there is no such ledger"
-        raise LedgerError(f"{path}: {what}; `airmix ledger create` makes one")
+    _check_place(path)
     try:
         with contextlib.closing(_connect(path)) as connection:
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            _check_kind(connection, path)
+            check_sound(connection, path)
             try:
                 yield connection
                 connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-    except (sqlite3.Error, zlib.error) as problem:
+    except UnicodeEncodeError as problem:
+        raise _no_text(path, problem) from None
+    except (sqlite3.Error, UnsoundError) as problem:
         raise _in_words(path, problem) from None
+
+
+def _no_text(path: Path, problem: UnicodeEncodeError) -> LedgerError:
+    return LedgerError(f"{path}: {shown(problem.object)} is not UTF-8 text; nothing was written: spell it otherwise")
+
+
+def _check_place(path: Path) -> None:
+    """Refuse what is no file: SQLite would wait for ever for a pipe to speak."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as problem:
+        what = "there is no such ledger" if isinstance(problem, FileNotFoundError) else f"not found ({reason(problem)})"
+        raise LedgerError(f"{path}: {what}; `airmix ledger create` makes one") from None
+    if not stat.S_ISREG(mode):
+        raise LedgerError(f"{path}: is not a file; `airmix ledger create` makes one")
+    for beside in (path.with_name(path.name + ending) for ending in _BESIDE):
+        if os.path.lexists(beside) and not beside.is_file():
+            raise LedgerError(f"{beside}: is not a file, and SQLite would open it with the ledger; remove it")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -117,28 +121,15 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(place, uri=True, timeout=_SECONDS_TO_WAIT, isolation_level=None)
     connection.row_factory = sqlite3.Row
     # A promise not to send is worth nothing if it is lost with the power.
-    connection.execute("PRAGMA synchronous = EXTRA")
-    connection.execute("PRAGMA foreign_keys = ON")
+    settings = {"synchronous": "EXTRA", "foreign_keys": "ON", "trusted_schema": "OFF", "cell_size_check": "ON"}
+    for name, value in settings.items():
+        connection.execute(f"PRAGMA {name} = {value}")
     return connection
 
 
-def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
-    (application,), (version,) = (
-        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
-    )
-    if application != APPLICATION:
-        raise LedgerError(f"{path}: not a ledger of airmix, but another program's file; give one made by ledger create")
-    # Damage that leaves a page readable would let spent budgets look unspent.
-    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(f"malformed: {found.splitlines()[-1]}")
-    if version > VERSION:
-        raise LedgerError(f"{path}: made by a newer airmixml (format {version}, not {VERSION}); update airmixml")
-
-
-def _in_words(path: Path, problem: BaseException) -> LedgerError:
+def _in_words(path: Path, problem: sqlite3.Error | UnsoundError) -> LedgerError:
     text = reason(problem)
-    if isinstance(problem, zlib.error) or "malformed" in text or "not a database" in text:
+    if isinstance(problem, UnsoundError) or any(each in text for each in ("malformed", "not a database", "decode")):
         return LedgerError(f"{path}: broken or not a ledger ({text}); restore it from a copy: nothing was changed")
     if "locked" in text:
         return LedgerError(f"{path}: another process has been writing it for {_SECONDS_TO_WAIT:.0f} s; try again later")

@@ -9,47 +9,49 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
 
 from airmixml.arrays import Integers
-from airmixml.budgets.file import create_file, packed, transaction, unpacked
+from airmixml.budgets.file import create_file, packed, transaction
 from airmixml.budgets.order import loss_to
-from airmixml.budgets.rules import PARTS, Budget, Loss
-from airmixml.errors import LedgerError, PrivacyError
+from airmixml.budgets.rows import (
+    RELEASED,
+    RESERVED,
+    SPENT,
+    Entry,
+    People,
+    Roll,
+    added,
+    count_workers,
+    end_entry,
+    entry_with,
+    now,
+    read_budgets,
+    read_entry,
+    read_facts,
+    read_spent,
+    set_facts,
+    spend,
+    state_of,
+    who_of,
+    write_entry,
+    write_losses,
+)
+from airmixml.budgets.rules import Budget, Loss
+from airmixml.budgets.schema import MODES
+from airmixml.errors import LedgerError, NameWarning, PrivacyError
+from airmixml.names import normal_name, similar_names
 from airmixml.privacy.mechanism import ADJACENCIES
 from airmixml.wording import against, shown, shown_name
 
-MODES: Final = ("protection", "simulation")
-RESERVED, SPENT, RELEASED = "reserved", "spent", "released"
-_COLUMNS: Final = ("squared_mu", "spent_epsilon", "spent_delta")  # of the table budgets, in the order of PARTS
-
-
-@dataclass(frozen=True, kw_only=True)
-class People:
-    """Whose losses a ledger keeps.
-
-    Attributes:
-        label: what the numbers or names are of: a data set, a file, a column of names.
-        count: how many there are, numbered from 0; 0 where they have names, of which new ones may come.
-    """
-
-    label: str
-    count: int = 0
-
-    @property
-    def named(self) -> bool:
-        """Whether they have names."""
-        return not self.count
-
-    def __str__(self) -> str:
-        return f"workers by name, {self.label}" if self.named else f"{self.count:,} workers by number, {self.label}"
+_PAIRS_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,21 +75,6 @@ class Request:
     workers_each: Integers | None = None
     key: str = ""
     details: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A line of the history; ``workers`` is None where all of a ledger by number took part."""
-
-    number: int
-    state: str
-    about: str
-    reserved_at: str
-    ended_at: str
-    reason: str
-    workers: int | None
-    details: dict[str, Any]
-    largest: dict[str, dict[str, float]]  # adversary to the largest of each part of the loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +108,12 @@ class LedgerFile:
         adjacency: str = "remove-one",
         mode: str = "protection",
         people: People | None = None,
+        strict_names: bool = False,
     ) -> Self:
-        """Create a ledger with the same budget against each adversary; without ``people`` the first run says whose."""
+        """Create a ledger with the same budget against each adversary; without ``people`` the first run says whose.
+
+        With ``strict_names`` a new name that looks like another one's is refused, not only warned of.
+        """
         budget = Budget(epsilon=epsilon, delta=delta)
         if adjacency not in ADJACENCIES:
             raise LedgerError(f"adjacency = {shown(adjacency)}: must be one of {', '.join(ADJACENCIES)}")
@@ -133,9 +124,11 @@ class LedgerFile:
         ledger, nothing = cls(path), packed(np.zeros(0))
 
         def fill(file: sqlite3.Connection) -> None:
-            _set(file, adjacency=adjacency, mode=mode, created_at=_now())
+            set_facts(file, adjacency=adjacency, mode=mode, created_at=now())
+            if strict_names:
+                set_facts(file, strict_names=1)
             if people is not None:
-                _set(file, label=people.label, count=people.count)
+                set_facts(file, label=people.label, count=people.count)
             rows = [(name, budget.epsilon, budget.delta, *3 * (nothing,)) for name in dict.fromkeys(adversaries)]
             file.executemany("INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?)", rows)
 
@@ -145,7 +138,9 @@ class LedgerFile:
     def facts(self) -> dict[str, Any]:
         """Return what the ledger is about: mode, adjacency, people, budgets."""
         with transaction(self.path, write=False) as file:
-            return _facts(file)
+            facts = read_facts(file)
+            named = facts["people"] is not None and facts["people"].named
+            return {**facts, "workers": len(Roll.read(file).numbers) if named else count_workers(file)}
 
     def check_kind(self, *, mode: str, adjacency: str, protect: str = "") -> None:
         """Refuse a mechanism that the ledger cannot count: of the other mode, or for other neighbours.
@@ -166,12 +161,13 @@ class LedgerFile:
     def standings(self) -> list[Standing]:
         """Return what all workers have spent or reserved, against each adversary."""
         with transaction(self.path, write=False) as file:
-            facts, names = _facts(file), _names(file)
-            workers = len(names) or facts["workers"]
-            return [
-                Standing(adversary=name, budget=budget, spent=_spent(file, name, workers), names=names)
-                for name, budget in _budgets(file).items()
-            ]
+            roll = self._roll(file)
+            found = []
+            for name, budget in read_budgets(file).items():
+                spent = read_spent(file, name, roll)
+                spent = spent.of_workers(np.unique(roll.first)) if len(roll.respelt) else spent
+                found.append(Standing(adversary=name, budget=budget, spent=spent, names=tuple(roll.numbers)))
+            return found
 
     def reserve(
         self, requests: Sequence[Request], people: People, *, already_sent: bool = False, check_only: bool = False
@@ -192,25 +188,27 @@ class LedgerFile:
     def _reserve(
         self, file: sqlite3.Connection, requests: Sequence[Request], people: People, *, already_sent: bool
     ) -> list[int]:
-        self._bind(file, people)
-        placed = [(each, _places(file, each.who)) for each in requests]
-        workers = _workers(file)
+        strict = self._bind(file, people)
+        roll = self._roll(file)
+        names, placed = list(roll.numbers), [(each, _places(file, each.who, people, roll)) for each in requests]
+        workers = count_workers(file)
         for request, who in placed:
             _check_shapes(request.losses, workers if who is None else len(who))
-        known = {each.key: found for each in requests if (found := _entry_with(file, each.key)) is not None}
+        known = {each.key: found for each in requests if (found := entry_with(file, each.key)) is not None}
         reserved = [number for number, state in known.values() if state == RESERVED]
         unspent = [(each, who) for each, who in placed if known.get(each.key, (0, ""))[1] != SPENT]
-        for adversary, budget in {} if already_sent or not unspent else _budgets(file).items():
-            spent = _spent(file, adversary, workers, without=reserved)
-            self._check(file, adversary, budget, spent, unspent)
+        for adversary, budget in {} if already_sent or not unspent else read_budgets(file).items():
+            self._check(roll, adversary, budget, read_spent(file, adversary, roll, without=reserved), unspent)
+        self._check_names(similar_names(roll.new, names), strict=strict and not already_sent)
         numbers = []
         for request, who in placed:
             number, state = known.get(request.key, (0, ""))
             if not number:
-                number = _new_entry(file, request, who)
-                _write_losses(file, number, {name: loss_to(name, request.losses) for name in _budgets(file)})
+                details = json.dumps(request.details)
+                number = write_entry(file, who, about=request.about, key=request.key, details=details)
+                write_losses(file, number, {name: loss_to(name, request.losses) for name in read_budgets(file)})
             if already_sent and state != SPENT:
-                _spend(file, number, workers, "")
+                spend(file, number, "")
             numbers.append(number)
         return numbers
 
@@ -227,22 +225,21 @@ class LedgerFile:
         What may be ``repeated`` work is left as it is where it is settled already.
         """
         with transaction(self.path, write=True) as file:
-            if repeated and _state(file, number) == SPENT:
+            if repeated and state_of(file, number) == SPENT:
                 return
             self._require_reserved(file, number)
             if losses is not None:
-                who = _who_of(file, number)
-                _check_shapes(losses, _workers(file) if who is None else len(who))
-                file.execute("DELETE FROM losses WHERE entry = ?", (number,))
-                _write_losses(file, number, {name: loss_to(name, losses) for name in _budgets(file)})
-            _spend(file, number, _workers(file), reason)
+                who = who_of(file, number)
+                _check_shapes(losses, count_workers(file) if who is None else len(who))
+                write_losses(file, number, {name: loss_to(name, losses) for name in read_budgets(file)})
+            spend(file, number, reason)
 
     def settle_open(self, key: str) -> None:
         """Settle in full what repeatable work reserved and then finished, if its process died in between."""
         with transaction(self.path, write=True) as file:
-            number, state = _entry_with(file, key) or (0, "")
+            number, state = entry_with(file, key) or (0, "")
             if state == RESERVED:
-                _spend(file, number, _workers(file), "")
+                spend(file, number, "")
 
     def release(self, number: int, *, reason: str) -> None:
         """Give a reservation back, since nothing was sent: only a person can know that, and says why."""
@@ -250,34 +247,59 @@ class LedgerFile:
             raise LedgerError("reason: must say why nothing of this entry was sent; give it")
         with transaction(self.path, write=True) as file:
             self._require_reserved(file, number)
-            ended = (RELEASED, _now(), reason, number)
-            file.execute("UPDATE entries SET state = ?, ended_at = ?, reason = ? WHERE number = ?", ended)
+            end_entry(file, number, RELEASED, reason)
 
     def entries(self) -> list[Entry]:
         """Return the history, oldest first."""
         with transaction(self.path, write=False) as file:
-            return [_entry(file, row) for row in file.execute("SELECT * FROM entries ORDER BY number")]
+            workers = count_workers(file)
+            rows = file.execute("SELECT * FROM entries ORDER BY number")
+            return [read_entry(file, row, workers) for row in rows]
 
     def _require_reserved(self, file: sqlite3.Connection, number: int) -> None:
-        state = _state(file, number)
+        state = state_of(file, number)
         if not state:
-            raise LedgerError(f"{self.path}: has no entry {number}; `airmix ledger history` lists them")
+            raise LedgerError(f"{self.path}: has no entry {shown(number)}; `airmix ledger history` lists them")
         if state != RESERVED:
             raise LedgerError(f"{self.path}: entry {number} is {state} already; only a reserved one can change")
 
-    def _bind(self, file: sqlite3.Connection, people: People) -> None:
-        facts = _facts(file)
+    def _bind(self, file: sqlite3.Connection, people: People) -> bool:
+        """Note whose losses these are; refuse other people's. Return whether names must not look alike."""
+        facts = read_facts(file)
         if facts["people"] is None:
-            _set(file, label=people.label, count=people.count)
+            set_facts(file, label=people.label, count=people.count)
         elif facts["people"] != people:
             raise LedgerError(
                 f"{self.path}: is about {facts['people']}; this is about {people}: use another ledger, since losses of "
                 "different people do not add up"
             )
+        return bool(facts["strict_names"])
+
+    def _roll(self, file: sqlite3.Connection) -> Roll:
+        roll = Roll.read(file)
+        if len(roll.respelt):
+            twice = [shown(roll.name(int(roll.first[each]))) for each in roll.respelt[:_PAIRS_SHOWN]]
+            self._warn(
+                f"{_few(roll.respelt, twice)} is in it in several spellings of one name; they count as one person"
+            )
+        return roll
+
+    def _warn(self, text: str) -> None:
+        warnings.warn(f"{self.path}: {text}", NameWarning, stacklevel=5)
+
+    def _check_names(self, pairs: Sequence[tuple[str, str]], *, strict: bool) -> None:
+        """Warn of names that look like another one's, or refuse them."""
+        if not pairs:
+            return
+        told = _few(pairs, [f"{shown(one)} and {shown(other)}" for one, other in pairs[:_PAIRS_SHOWN]])
+        said = f"{told} look like one person, and each name has a budget of its own; spell a name always the same"
+        if strict:
+            raise LedgerError(f"{self.path}: {said}; nothing was sent")
+        self._warn(said)
 
     def _check(
         self,
-        file: sqlite3.Connection,
+        roll: Roll,
         adversary: str,
         budget: Budget,
         spent: Loss,
@@ -286,21 +308,21 @@ class LedgerFile:
         """Raise a PrivacyError that names the fullest worker if the requests together pass anybody's budget."""
         workers, after = len(spent.squared_mu), spent
         for request, who in placed:
-            after = _added(after, loss_to(adversary, request.losses), who)
+            after = added(after, loss_to(adversary, request.losses), who)
         passed = np.flatnonzero(~budget.keeps(after))
         if not len(passed):
             return
         fullest = int(passed[budget.fullest(after.of_workers(passed))])
         own = Loss.nothing(workers)
         for request, who in placed:
-            own = _added(own, loss_to(adversary, request.losses), who)
+            own = added(own, loss_to(adversary, request.losses), who)
         before, adds, total = (budget.epsilons(each.of_workers([fullest]))[0] for each in (spent, own, after))
         others = f" (and {len(passed) - 1:,} more would)" if len(passed) > 1 else ""
         # A sum is rounded up: ten tenths are just above 1.
         near = "just above " if f"{total:.6g}" == f"{budget.epsilon:.6g}" else ""
         left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
-            f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget {against(adversary)}"
+            f"{self.path}: worker {shown_name(roll.name(fullest))} would pass its budget {against(adversary)}"
             f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {near}{total:.6g} of "
             f"{budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
         )
@@ -336,17 +358,6 @@ def _down(value: float) -> str:
     return text if float(text) <= value else f"{value * (1.0 - 1e-3):.4g}"
 
 
-def _added(spent: Loss, loss: Loss, who: Integers | None) -> Loss:
-    """Return what all have lost once those in ``who`` lose this too."""
-    if who is None:
-        return spent + loss
-    parts = {name: part.copy() for name, part in spent.parts.items()}
-    more = spent.of_workers(who) + loss
-    for name in PARTS:
-        parts[name][who] = more.parts[name]
-    return Loss(**parts)
-
-
 def _check_shapes(losses: Mapping[str, Loss | None], workers: int) -> None:
     """Refuse losses that are neither one for all who take part nor one for each of them."""
     for adversary, loss in losses.items():
@@ -358,155 +369,33 @@ def _check_shapes(losses: Mapping[str, Loss | None], workers: int) -> None:
                 )
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _places(file: sqlite3.Connection, who: Any, people: People, roll: Roll) -> Integers | None:
+    """Return the numbers of these workers, None for all of a ledger by number; names that are new get the next ones."""
+    if people.named:
+        if who is None or not len(who) or not all(isinstance(each, str) for each in who):
+            raise LedgerError("who: workers of this ledger have names; give those that take part, at least one")
+        names = [normal_name(each) for each in who]
+        if "" in names:
+            raise LedgerError(f"who: the name {shown(who[names.index('')])} is empty; give every worker a name")
+        _check_once(names)
+        return roll.join(file, names)
+    if who is None:
+        return None
+    numbers, workers = np.asarray(who), people.count
+    if len(np.unique(numbers)) < numbers.size:
+        _check_once(numbers.tolist())
+    if not (numbers.dtype.kind in "iu" and len(numbers) and numbers.min() >= 0 and numbers.max() < workers):
+        raise LedgerError(f"who: workers must be numbers from 0 to {workers - 1:,} of the ledger, at least one")
+    everybody = len(numbers) == workers and bool((numbers == np.arange(workers)).all())
+    return None if everybody else numbers.astype(np.int64)
 
 
-def _set(file: sqlite3.Connection, **facts: Any) -> None:
-    file.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
-
-
-def _facts(file: sqlite3.Connection) -> dict[str, Any]:
-    facts = {row["name"]: row["value"] for row in file.execute("SELECT * FROM facts")}
-    if not {"mode", "adjacency", "created_at"} <= facts.keys():
-        raise sqlite3.DatabaseError("malformed: it does not say what it is about")
-    people = People(label=facts["label"], count=facts["count"]) if "label" in facts else None
-    return {
-        "mode": facts["mode"],
-        "adjacency": facts["adjacency"],
-        "created_at": facts["created_at"],
-        "people": people,
-        "workers": _workers(file),
-        "budgets": _budgets(file),
-    }
-
-
-def _workers(file: sqlite3.Connection) -> int:
-    row = file.execute("SELECT value FROM facts WHERE name = 'count'").fetchone()
-    if row is not None and row["value"]:
-        return int(row["value"])
-    return int(file.execute("SELECT COUNT(*) AS workers FROM workers").fetchone()["workers"])
-
-
-def _names(file: sqlite3.Connection) -> tuple[str, ...]:
-    return tuple(row["name"] for row in file.execute("SELECT name FROM workers ORDER BY number"))
-
-
-def _name(file: sqlite3.Connection, number: int) -> str:
-    row = file.execute("SELECT name FROM workers WHERE number = ?", (number,)).fetchone()
-    return str(number) if row is None else str(row["name"])
-
-
-def _budgets(file: sqlite3.Connection) -> dict[str, Budget]:
-    rows = file.execute("SELECT adversary, epsilon, delta FROM budgets ORDER BY adversary")
-    found = {row["adversary"]: Budget(epsilon=row["epsilon"], delta=row["delta"]) for row in rows}
-    if not found:
-        raise sqlite3.DatabaseError("malformed: it holds no budget")
-    return found
-
-
-def _places(file: sqlite3.Connection, who: Integers | tuple[str, ...] | None) -> Integers | None:
-    """Return the numbers of these workers; names that are new get the next ones."""
-    if who is not None and len(set(who) if isinstance(who, tuple) else np.unique(who)) < len(who):
-        (twice, times), *_ = Counter(who if isinstance(who, tuple) else who.tolist()).most_common(1)
+def _check_once(who: Sequence[Any]) -> None:
+    if len(set(who)) < len(who):
+        (twice, times), *_ = Counter(who).most_common(1)
         raise LedgerError(f"who: worker {shown_name(str(twice))} is named {times} times; name each once")
-    if not isinstance(who, tuple):
-        workers = _workers(file)
-        if who is not None and not (len(who) and who.min() >= 0 and who.max() < workers):
-            raise LedgerError(f"who: workers must be numbers from 0 to {workers - 1:,} of the ledger, at least one")
-        everybody = who is not None and len(who) == workers and bool((who == np.arange(workers)).all())
-        return None if everybody else who
-    known = {row["name"]: row["number"] for row in file.execute("SELECT number, name FROM workers")}
-    new = [name for name in dict.fromkeys(who) if name not in known]
-    known |= {name: len(known) + place for place, name in enumerate(new)}
-    file.executemany("INSERT INTO workers VALUES (?, ?)", ((known[name], name) for name in new))
-    return np.array([known[name] for name in who], dtype=np.int64)
 
 
-def _entry_with(file: sqlite3.Connection, key: str) -> tuple[int, str] | None:
-    """Return number and state of the entry of repeatable work that is spent, or else reserved; None where none is."""
-    for state in (SPENT, RESERVED) if key else ():
-        found = file.execute("SELECT number FROM entries WHERE state = ? AND key = ?", (state, key)).fetchone()
-        if found is not None:
-            return int(found["number"]), state
-    return None
-
-
-def _state(file: sqlite3.Connection, number: int) -> str:
-    row = file.execute("SELECT state FROM entries WHERE number = ?", (number,)).fetchone()
-    return "" if row is None else str(row["state"])
-
-
-def _new_entry(file: sqlite3.Connection, request: Request, who: Integers | None) -> int:
-    values = (RESERVED, request.about, request.key, json.dumps(request.details), _now())
-    places = None if who is None else packed(who.astype(np.int64))
-    made = file.execute(
-        "INSERT INTO entries (state, about, key, details, reserved_at, who) VALUES (?, ?, ?, ?, ?, ?)",
-        (*values, places),
-    )
-    return int(made.lastrowid or 0)
-
-
-def _write_losses(file: sqlite3.Connection, number: int, losses: Mapping[str, Loss]) -> None:
-    rows = [(number, name, *(packed(loss.parts[part]) for part in PARTS)) for name, loss in losses.items()]
-    file.executemany("INSERT INTO losses VALUES (?, ?, ?, ?, ?)", rows)
-
-
-def _spend(file: sqlite3.Connection, number: int, workers: int, reason: str) -> None:
-    """Add an entry to what is spent for good."""
-    who = _who_of(file, number)
-    for row in file.execute("SELECT * FROM losses WHERE entry = ?", (number,)).fetchall():
-        total = _added(_spent_for_good(file, row["adversary"], workers), _loss(row), who)
-        values = (*(packed(total.parts[part]) for part in PARTS), row["adversary"])
-        file.execute(f"UPDATE budgets SET {', '.join(f'{each} = ?' for each in _COLUMNS)} WHERE adversary = ?", values)
-    ended = (SPENT, _now(), reason, number)
-    file.execute("UPDATE entries SET state = ?, ended_at = ?, reason = ? WHERE number = ?", ended)
-
-
-def _spent(file: sqlite3.Connection, adversary: str, workers: int, without: Sequence[int] = ()) -> Loss:
-    """Return what each worker has spent, with all that is reserved but for the entries that are left out."""
-    total = _spent_for_good(file, adversary, workers)
-    reserved = file.execute(
-        "SELECT losses.*, who FROM losses JOIN entries ON entry = number WHERE state = 'reserved' AND adversary = ?",
-        (adversary,),
-    )
-    for row in reserved:
-        if row["entry"] not in without:
-            total = _added(total, _loss(row), _who(row))
-    return total
-
-
-def _spent_for_good(file: sqlite3.Connection, adversary: str, workers: int) -> Loss:
-    row = file.execute("SELECT * FROM budgets WHERE adversary = ?", (adversary,)).fetchone()
-    parts = {}
-    for name, column in zip(PARTS, _COLUMNS, strict=True):
-        parts[name] = np.zeros(workers)
-        values = unpacked(row[column])
-        parts[name][: len(values)] = values  # those who came by name since then have spent nothing
-    return Loss(**parts)
-
-
-def _who_of(file: sqlite3.Connection, number: int) -> Integers | None:
-    return _who(file.execute("SELECT who FROM entries WHERE number = ?", (number,)).fetchone())
-
-
-def _who(row: sqlite3.Row) -> Integers | None:
-    return None if row["who"] is None else unpacked(row["who"], np.int64)
-
-
-def _loss(row: sqlite3.Row) -> Loss:
-    return Loss(**{part: unpacked(row[part]) for part in PARTS})
-
-
-def _entry(file: sqlite3.Connection, row: sqlite3.Row) -> Entry:
-    losses = file.execute("SELECT * FROM losses WHERE entry = ? ORDER BY adversary", (row["number"],))
-    who = _who(row)
-    return Entry(
-        **{name: row[name] for name in ("number", "state", "about", "reserved_at", "ended_at", "reason")},
-        workers=None if who is None else len(who),
-        details=json.loads(row["details"]),
-        largest={
-            each["adversary"]: {name: float(part.max(initial=0.0)) for name, part in _loss(each).parts.items()}
-            for each in losses
-        },
-    )
+def _few(every: Sequence[Any], told: Sequence[str]) -> str:
+    more = len(every) - len(told)
+    return ", ".join(told) + (f" (and {more:,} more)" if more else "")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.budgets.ledger import Entry, LedgerFile, Standing
+from airmixml.budgets.ledger import LedgerFile, Standing
+from airmixml.budgets.rows import Entry
 from airmixml.output.figures import BLUE, ORANGE, finish_axis, new_figure, save_figure
 from airmixml.wording import against
 

@@ -53,18 +53,23 @@ def create_ledger(
     ] = False,
     people: Annotated[str, Option(help="What the workers are [default: the first run says so].")] = "",
     workers: Annotated[int, Option(help="With --people: number of workers (0: they have names).")] = 0,
+    strict_names: Annotated[
+        bool, Option("--strict-names", help="Refuse new names that look like one that is there, such as Ann and ann.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Create a ledger; it never replaces a file."""
     from airmixml.budgets import LedgerFile, People
     from airmixml.budgets.report import plain_facts
+    from airmixml.budgets.schema import MOST_WORKERS
 
     for name in adversary or ():
         if name not in ADVERSARIES:
             near = did_you_mean(name, ADVERSARIES.names)
             raise ScenarioError(f"--adversary {shown(name)}: must be one of {', '.join(ADVERSARIES.names)}{near}")
-    if workers < 0 or (workers and not people):
-        raise ScenarioError(f"--workers {workers}: must be at least 0, with --people to say what they are")
+    if not 0 <= workers <= MOST_WORKERS or (workers and not people):
+        rule = f"must be from 0 to {MOST_WORKERS:,}, with --people to say what they are"
+        raise ScenarioError(f"--workers {shown(workers)}: {rule}")
     made = LedgerFile.create(
         ledger,
         epsilon=epsilon,
@@ -73,6 +78,7 @@ def create_ledger(
         adjacency=adjacency,
         mode="simulation" if simulation else "protection",
         people=People(label=people, count=workers) if people else None,
+        strict_names=strict_names,
     )
     if as_json:
         print_json({"ledger": str(ledger), **plain_facts(made)})
@@ -208,7 +214,8 @@ def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
     if not workers:
         return None
     try:
-        return np.array([int(each) for each in workers], dtype=np.int64)
+        # Python reads 1_0 as a number, nobody else does.
+        return np.array([int(each.replace("_", "?")) for each in workers], dtype=np.int64)
     except (ValueError, OverflowError):
         raise ScenarioError(
             f"--worker {shown(workers)}: must be numbers; this ledger knows workers by number"
@@ -245,6 +252,9 @@ def check_scenario(
         data_dir=data_dir,
         test_rows=public_test or not private,
     )
+    if seeds < 1:
+        raise ScenarioError(f"--seeds {seeds}: must be at least 1")
+    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     with progress_bars() as progress:
         from airmixml.runs.spending import plan_spending, seeds_of
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import DataError
+from airmixml.names import normal_name
 from airmixml.wording import shown
 
 _MOST_CLASSES = 10_000
@@ -91,12 +92,19 @@ def check_outputs(labels: Doubles, task: str, source: str) -> Doubles:
 
 
 def number_holders(holders: Sequence[str] | NDArray[Any], source: str) -> tuple[Integers, tuple[str, ...]]:
-    """Return the number of the worker that holds each row, from any names, in sorted order, and the names as text."""
-    names, numbers = np.unique(np.asarray(holders), return_inverse=True)
-    if len(names) < 2:
+    """Return the number of the worker that holds each row, from any names, in sorted order, and the names as text.
+
+    Spellings that ``normal_name`` makes one are one worker.
+    """
+    values, numbers = np.unique(np.asarray(holders), return_inverse=True)
+    texts = (each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values.tolist())
+    place_of: dict[str, int] = {}
+    places = [place_of.setdefault(normal_name(_name(text)), len(place_of)) for text in texts]
+    if "" in place_of:
+        raise DataError(f"{source}: a worker's name is empty; name the worker of every row")
+    if len(place_of) < 2:
         raise DataError(f"{source}: all rows are of one worker: workers.worker_column must name at least 2")
-    texts = (each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in names.tolist())
-    return numbers.reshape(-1).astype(np.int64), tuple(map(_name, texts))
+    return np.array(places, dtype=np.int64)[numbers.reshape(-1)], tuple(place_of)
 
 
 def _number(text: str) -> int | float | None:
