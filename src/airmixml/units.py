@@ -1,5 +1,7 @@
 """Decibels and watts."""
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -7,8 +9,11 @@ from airmixml.arrays import Doubles
 
 
 def db_to_ratio(decibels: float) -> float:
-    """Power ratio of a value in dB."""
-    return float(10.0 ** (decibels / 10.0))
+    """Power ratio of a value in dB; beyond what a double holds, infinity or zero."""
+    try:
+        return float(10.0 ** (decibels / 10.0))
+    except OverflowError:
+        return math.inf
 
 
 def ratio_to_db(ratio: ArrayLike) -> Doubles:

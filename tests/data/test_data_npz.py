@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airmixml.data.first_scenario import first_scenario
 from airmixml.data.npz_file import load_npz
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
@@ -197,3 +198,81 @@ def test_damaged_arrays_in_a_whole_archive_never_crash(
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_random_members_never_crash(inputs: bytes, labels: bytes) -> None:
     load_or_refuse(zipped(inputs, labels))
+
+
+def damaged_stream() -> bytes:
+    """Return an archive whose directory is whole and whose compressed bytes are not."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, inputs=np.random.default_rng(0).normal(size=(50, 40)), labels=np.arange(50) % 2)
+    content = bytearray(stream.getvalue())
+    content[60:90] = b"\xff" * 30  # behind the first name
+    return bytes(content)
+
+
+def of_another_header(**header: Any) -> bytes:
+    array = io.BytesIO()
+    np.lib.format.write_array_header_1_0(array, {"descr": "<f8", "fortran_order": False, "shape": (10, 2), **header})
+    return zipped(array.getvalue() + bytes(160), LABELS)
+
+
+def encrypted() -> bytes:
+    content = bytearray(WHOLE)
+    for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(signature) + flags] |= 1
+    return bytes(content)
+
+
+def bomb() -> bytes:
+    """Return 100 kB of zeros in deflated bytes that claim to be a pebibyte, as their array does."""
+    content = bytearray()
+    array = io.BytesIO()
+    np.lib.format.write_array_header_1_0(array, {"descr": "<f8", "fortran_order": False, "shape": (2**32 // 8 - 99, 1)})
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inputs.npy", array.getvalue() + bytes(100_000))
+        archive.writestr("labels.npy", LABELS)
+    content += stream.getvalue()
+    place = content.index(b"PK\x01\x02") + 24  # the size before compression, in the directory
+    content[place : place + 4] = (2**32 - 2).to_bytes(4, "little")
+    return bytes(content)
+
+
+BROKEN = {
+    "damaged deflate stream": damaged_stream,
+    "wrong checksum": lambda: WHOLE.replace(INPUTS[-8:], b"\0" * 8, 1),
+    "cut off": lambda: WHOLE[: len(WHOLE) // 2],
+    "encrypted": encrypted,
+    "unknown compression": lambda: (
+        WHOLE[: WHOLE.index(b"PK\x01\x02") + 10] + b"\x63\0" + WHOLE[WHOLE.index(b"PK\x01\x02") + 12 :]
+    ),
+    "Python objects": lambda: zipped(npy(np.array([[{}, 1]], dtype=object)), LABELS),
+    "text": lambda: zipped(npy([["a", "b"]]), LABELS),
+    "records": lambda: of_another_header(descr=[("a", "<f8"), ("b", "<i4")]),
+    "a negative shape": lambda: of_another_header(shape=(-10, 2)),
+    "too large a shape": lambda: of_another_header(shape=(10**12, 10**6)),
+    "a shape beyond integers": lambda: of_another_header(shape=(2**70, 2**70)),
+    "not an array": lambda: zipped(b"x = 1", LABELS),
+    "an unknown version": lambda: zipped(b"\x93NUMPY\x09\x00" + INPUTS[8:], LABELS),
+    "nothing": lambda: zipped(b"", b""),
+    "a bomb": bomb,
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_broken_is_refused_by_all_who_read_it(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    path.write_bytes(BROKEN[kind]())
+    with pytest.raises(DataError, match=r"mine\.npz: "):
+        load_npz(path)
+    if kind not in ("wrong checksum", "too large a shape", "a bomb"):  # whose header is sound, and init reads no more
+        with pytest.raises(DataError, match=r"mine\.npz: "):
+            first_scenario(path)
+
+
+def test_more_than_fits_into_memory_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airmixml.data.npz_file.physical_memory_bytes", lambda: 1000)
+    path = save(tmp_path, inputs=np.zeros((200, 2)), labels=np.arange(200) % 2)
+    with pytest.raises(DataError, match=r"mine\.npz: takes .* of memory"):
+        load_npz(path)

@@ -13,6 +13,7 @@ import pytest
 
 from airmixml import Scenario, Speed
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.air import Air
 
 TABLES = {"workers": Workers, "radio": Radio, "mixing": Mixing, "privacy": Privacy, "learner": Learner}
 
@@ -43,7 +44,7 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "workers.clip_norm": (0, -1.0, 1.1e6),
     "workers.centre_share": (0, 1, -0.1, 1.1),
     "workers.constant": (-0.1, 1, 1.0, 1.5),
-    "workers.label_weight": (0, -0.5, 1.1),
+    "workers.label_weight": (0, -0.5, 9e-7, 1.1),
     "workers.bits_range": (-1.0, 1000.1),
     "workers.skew": (0, 9e-4, 1.1e6),
     "workers.rows_bound": (0, 0.9, 1.1e9),
@@ -58,7 +59,7 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "privacy.epsilon": (0, -5, 1.1e15),
     "privacy.delta": (1, 1.5, -0.01),
     "privacy.above_thermal_db": (-100.1, 200.1),
-    "privacy.mask_share": (-0.1, 1.0),
+    "privacy.mask_share": (-0.1, 5e-324, 9e-10, 1.0),
     "privacy.most_absent": (-0.1, 1.0),
     "privacy.sum_range": (-0.1, 1.1e6),
     "privacy.eavesdropper_noise_dbm": (-300.1, 100.1),
@@ -147,7 +148,7 @@ def test_every_key_refuses_wrong_types_and_ranges(refused: Any) -> None:
         ("radio.slots", 0, "radio.slots = 0: must be a whole number of at least 1 and at most 1000000000000"),
         ("privacy.epsilon", -5, "privacy.epsilon = -5: must be a number above 0 and of at most 1e+15"),
         ("privacy.delta", 1, "privacy.delta = 1: must be a number of at least 0 and below 1"),
-        ("radio.rician_k", -1, "radio.rician_k = -1: must be a number of at least 0"),
+        ("radio.rician_k", -1, "radio.rician_k = -1: must be a number of at least 0, or inf"),
         ("mixing.power", "fix", 'mixing.power = \'fix\': must be one of "max", "dp", "fixed"; did you mean "fixed"?'),
         ("name", "a/b", "name = 'a/b': must be non-empty printable text on one line without / \\ : * ? \" < > |"),
         ("learner.filters", [32, 0], "learner.filters[1] = 0: must be a whole number of at least 1 and at most 100000"),
@@ -176,8 +177,9 @@ def test_values_that_python_cannot_print_are_refused_like_others(refused: Any, b
         ("radio.noise_dbm", (-300, 100, -114)),
         ("workers.bits", (0, 1, 16)),
         ("workers.features", (0, 10**6)),
+        ("privacy.mask_share", (0, 1e-9)),
         ("workers.constant", (0, 0.0, math.nextafter(1.0, 0.0))),
-        ("workers.label_weight", (1, 1e-300)),
+        ("workers.label_weight", (1, 1e-6)),
         ("workers.centre_share", (1e-300, math.nextafter(1.0, 0.0))),
         ("radio.slot_seconds", (0, 0.0, 1e6)),
         ("learner.shrinkage", (0, 1e6)),
@@ -274,3 +276,22 @@ def test_speed_is_checked_too(refused: Any) -> None:
     assert refused(Speed, block_slots=-1).startswith("block_slots = -1: must be a whole number of at least 0")
     assert refused(Speed, threads=-1).startswith("threads = -1: ")
     assert refused(Speed, device="").startswith("device = ''")
+
+
+@pytest.mark.parametrize(
+    ("key", "taken", "not_taken"),
+    [
+        ("pilot_share", (1e-12, 1), (0, 5e-324, 9e-13, 1.1)),
+        ("peak_power_dbm", (-300, 100, math.inf), (-300.1, 100.1, 5000, 1e308, -math.inf)),
+        ("min_power_dbm", (-1e308, 100, -math.inf), (100.1, math.inf)),
+        ("truncation_db", (20, -math.inf), (20.1, math.inf, math.nan)),
+    ],
+)
+def test_an_air_is_off_by_infinity_alone(
+    key: str, taken: tuple[float, ...], not_taken: tuple[float, ...], refused: Any
+) -> None:
+    for value in taken:
+        assert getattr(Air(**{key: value}), key) == value
+    for value in not_taken:
+        assert refused(Air, **{key: value}).startswith(f"air.{key} = ")
+    assert refused(Air, peak_power_dbm=5000).endswith("a number of at least -300 and of at most 100, or inf")

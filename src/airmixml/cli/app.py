@@ -1,7 +1,5 @@
 """The commands of ``airmix``, and how errors are reported."""
 
-import io
-import os
 import sys
 import warnings
 from typing import Annotated
@@ -9,6 +7,7 @@ from typing import Annotated
 import typer
 
 from airmixml.cli.late import LateCommand, add_late, late_group
+from airmixml.cli.streams import discard
 from airmixml.devices import is_out_of_memory
 from airmixml.errors import AirMixError, BoundsWarning, NameWarning
 from airmixml.version import __version__
@@ -99,13 +98,12 @@ def _options(
 def answer() -> int:
     """Run what the command line asks for and return the exit code; a user's mistake is one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+        if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets its table
     warnings.showwarning = _warn
     try:
         code = app(prog_name="airmix", standalone_mode=False)
-        if sys.stdout is not None:  # closed by the caller
-            sys.stdout.flush()
+        sys.stdout.flush()
     except _UsageError as problem:
         return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")
     except AirMixError as problem:
@@ -117,10 +115,10 @@ def answer() -> int:
             "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
         )
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
-        _close_stdout()
+        discard(sys.stdout)
         return 1
     except OSError as problem:
-        _close_stdout()
+        discard(sys.stdout)
         return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
     return code if isinstance(code, int) else 0
 
@@ -129,11 +127,6 @@ def _warn(message: Warning | str, category: type[Warning], *_where: object, **_h
     """Print our own warnings as a line, and leave out those of libraries, with which a user can do nothing."""
     if issubclass(category, BoundsWarning | NameWarning):
         sys.stderr.write(f"airmix: warning: {message}\n")
-
-
-def _close_stdout() -> None:
-    """Discard what could not be written, so that Python does not try again when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> int:

@@ -6,8 +6,15 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line: 0 when done, 2 and one line for a user's mistake, 130 when interrupted."""
+    """Run the command line: 0 when done, 2 and one line for a user's mistake, 130 when interrupted.
+
+    The code says what became of the work. A closed or full stderr does not change it, and a closed stdout is as good
+    as /dev/null; a result that cannot be printed is 2, and 1 where its reader went away.
+    """
     try:
+        from airmixml.cli.streams import take_streams
+
+        take_streams()
         from airmixml.cli.interrupt import end_when_interrupted, raise_when_interrupted
 
         end_when_interrupted()

@@ -7,14 +7,13 @@ shapes and types are used; bytes have bounds of their own.
 import csv
 import json
 import math
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
+from airmixml.data.npz_file import read_header
 from airmixml.errors import DataError, ScenarioError
+from airmixml.reading import open_lines
 from airmixml.scenario.rules import Real
 from airmixml.wording import did_you_mean, reason, shown
 
@@ -108,7 +107,7 @@ def _of_table(path: Path, label: str, declared: dict[str, Declared], regression:
 
 
 def _of_arrays(path: Path, regression: bool) -> FirstScenario:
-    shape, kind = _array_header(path)
+    shape, kind = read_header(path)
     features = math.prod(shape[1:])
     images = len(shape) > 2
     lines = _beginning(path, preset="private-images" if images else "private-table")
@@ -165,7 +164,7 @@ def _regression_lines(regression: bool, known: Declared | None) -> list[str]:
 def _first_rows(path: Path) -> tuple[list[str], list[str]]:
     """Return the names of the columns, and the first row as texts, of which only the kind is used."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
+        with open_lines(path) as lines:
             rows = [row for row, _ in zip(csv.reader(lines, skipinitialspace=True), range(2), strict=False)]
     except OSError as problem:
         raise DataError(f"{path}: cannot be read ({reason(problem)}); give a CSV or NPZ file") from None
@@ -177,22 +176,6 @@ def _first_rows(path: Path) -> tuple[list[str], list[str]]:
     if len(rows[1]) != len(names):
         raise DataError(f"{path}: row 2 has {len(rows[1])} values, but the header names {len(names)} columns")
     return names, rows[1]
-
-
-def _array_header(path: Path) -> tuple[tuple[int, ...], str]:
-    """Return shape and type of the array ``inputs``, without reading its values."""
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open("inputs.npy") as member:
-            read: Any = np.lib.format
-            header = read.read_array_header_1_0 if read.read_magic(member)[0] == 1 else read.read_array_header_2_0
-            shape, _, kind = header(member)
-    except OSError as problem:
-        raise DataError(f"{path}: cannot be read ({reason(problem)}); give a CSV or NPZ file") from None
-    except (zipfile.BadZipFile, KeyError, ValueError):
-        raise DataError(f"{path}: not an NPZ file with an array `inputs`; save it with numpy.savez") from None
-    if len(shape) < 2:
-        raise DataError(f"{path}: inputs have the shape {shape}: must be samples x features, or images")
-    return tuple(shape), str(kind)
 
 
 def _is_number(text: str) -> bool:

@@ -1,6 +1,9 @@
 """A user's own samples in a NumPy NPZ file with the arrays ``inputs`` and ``labels``."""
 
+import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,9 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import check_outputs, number_classes, number_holders
+from airmixml.devices import physical_memory_bytes
 from airmixml.errors import DataError
+from airmixml.reading import open_regular
 from airmixml.shapes import ImageShape
 from airmixml.wording import reason, shown
 
@@ -116,17 +121,41 @@ def read_arrays(
 
     ``key`` is what the user set to the path.
     """
+    with _opened(path, key) as archive:
+        layout = str(_member(archive, "layout", path)) if "layout" in archive else ""
+        holders = _member(archive, worker_array, path) if worker_array else None
+        inputs = _member(archive, "inputs", path)
+        labels = _member(archive, "labels", path) if with_labels else np.empty(0)
+        return inputs, labels, layout, holders
+
+
+def read_header(path: Path) -> tuple[tuple[int, ...], str]:
+    """Return shape and type of the array ``inputs``, without reading its values."""
+    with _opened(path, "the file of data") as archive:
+        if "inputs" not in archive:
+            raise _no_array(archive, "inputs", path)
+        with archive.zip.open("inputs.npy") as member:
+            read: Any = np.lib.format
+            header = read.read_array_header_1_0 if read.read_magic(member)[0] == 1 else read.read_array_header_2_0
+            shape, _, kind = header(member)
+    if kind.kind not in "biuf" or len(shape) < 2 or not all(0 < side <= sys.maxsize for side in shape):
+        raise DataError(
+            f"{path}: inputs have the shape {shown(shape)} and the type {shown(str(kind))}: must be real numbers, "
+            "samples x features, or images"
+        )
+    return tuple(shape), str(kind)
+
+
+@contextmanager
+def _opened(path: Path, key: str) -> Iterator[Any]:
+    """Open an NPZ file; whatever goes wrong in it is one line. ``key`` is what the user set to the path."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             if not zipfile.is_zipfile(stream):
                 raise DataError(f"{path}: not an NPZ file; {_HOW_TO_SAVE}")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
-                layout = str(_member(archive, "layout", path)) if "layout" in archive else ""
-                holders = _member(archive, worker_array, path) if worker_array else None
-                inputs = _member(archive, "inputs", path)
-                labels = _member(archive, "labels", path) if with_labels else np.empty(0)
-                return inputs, labels, layout, holders
+                yield archive
     except DataError:
         raise
     except OSError as problem:
@@ -135,10 +164,19 @@ def read_arrays(
         raise DataError(f"{path}: broken ({reason(problem)}); {_HOW_TO_SAVE}") from None
 
 
+def _no_array(archive: Any, name: str, path: Path) -> DataError:
+    there = ", ".join(str(other) for other in list(archive)[:10]) or "none"
+    return DataError(f"{path}: has no array {name!r} (it has: {shown(there)}); {_HOW_TO_SAVE}")
+
+
 def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
     if name not in archive:
-        there = ", ".join(str(other) for other in list(archive)[:10]) or "none"
-        raise DataError(f"{path}: has no array {name!r} (it has: {shown(there)}); {_HOW_TO_SAVE}")
+        raise _no_array(archive, name, path)
+    unpacked, available = sum(each.file_size for each in archive.zip.infolist()), physical_memory_bytes()
+    if unpacked > available:
+        raise DataError(
+            f"{path}: takes {unpacked / 1e9:.3g} GB of memory and there are {available / 1e9:.3g} GB; save fewer"
+        )
     try:
         member = archive[name]
     except ValueError as problem:

@@ -48,12 +48,12 @@ class Air:
     )
     pilot_share: float = key(
         0.05,
-        Real(low=0, open_low=True, high=1),
+        Real(low=1e-12, high=1),
         "energy of all pilots of a slot over the largest of what is sent in it",
     )
     guard_symbols: int = key(0, Whole(low=0, high=10**6), "symbols of silence after each block")
     estimation_nmse_db: float = key(
-        -math.inf, Real(high=0, infinite=True), "mean square error of a worker's channel estimate, of the channel's own"
+        -math.inf, Real(high=0, off=-math.inf), "mean square error of a worker's channel estimate, of the channel's own"
     )
     estimation_pilots: int = key(
         0,
@@ -65,11 +65,11 @@ class Air:
         0.0, Real(low=0, high=40), "largest error of a transmitter's amplitude, above or below; uniform in dB"
     )
     reciprocity_nmse_db: float = key(
-        -math.inf, Real(high=0, infinite=True), "mean square difference of uplink and downlink, of the channel's own"
+        -math.inf, Real(high=0, off=-math.inf), "mean square difference of uplink and downlink, of the channel's own"
     )
     truncation_db: float = key(
         -math.inf,
-        Real(high=20, infinite=True),
+        Real(high=20, off=-math.inf),
         "a worker whose fading is below this stays silent (relative to its mean)",
     )
     speed_metres_per_second: float = key(0.0, Real(low=0, high=1e4), "of the workers; Doppler after Jakes follows")
@@ -93,12 +93,12 @@ class Air:
     )
     min_power_dbm: float = key(
         -math.inf,
-        Real(high=100, infinite=True),
+        Real(high=100, off=-math.inf),
         "lowest power that a transmitter can send with; who needs less stays silent",
     )
     power_step_db: float = key(0.0, Real(low=0, high=40), "step of the power control; powers are rounded down")
     peak_power_dbm: float = key(
-        math.inf, Real(low=-300, infinite=True), "power above which a transmitter clips what it sends"
+        math.inf, Real(low=-300, high=100, off=math.inf), "power above which a transmitter clips what it sends"
     )
     dac_bits: int = key(0, Whole(low=0, high=24), "bits of a transmitter's converter (0: exact)")
     adc_bits: int = key(0, Whole(low=0, high=24), "bits of the server's converter (0: exact)")

@@ -31,13 +31,16 @@ def _refuse(name: str, value: object, must_be: str) -> ScenarioError:
 
 @dataclass(frozen=True, kw_only=True)
 class Real:
-    """A number between ``low`` and ``high``; whole numbers are taken as such."""
+    """A number between ``low`` and ``high``; whole numbers are taken as such.
+
+    ``off`` may lie outside; a key says by it that there is no limit, no error, or a choice to be made.
+    """
 
     low: float = -math.inf
     high: float = math.inf
     open_low: bool = False
     open_high: bool = False
-    infinite: bool = False
+    off: float | None = None
 
     @property
     def must_be(self) -> str:
@@ -47,9 +50,9 @@ class Real:
         if math.isinf(self.low):
             left = ""
         if math.isinf(self.high):
-            right = "" if self.infinite else "(finite)"
+            right = "(finite)" if self.off is None else ""
         within = " and ".join(part for part in (left, right) if part).replace(" and (finite)", " (finite)")
-        return f"a number {within}"
+        return f"a number {within}" + ("" if self.off is None else f", or {self.off:g}")
 
     def check(self, name: str, value: object) -> float:
         """Return the value as a float inside the range."""
@@ -59,8 +62,7 @@ class Real:
             number = math.nan
         above = number > self.low if self.open_low else number >= self.low
         below = number < self.high if self.open_high else number <= self.high
-        finite = math.isfinite(number) or (self.infinite and not math.isnan(number))
-        if not (above and below and finite):
+        if number != self.off and not (above and below and math.isfinite(number)):
             raise _refuse(name, value, self.must_be)
         return number
 

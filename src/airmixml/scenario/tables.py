@@ -3,6 +3,7 @@
 The defaults are the paper's Iris experiment; the presets spell out every number of the paper's settings.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,9 +107,7 @@ class Workers(Table):
         "moments of classes: a class as one-hot vector, or less the mean of all classes, which takes less noise; "
         "auto: the latter where it can be",
     )
-    label_weight: float = key(
-        1.0, Real(low=0, open_low=True, high=1), "amplitude of the label's symbols relative to the input's"
-    )
+    label_weight: float = key(1.0, Real(low=1e-6, high=1), "amplitude of the label's symbols relative to the input's")
     bits: int = key(
         0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog); a private mean is not rounded"
     )
@@ -171,7 +170,7 @@ class Radio(Table):
     unit_path_loss_db: float = key(-32.0, Real(low=-300, high=100), "beta_U, channel power gain at one metre")
     fading: str = key("none", Choice(("none", "rayleigh", "rician")), "small-scale fading, new in each slot")
     rician_k: float = key(
-        10.0, Real(low=0, infinite=True), "K, power of the direct path over that of the scattered ones"
+        10.0, Real(low=0, off=math.inf), "K, power of the direct path over that of the scattered ones"
     )
     noise_dbm: float = key(-114.0, Real(low=-300, high=100), "sigma_n^2, receiver noise power per complex symbol")
     max_power_dbm: float = key(23.0, Real(low=-300, high=100), "P_max, transmit power limit of each worker")
@@ -272,7 +271,7 @@ class Privacy(Table):
     )
     mask_share: float = key(
         0.0,
-        Real(low=0, high=1, open_high=True),
+        Real(low=1e-9, high=1, open_high=True, off=0.0),
         "masked: share of the privacy loss that is due to masks; more of it takes less power, and leaves less noise "
         "where gains err (0: by the air's gain errors)",
     )

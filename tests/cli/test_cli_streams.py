@@ -1,0 +1,66 @@
+"""What can no longer be said changes neither the work nor the exit code, which tells what became of the work."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = "run --preset paper-iris --set radio.slots=50 --set learner.epochs=2 --out here"
+MISTAKE = "show nosuch"
+LOST = ["2>&-", pytest.param("2>/dev/full", marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="none"))]
+
+
+def shell(arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m airmixml {arguments}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "100", **environment},
+    )
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_mistake_is_a_mistake_without_stderr(lost: str, tmp_path: Path) -> None:
+    assert shell(f"{MISTAKE} {lost}", tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_run_is_done_without_stderr(lost: str, tmp_path: Path) -> None:
+    """A line of progress after each step has nowhere to go."""
+    done = shell(f"{RUN} --json {lost}", tmp_path, AIRMIX_PROGRESS_SECONDS="1e-9")
+    assert (done.returncode, json.loads(done.stdout)["run_dir"]) == (0, "here")
+
+
+def test_a_reader_of_stderr_that_goes_away_ends_nothing(tmp_path: Path) -> None:
+    done = shell(f"{RUN} --json 2> >(true)", tmp_path, AIRMIX_PROGRESS_SECONDS="1e-9")
+    assert (done.returncode, json.loads(done.stdout)["run_dir"]) == (0, "here")
+
+
+def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
+    """Else what a library writes to stdout or stderr would end up in it."""
+    code = (
+        "import os, sys; from airmixml.cli.streams import take_streams; take_streams(); "
+        "file = os.open('first', os.O_CREAT | os.O_WRONLY); sys.stdout.write('x'); sys.stderr.write('x'); "
+        "sys.stdout.flush(); os.write(file, str(file).encode())"
+    )
+    subprocess.run(["bash", "-c", f'{sys.executable} -c "{code}" <&- >&- 2>&-'], check=True, cwd=tmp_path)
+    assert int((tmp_path / "first").read_text()) > 2
+
+
+def test_without_any_stream_the_folder_is_the_same(tmp_path: Path) -> None:
+    assert shell(f"{RUN} <&- >&- 2>&-", tmp_path).returncode == 0
+    assert json.loads((tmp_path / "here" / "metrics.json").read_text(encoding="utf-8"))["run_dir"] == "here"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
+def test_a_result_that_cannot_be_printed_is_told_and_kept(tmp_path: Path) -> None:
+    done = shell(f"{RUN} >/dev/full", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (tmp_path / "here" / "metrics.json").is_file()
