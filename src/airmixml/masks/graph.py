@@ -73,6 +73,11 @@ class MaskGraph:
         each = other[order].reshape(self.seats, self.degree)
         return {seat: tuple(others) for seat, others in enumerate(each.tolist())}
 
+    @property
+    def fewest_neighbours(self) -> int:
+        """How many others share all masks of the seat that shares them with the fewest."""
+        return self.seats - 1 if self.complete else int(np.diff(self.adjacency.indptr).min())
+
     @cached_property
     def second_eigenvalue(self) -> float:
         """The second largest eigenvalue of the adjacency matrix; the largest is k, of the constant vector."""

@@ -64,6 +64,11 @@ class Honest:
         return self.neighbours < 1 or self.gap <= 0.0
 
     @property
+    def assumption(self) -> str:
+        """What is assumed of colluders, in words that follow what hides a worker; empty where it does not matter."""
+        return ", if colluders are chosen without knowing the graph" if self.failure else ""
+
+    @property
     def inverse_per_pair(self) -> float:
         """What to divide by e^2 for the masks' part of (S^-1)_ii; infinite where the graph may be cut."""
         if self.is_cut:
