@@ -161,10 +161,10 @@ def test_a_nonce_of_another_round_is_refused() -> None:
 
 def test_reveals_are_signed_by_their_worker() -> None:
     party = revealed_round()
-    for forged in (
-        replace(party.joined.reveals[9], signed=bytes(64)),
-        replace(party.joined.reveals[9], identity=8),
-    ):
+    genuine = party.joined.reveals[9]
+    another = Reveal(8, genuine.nonce)  # signed by 9, and in the name of 8
+    signed = signature(party.workers[9]._signing_key, another.statement(party.joined.transcript))
+    for forged in (replace(genuine, signed=bytes(64)), replace(genuine, identity=8), replace(another, signed=signed)):
         refused(party, replace(party.joined, reveals={**party.joined.reveals, 9: forged}), "reveal of worker 9 is not")
 
 
