@@ -12,7 +12,7 @@ import pytest
 from airmixml import PrivacyError, Scenario, simulate
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
-from airmixml.privacy import Sensitivity
+from airmixml.privacy import Sensitivity, Server, state_privacy
 from airmixml.privacy.everyone import Everyone
 from airmixml.radio import impaired_reception
 from airmixml.radio.draws import AirSetting
@@ -113,3 +113,13 @@ def test_statements_say_that_colluders_do_not_know_the_graph(arithmetic: str) ->
         design = planned_design(asked.with_overrides(*changes), UNIT, received_watts=1e-12)
         assert (said in Everyone().why(design)) == assumed
         assert (design.hidden_failure > 0) == assumed
+
+
+def test_so_does_the_server_s_statement_where_it_rests_on_masks() -> None:
+    """On the ideal air everybody's noise hides a worker in the sum, whoever knows the graph."""
+    for changes, assumed in ((), False), (("air.reciprocity_nmse_db=-40",), True):
+        design = planned_design(DIGITS.with_overrides(*changes), UNIT, received_watts=1e-12)
+        stated = state_privacy(design, Server(colluders=12), "gdp", adjacency="remove-one", delta=1e-5)
+        assert ("without knowing the graph" in stated.why) == assumed
+        assert ("without knowing the graph" in Server(colluders=12).why(design)) == assumed
+        assert (stated.hidden_failure > 0) == assumed
