@@ -43,9 +43,10 @@ _STREAM_KEYS: Final[dict[StreamName, int]] = {name: key for key, name in enumera
 SLOTS_PER_CHAPTER: Final = 128
 
 
-# Who sends when, with which share, and the noise, that on pilots and on the other quadrature (air) included.
+# Who sends when, with which share, and the noise, that on pilots and on the other quadrature (air) included; and who
+# shares masks with whom, which nobody may know when colluders are chosen.
 _HIDES: Final[frozenset[StreamName]] = frozenset(
-    {"schedule", "fading", "phase", "ratios", "assignment", "noise", "air", "integers"}
+    {"schedule", "fading", "phase", "ratios", "assignment", "noise", "air", "masks", "integers"}
 )
 # Of these only chapter 0 is public: an encoder's features, and the split of a data set. The rest rounds symbols and
 # picks which rows of a worker enter; a public pick could depend on how many rows somebody else has.

@@ -14,7 +14,7 @@ from scipy import stats
 from airmixml import PrivacyError, Scenario
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MaskGraph, draw_graph
-from airmixml.masks.hidden_noise import most_among
+from airmixml.masks.hidden_noise import most_among, who_is_left
 from airmixml.masks.recovery_server import RecoveryServer
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, majority, recovering_degree
 from airmixml.radio.masking import Masking, masking_of
@@ -49,14 +49,41 @@ def test_chosen_neighbours_at_the_ends() -> None:
     assert [most_among(99, chosen, 100) for chosen in (7, 100)] == [7, 99]  # everybody with everybody: no chance in it
 
 
+def large_graph(degree: int) -> MaskGraph:
+    """A graph of 60,000 seats of which nobody asks for edges."""
+    graph = MaskGraph(seats=60_000, successors=np.zeros((degree // 2, 1), dtype=np.int64))
+    graph.__dict__.update(second_eigenvalue=2 * math.sqrt(degree - 1), most_repeated=6)
+    return graph
+
+
 def test_rules_for_a_large_round() -> None:
-    rules = choose_rules(draw_graph(60_000, 160, 0), colluders=3_000, absent=1_200, **SIZES)
+    rules = choose_rules(large_graph(160), colluders=3_000, absent=1_200, **SIZES)
     colluding = 2 * rules.threshold - 160 - 1  # more than that could rebuild both secrets of a worker
     assert 60_000 * stats.binom.sf(colluding, 160, 0.05) < 1e-9
     assert rules.quorum == 31_501  # above (60,000 + 3,000) / 2
     assert rules.most_absent == 1_200
     assert 160 - rules.most_absent_neighbours >= rules.threshold  # a list that passes can be answered
     assert 60_000 * stats.binom.sf(rules.most_absent_neighbours, 160, 0.02) < 1e-3  # and an honest one does pass
+
+
+@pytest.mark.parametrize(
+    ("seats", "degree", "colluders", "absent"), [(60, 32, 0, 1), (300, 40, 5, 6), (300, 64, 30, 0)]
+)
+def test_masks_hide_as_planned_on_every_graph_that_passes_and_nearly_all_pass(
+    seats: int, degree: int, colluders: int, absent: int
+) -> None:
+    planned = draw_graph(seats, degree, 0)
+    rules = choose_rules(planned, colluders=colluders, absent=absent, **SIZES)
+    wanted, passed = who_is_left(planned, colluders, absent).inverse_per_pair, 0
+    assert 1.0 < rules.mask_deviation**2 < 1.5
+    for seed in range(1, 101):
+        drawn = draw_graph(seats, degree, seed)
+        if drawn.most_repeated <= rules.most_repeats and drawn.second_eigenvalue <= rules.second_eigenvalue:
+            passed += 1
+            assert who_is_left(drawn, colluders, absent).inverse_per_pair / rules.mask_deviation**2 <= wanted
+    assert passed >= 97
+    complete = choose_rules(draw_graph(12, 11, 0), colluders=1, absent=2, **SIZES)
+    assert (complete.most_repeats, complete.second_eigenvalue, complete.mask_deviation) == (0, -1.0, 1.0)
 
 
 def test_what_no_quorum_or_threshold_could_recover_is_refused_with_what_it_could() -> None:
@@ -95,8 +122,7 @@ def test_the_documented_rules_are_those_that_are_chosen() -> None:
     for row in rows:
         colluders, absent = (round(600 * float(cell.split()[0])) for cell in row[:2])
         degree = recovering_degree(60_000, colluders, absent)
-        graph = MaskGraph(seats=60_000, successors=np.zeros((degree // 2, 1), dtype=np.int64))  # nobody asks for edges
-        rules = choose_rules(graph, colluders=colluders, absent=absent, **SIZES)
+        rules = choose_rules(large_graph(degree), colluders=colluders, absent=absent, **SIZES)
         colluding = most_among(degree, colluders, 60_000)
         kept, second = degree - colluding - most_among(degree, absent, 60_000), 2 * math.sqrt(degree - 1)
         with_lies, without = ((1 + 1 / (each - second)) / each for each in (kept, degree))
@@ -120,10 +146,10 @@ def settled(*changes: str, seats: int = 30) -> tuple[Masking, Rules]:
 def test_what_a_scenario_recovers_the_protocol_recovers_under_its_rules(seats: int, absent: float, degree: int) -> None:
     masking, rules = settled(f"privacy.most_absent={absent}", f"privacy.mask_degree={degree}", seats=seats)
     assert masking.graph is not None
-    assert rules.mask_deviation**2 == pytest.approx(masking.pair_watts)
+    assert rules.mask_deviation**2 >= masking.pair_watts * (1 - 1e-12)
     assert rules.self_deviation**2 == pytest.approx(masking.self_watts)
     rules = replace(rules, mask_deviation=5.0, self_deviation=11.0)
-    party = ready_round(seats, rules=rules, graph=masking.graph.neighbours)
+    party = ready_round(seats, rules=rules, seed=1)
     gone = {int(each) for each in np.random.default_rng(1).permutation(seats)[: rules.most_absent]}
     present = [each for each in range(seats) if each not in gone]
     values = np.random.default_rng(2).standard_normal((seats, 40))

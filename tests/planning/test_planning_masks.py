@@ -140,6 +140,38 @@ def test_more_colluders_than_assumed_cost_what_the_inverse_says() -> None:
     assert found["0"]["everyone"] == pytest.approx(10.0, rel=1e-6)
 
 
+@pytest.mark.parametrize("colluders", [0, 20])
+def test_colluders_who_know_the_graph_leave_a_worker_its_own_noise(colluders: int) -> None:
+    """Of 100 workers everything is written out: the neighbours of the worker with the fewest are taken out of S."""
+    changes = ("workers.count=100", "radio.scheduled=100", f"privacy.colluders={colluders}", "privacy.mask_degree=64")
+    scenario = DIGITS.with_overrides(*changes)
+    account, masking = account_scenario(scenario, *SYMBOLS), masking_of(scenario)
+    assert masking is not None
+    assert masking.graph is not None
+    adjacency = masking.graph.adjacency.toarray()
+    counts = (adjacency > 0).sum(axis=1)
+    victim = int(counts.argmin())
+    honest = np.flatnonzero(adjacency[victim] == 0)
+    shared = adjacency[np.ix_(honest, honest)]
+    covariance = masking.own_watts * np.eye(len(honest)) + masking.pair_watts * (np.diag(shared.sum(axis=1)) - shared)
+    place = int(np.flatnonzero(honest == victim)[0])
+    (watts,) = account.design.received_watts
+    exact = watts * 1.25 * np.linalg.inv(covariance)[place, place]
+    (found,) = [each for each in account.to_dict()["what_if"] if "know the graph" in each["name"]]
+    assert found["name"] == f"{counts.min()} colluders who know the graph"
+    assert gaussian_mu(found["epsilons"]["everyone"], 1e-5) ** 2 == pytest.approx(exact, rel=1e-6)
+    assert found["epsilons"]["everyone"] > 100.0
+
+
+def test_where_all_share_masks_with_all_there_is_no_graph_to_know() -> None:
+    for changes in (("radio.scheduled=30",), ("privacy.noise=workers",)):
+        account = account_scenario(DIGITS.with_overrides(*changes), *SYMBOLS)
+        assert not [each for each in account.what_if if "know the graph" in each.name]
+    integers = account_scenario(DIGITS.with_overrides("privacy.arithmetic=integers"), *SYMBOLS)
+    (found,) = [each for each in integers.what_if if "know the graph" in each.name]
+    assert found.epsilons["everyone"] > 100.0
+
+
 def test_a_better_receiver_changes_nothing_for_everyone() -> None:
     account = account_scenario(DIGITS, *SYMBOLS)
     quiet = [each for each in account.what_if if "receiver" in each.name]

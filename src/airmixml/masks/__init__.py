@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airmixml.masks.keys import KeyPair, pair_seed
     from airmixml.masks.recovery import Answer, RecoveringWorker, Step
     from airmixml.masks.recovery_server import RecoveryServer
-    from airmixml.masks.rounds import Announcement, Round
+    from airmixml.masks.rounds import Announcement, Reveal, Round, round_name
     from airmixml.masks.rules import Rules, choose_rules
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "MaskGraph",
     "RecoveringWorker",
     "RecoveryServer",
+    "Reveal",
     "Round",
     "Rules",
     "Step",
@@ -33,6 +34,7 @@ __all__ = [
     "edge_masks",
     "integer_edge_masks",
     "pair_seed",
+    "round_name",
     "self_mask",
     "standard_normals",
     "suitable_degree",
@@ -73,7 +75,9 @@ __getattr__ = import_late(
         "airmixml.masks.recovery_server": ("RecoveryServer",),
         "airmixml.masks.rounds": (
             "Announcement",
+            "Reveal",
             "Round",
+            "round_name",
         ),
         "airmixml.masks.rules": (
             "Rules",

@@ -1,7 +1,7 @@
-"""What a worker has agreed to in a round: one list of absent workers, and never another.
+"""What a worker has agreed to in a round: one set of announcements and one list of absent workers, and never another.
 
 With a folder, the agreement is on the disk before the worker acts on it, so that a restart cannot make it forget. A
-file that a crash left half-written names no list: the worker then agrees to none.
+file that a crash left half-written names nothing: the worker then agrees to nothing.
 """
 
 import os
@@ -18,27 +18,27 @@ class EitherOr:
     folder: Path | None = None
     _agreed: dict[bytes, bytes] = field(default_factory=dict, init=False, repr=False)
 
-    def agree(self, round_digest: bytes, list_digest: bytes) -> None:
-        """Agree to a list, or refuse because this round has another one already."""
+    def agree(self, what: str, round_digest: bytes, digest: bytes) -> None:
+        """Agree to what has this digest, or refuse because this round has another already."""
         earlier = self._agreed.get(round_digest)
         if earlier is None and self.folder is not None:
-            earlier = self._written_first(self.folder / f"{round_digest.hex()}.agreed", list_digest)
-        earlier = self._agreed.setdefault(round_digest, list_digest if earlier is None else earlier)
-        if earlier != list_digest:
+            earlier = self._written_first(self.folder / f"{round_digest.hex()}.agreed", digest)
+        earlier = self._agreed.setdefault(round_digest, digest if earlier is None else earlier)
+        if earlier != digest:
             raise ProtocolError(
-                f"list of absent workers {list_digest.hex()[:16]} is refused: this worker agreed to "
-                f"{earlier.hex()[:16] or 'an unknown one'} in this round; send that list, or start a new round"
+                f"{what} {digest.hex()[:16]} is refused: this worker agreed to "
+                f"{earlier.hex()[:16] or 'an unknown one'} in this round; send that one, or start a new round"
             )
 
-    def _written_first(self, place: Path, list_digest: bytes) -> bytes:
-        """Write the list unless the file is there already; return the one in the file."""
+    def _written_first(self, place: Path, digest: bytes) -> bytes:
+        """Write the digest unless the file is there already; return the one in the file."""
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             file = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except FileExistsError:
             return place.read_bytes()
         with os.fdopen(file, "wb") as opened:
-            opened.write(list_digest)
+            opened.write(digest)
             opened.flush()
             os.fsync(opened.fileno())
         folder = os.open(place.parent, os.O_RDONLY)
@@ -46,4 +46,4 @@ class EitherOr:
             os.fsync(folder)
         finally:
             os.close(folder)
-        return list_digest
+        return digest

@@ -1,6 +1,7 @@
 """Who shares masks with whom: a random graph on the seats of a slot in which everybody has the same degree.
 
-It is public, and drawn without regard to data, to who colludes and to who will be absent.
+It is public once it is drawn, and drawn without regard to data, to who colludes and to who will be absent: from a seed
+that no party chose. A simulation takes the scenario's seed, which stands for such a draw.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 from airmixml.streams import Streams
 
 _CHAPTER: Final = 0
+MOST_ROUNDS: Final = 4
+"""Graphs that workers draw for the same slots at most. A party that stops a round once it knows the graph gets another
+one: all of them together may fail with the probability that statements name."""
 _KRYLOV_VECTORS: Final = 40
 _RITZ_MARGIN: Final = 1.05  # so few find a little less than the eigenvalue
 _LEAST_SEATS_OF_LANCZOS: Final = 64
@@ -68,6 +72,11 @@ class MaskGraph:
         order = np.lexsort((other, own))
         each = other[order].reshape(self.seats, self.degree)
         return {seat: tuple(others) for seat, others in enumerate(each.tolist())}
+
+    @property
+    def fewest_neighbours(self) -> int:
+        """How many others share all masks of the seat that shares them with the fewest."""
+        return self.seats - 1 if self.complete else int(np.diff(self.adjacency.indptr).min())
 
     @cached_property
     def second_eigenvalue(self) -> float:

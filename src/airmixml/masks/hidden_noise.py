@@ -28,10 +28,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from airmixml.masks.graph import MaskGraph
+from airmixml.masks.graph import MOST_ROUNDS, MaskGraph
 from airmixml.privacy.design import binomial_quantile
 
-# Nobody is left with fewer honest neighbours than assumed, except with this probability.
+# Nobody is left with fewer honest neighbours than assumed in a drawn graph, except with this probability.
 NEIGHBOURS_FAILURE: Final = 1e-9
 _LEAST_DEGREE: Final = 32
 DEGREE_STEP: Final = 8
@@ -48,7 +48,8 @@ class Honest:
         neighbours: how many of each one's masks are shared with others of them, at least.
         gap: l_2, a lower bound on the second smallest eigenvalue of their graph's Laplacian; at most 0: it may be cut.
         repeats: r, a bound on sum_j A_ij^2 / d_i.
-        failure: probability with which somebody has fewer neighbours than that.
+        failure: probability with which somebody has fewer neighbours than that, in any of the graphs that a party could
+            have by stopping rounds.
     """
 
     count: int
@@ -61,6 +62,11 @@ class Honest:
     def is_cut(self) -> bool:
         """Whether nothing keeps those who are left from falling apart into groups that share no masks."""
         return self.neighbours < 1 or self.gap <= 0.0
+
+    @property
+    def assumption(self) -> str:
+        """What is assumed of colluders, in words that follow what hides a worker; empty where it does not matter."""
+        return ", if colluders are chosen without knowing the graph" if self.failure else ""
 
     @property
     def inverse_per_pair(self) -> float:
@@ -80,11 +86,12 @@ class Honest:
 def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0) -> Honest:
     """Return who is left of the seats when so many collude, and so many are at most called absent.
 
-    In a complete graph it does not matter who. Otherwise colluders are chosen without regard to the graph. A seat's two
+    In a complete graph it does not matter who. Otherwise colluders are chosen without knowing the graph. A seat's two
     neighbours in each cycle are then a random sample without replacement, how many of its k collude is a sum of
     independent coins (Vatutin and Mikhailov 1982), whose upper tail is at most that of k equal coins (Hoeffding 1956,
-    Thm. 4); a union bound takes all seats. Workers answer no list that calls more of anybody's neighbours absent than
-    ``most_absent_neighbours``: so it does not matter who is called absent, or whether the server lies.
+    Thm. 4); a union bound takes all seats, and all ``MOST_ROUNDS`` graphs that a party may have drawn. Workers answer
+    no list that calls more of anybody's neighbours absent than ``most_absent_neighbours``: so it does not matter who is
+    called absent, or whether the server lies.
     """
     count = graph.seats - colluders - absent
     if graph.complete:
@@ -97,7 +104,7 @@ def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0) -> Honest
         neighbours=neighbours,
         gap=neighbours - graph.second_eigenvalue,
         repeats=1.0 + graph.most_repeated / max(neighbours, 1),
-        failure=NEIGHBOURS_FAILURE if 0 < colluding < graph.degree else 0.0,
+        failure=MOST_ROUNDS * NEIGHBOURS_FAILURE if 0 < colluding < graph.degree else 0.0,
     )
 
 

@@ -13,7 +13,7 @@ disagree about any of these get unrelated seeds. Sources: RFC 7748, RFC 5869, RF
 
 import secrets
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Literal
 
 from airmixml.errors import PluginError, ProtocolError
@@ -131,6 +131,7 @@ def verifying_key(signing_key: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(signing_key).public_key().public_bytes_raw()
 
 
+@lru_cache(maxsize=1 << 12)  # all workers of a round check the same signatures: where one process plays many, once
 def is_signed(statement: bytes, signed: bytes, by: bytes) -> bool:
     """Return whether that is the statement's signature by the owner of this verifying key."""
     try:

@@ -8,11 +8,12 @@ from none (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020).
 
 **Adversary**: the server and up to C workers of its choice, fixed before the graph is drawn. It hears every worker
 perfectly, reads, drops and alters all messages, and may call anyone absent after it has heard all. It cannot break the
-ciphers, sign for an honest worker, or choose verifying keys or the graph. It can stop a round: any worker could spoil
-the sum anyway.
+ciphers, sign for an honest worker, or choose verifying keys. It can stop a round, and so choose among ``MOST_ROUNDS``
+graphs (``rounds``): any worker could spoil the sum anyway.
 
-**What it learns**: all honest workers that answer agree on one list, because a list needs a quorum of witnesses (see
-``Rules``) and each signs one. Let P be the honest workers that the list calls present, A those it calls absent.
+**What it learns**: all honest workers that answer agree on one list, because a list needs a quorum of signatures
+(see ``Rules``) and each worker signs one. Let P be the honest workers that the list calls present, A those it calls
+absent.
 
 - i in P: b_i may become known, its mask key cannot. Unknown to the adversary are n_i and the masks on edges within P:
   S_P = sigma_s^2 I + sigma_e^2 L(graph on P), mu_i^2 = D^2 (S_P^-1)_ii, as if those in A had really been absent.
@@ -28,7 +29,7 @@ not choose.
 """
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
@@ -42,7 +43,7 @@ from airmixml.masks.either_or import EitherOr
 from airmixml.masks.expansion import uniform_integers
 from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
-from airmixml.masks.rounds import Announcement, Round
+from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 from airmixml.masks.secret_shares import SHARE_BYTES, split
 
@@ -51,10 +52,11 @@ class Step(IntEnum):
     """How far a worker is in a round; it never goes back."""
 
     ANNOUNCED = 0
-    JOINED = 1
-    READY = 2  # it holds its neighbours' shares: only now may it send
-    AGREED = 3  # to one list of absent workers: it sends nothing more
-    ANSWERED = 4
+    REVEALED = 1  # its nonce, to one set of announcements
+    JOINED = 2
+    READY = 3  # it holds its neighbours' shares: only now may it send
+    AGREED = 4  # to one list of absent workers: it sends nothing more
+    ANSWERED = 5
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,34 @@ def seed_commitment(seed: bytes) -> bytes:
 
 
 class RecoveringWorker:
-    """One worker in one round. Its secrets live in this object alone."""
+    """One worker in one round. Its secrets live in this object alone.
 
-    def __init__(self, identity: int, signing_key: bytes, run: bytes, rules: Rules, memory: Path | None = None) -> None:
+    ``run`` names the run and its slots; ``restarts`` counts the rounds for them that were stopped. With a folder
+    (``memory``) a worker that is started again remembers what it agreed to. ``entropy`` gives so many random bytes.
+    """
+
+    def __init__(
+        self,
+        identity: int,
+        signing_key: bytes,
+        run: bytes,
+        rules: Rules,
+        memory: Path | None = None,
+        *,
+        restarts: int = 0,
+        entropy: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
         self.identity = identity
         self.step = Step.ANNOUNCED
         self._signing_key = signing_key
-        self._run = run
+        self._run = round_name(run, restarts)
         self._rules = rules
         self._memory = EitherOr(memory)
-        self._mask_keys = KeyPair.generate()
-        self._channel_keys = KeyPair.generate()
-        self._own_seed = secrets.token_bytes(KEY_BYTES)
+        self._mask_keys = KeyPair(entropy(KEY_BYTES))
+        self._channel_keys = KeyPair(entropy(KEY_BYTES))
+        self._own_seed = entropy(KEY_BYTES)
+        self._nonce = entropy(KEY_BYTES)
+        self._transcript = b""
         self._round: Round
         self._edge_seeds: dict[int, tuple[bytes, ...]] = {}  # by the other end, one for each mask
         self._held: dict[int, tuple[bytes, bytes]] = {}  # shares of mask key and seed, by their owner
@@ -94,17 +112,32 @@ class RecoveringWorker:
 
     def announce(self) -> Announcement:
         """Return what this worker publishes."""
-        commitment = seed_commitment(self._own_seed)
-        said = Announcement(self.identity, self._mask_keys.public, self._channel_keys.public, commitment)
+        commitments = seed_commitment(self._own_seed), nonce_commitment(self._run, self.identity, self._nonce)
+        said = Announcement(self.identity, self._mask_keys.public, self._channel_keys.public, *commitments)
         return replace(said, signed=signature(self._signing_key, said.statement(self._run)))
 
-    def join(self, joined: Round) -> dict[int, bytes]:
-        """Check the round and return sealed shares of this worker's two secrets, one parcel for each neighbour."""
+    def reveal(self, announced: Round) -> Reveal:
+        """Check everybody's announcement and return this worker's nonce, for this set of announcements and no other."""
         self._expect(Step.ANNOUNCED)
-        if joined.rules != self._rules or joined.run != self._run:
-            raise ProtocolError(f"round has other rules than worker {self.identity} insists on; use its rules")
-        if joined.announcements.get(self.identity) != self.announce():
+        if announced.rules != self._rules or announced.run != self._run:
+            raise ProtocolError(f"round has another name or rules than worker {self.identity} insists on; use its own")
+        if announced.announcements.get(self.identity) != self.announce():
             raise ProtocolError(f"round does not have the announcement of worker {self.identity}; leave the worker out")
+        announced.check_announcements()
+        self._memory.agree("set of announcements", sha256(self._run).digest(), announced.transcript)
+        self._transcript = announced.transcript
+        self.step = Step.REVEALED
+        said = Reveal(self.identity, self._nonce)
+        return replace(said, signed=signature(self._signing_key, said.statement(self._transcript)))
+
+    def join(self, joined: Round) -> dict[int, bytes]:
+        """Check nonces and graph and return sealed shares of this worker's two secrets, a parcel for each neighbour."""
+        self._expect(Step.REVEALED)
+        if joined.transcript != self._transcript:
+            raise ProtocolError(
+                f"round has other announcements than those that worker {self.identity} revealed its nonce for; send "
+                "those, or start the round again"
+            )
         joined.check(self.identity)
         self._round = joined
         neighbours = sorted(joined.graph[self.identity])
@@ -168,23 +201,19 @@ class RecoveringWorker:
         if self.identity in absent:
             raise ProtocolError(f"list calls worker {self.identity} absent: it hands out nothing in this round")
         self._round.check_absent(absent)
-        self._memory.agree(self._round.digest, self._round.list_digest(absent))
+        self._memory.agree("list of absent workers", self._round.digest, self._round.list_digest(absent))
         self.step = Step.AGREED
         self._agreed = frozenset(absent)
         return signature(self._signing_key, self._round.list_statement(absent))
 
     def answer(self, signatures: Mapping[int, bytes]) -> Answer:
-        """Return the shares that belong to the agreed list, once a quorum of the witnesses has signed it."""
+        """Return the shares that belong to the agreed list, once a quorum of workers has signed it."""
         self._expect(Step.AGREED)
         statement, keys = self._round.list_statement(self._agreed), self._round.verifying_keys
-        witnesses = [
-            each
-            for each in signatures
-            if each in self._round.witnesses and is_signed(statement, signatures[each], keys[each])
-        ]
-        if len(witnesses) < self._rules.quorum:
+        signed = [each for each in signatures if each in keys and is_signed(statement, signatures[each], keys[each])]
+        if len(signed) < self._rules.quorum:
             raise ProtocolError(
-                f"list of absent workers has {len(witnesses)} signatures of witnesses, and needs {self._rules.quorum}; "
+                f"list of absent workers has {len(signed)} signatures of workers, and needs {self._rules.quorum}; "
                 "collect more, on this same list"
             )
         self.step = Step.ANSWERED

@@ -1,19 +1,45 @@
-"""One round of masks: who takes part, with which keys, and which lists of absent workers nobody may accept.
+"""One round of masks: who takes part, with which keys and masks, and which lists of absent workers nobody may accept.
 
 A round is the slots for which it is decided once who was absent; its keys are used for nothing else. Everything here is
-public, and every worker checks it for itself. ``verifying_keys`` must come from someone other than the server (a server
-that may invent workers can surround anyone with its own), and so must the seed of graph and witnesses, fixed after the
-announcements: each worker draws both itself.
+public, and every worker checks it for itself. ``verifying_keys`` must come from someone other than the server: a server
+that may invent workers can surround anyone with its own.
+
+Nobody chooses the graph. Each worker commits to a nonce in its announcement, and reveals it when it has seen all
+announcements, for this set of them alone: its signature names their digest, ``transcript``. All nonces together give
+the seed. Commitments bind, so nobody can choose a nonce by those of others; one honest nonce makes the seed random. The
+round needs every nonce: with all but some there would be a choice of graphs. Workers whom the server shows different
+announcements sign different transcripts, and refuse each other's reveals.
+
+What is left is to stop a round whose graph one dislikes. The next one has another name, new keys and new nonces, and
+workers take part in ``MOST_ROUNDS`` at most; the probability that statements name is that of all of them.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from typing import Self
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.keys import PROTOCOL, identity_bytes, is_signed
+from airmixml.masks.graph import MOST_ROUNDS
+from airmixml.masks.keys import KEY_BYTES, PROTOCOL, identity_bytes, is_signed
+from airmixml.masks.round_graph import check_graph, graph_of
 from airmixml.masks.rules import Rules
+
+
+def round_name(run: bytes, restarts: int = 0) -> bytes:
+    """Return what names a round: the run and its slots (``run``), and how often it was started again."""
+    if not 0 <= restarts < MOST_ROUNDS:
+        raise ProtocolError(
+            f"restarts = {restarts} must be from 0 to {MOST_ROUNDS - 1}: further graphs would let a server choose one; "
+            "leave these slots out"
+        )
+    return sha256(run).digest() + bytes([restarts])
+
+
+def nonce_commitment(run: bytes, identity: int, nonce: bytes) -> bytes:
+    """Return what a worker publishes about its nonce; nobody can open it but by the nonce, nor as another worker's."""
+    return sha256(PROTOCOL + b" nonce\0" + sha256(run).digest() + identity_bytes(identity) + nonce).digest()
 
 
 @dataclass(frozen=True)
@@ -24,61 +50,110 @@ class Announcement:
     mask_key: bytes
     channel_key: bytes
     commitment: bytes  # to the seed of its own mask
+    nonce_commitment: bytes  # to its part of the graph's seed
     signed: bytes = b""
 
     def statement(self, run: bytes) -> bytes:
         """Return what is signed."""
         content = identity_bytes(self.identity) + self.mask_key + self.channel_key + self.commitment
-        return PROTOCOL + b" announcement\0" + sha256(run).digest() + content
+        return PROTOCOL + b" announcement\0" + sha256(run).digest() + content + self.nonce_commitment
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """The nonce that a worker has committed to, signed together with the announcements that it has seen."""
+
+    identity: int
+    nonce: bytes
+    signed: bytes = b""
+
+    def statement(self, transcript: bytes) -> bytes:
+        """Return what is signed."""
+        return PROTOCOL + b" reveal\0" + transcript + identity_bytes(self.identity) + self.nonce
 
 
 @dataclass(frozen=True)
 class Round:
-    """The workers of a round, their keys and the graph of their masks."""
+    """The workers of a round, their keys and, once all nonces are revealed, the graph of their masks."""
 
-    run: bytes  # names the run and, where it has several, the round
+    run: bytes  # its ``round_name``
     rules: Rules
     announcements: Mapping[int, Announcement]
     verifying_keys: Mapping[int, bytes]
-    graph: Mapping[int, tuple[int, ...]]  # the neighbours of each worker, one as often as they share masks
-    witnesses: frozenset[int]  # whose signatures count: all workers, or a committee drawn with the graph
+    reveals: Mapping[int, Reveal] = field(default_factory=dict)
+    graph: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # neighbours, as often as they share masks
+
+    def drawn(self, reveals: Mapping[int, Reveal]) -> Self:
+        """Return the round with the graph that these nonces give; it is not checked."""
+        revealed = replace(self, reveals=reveals)
+        return replace(revealed, graph=graph_of(sorted(self.announcements), self.rules.degree, revealed.seed))
+
+    @cached_property
+    def transcript(self) -> bytes:
+        """Names all that is known before the nonces: run, rules, workers and their keys."""
+        whole = sha256(PROTOCOL + b" transcript\0" + sha256(self.run).digest() + self.rules.packed())
+        for identity in sorted(self.announcements):
+            whole.update(self.announcements[identity].statement(self.run) + self.verifying_keys[identity])
+        return whole.digest()
+
+    @cached_property
+    def seed(self) -> bytes:
+        """Of the graph: a hash of the transcript and of every nonce."""
+        whole = sha256(PROTOCOL + b" graph\0" + self.transcript)
+        for identity in sorted(self.reveals):
+            whole.update(identity_bytes(identity) + self.reveals[identity].nonce)
+        return whole.digest()
 
     @cached_property
     def digest(self) -> bytes:
         """Names all of the round: keys and signatures of one round are worth nothing in another."""
-        whole = sha256(PROTOCOL + b" round\0" + sha256(self.run).digest() + self.rules.packed())
+        whole = sha256(PROTOCOL + b" round\0" + self.seed)
         for identity in sorted(self.graph):
-            announced = self.announcements[identity]
-            neighbours = self.graph[identity]
-            whole.update(announced.statement(self.run) + self.verifying_keys[identity])
-            whole.update(bytes([identity in self.witnesses]) + len(neighbours).to_bytes(8, "big"))
-            whole.update(b"".join(map(identity_bytes, sorted(neighbours))))
+            neighbours = sorted(self.graph[identity])
+            whole.update(identity_bytes(identity) + len(neighbours).to_bytes(8, "big"))
+            whole.update(b"".join(map(identity_bytes, neighbours)))
         return whole.digest()
 
-    def check(self, identity: int) -> None:
-        """Refuse a round whose parts do not fit together, or a neighbour of this worker whose keys are not signed."""
-        if not (set(self.graph) == set(self.announcements) == set(self.verifying_keys)):
-            raise ProtocolError("graph, announcements and verifying_keys must name the same workers; send them again")
-        if not self.witnesses <= set(self.graph) or self.rules.quorum > len(self.witnesses):
+    def check_announcements(self) -> None:
+        """Refuse too few or too many workers, or one whose keys are not signed: before any nonce is revealed."""
+        if set(self.announcements) != set(self.verifying_keys):
+            raise ProtocolError("announcements and verifying_keys must name the same workers; send them again")
+        if len(self.announcements) != self.rules.workers:
             raise ProtocolError(
-                f"rules.quorum = {self.rules.quorum} needs as many witnesses, all of them workers of the round; "
-                f"it has {len(self.witnesses)}"
+                f"round has {len(self.announcements)} workers and must have rules.workers = {self.rules.workers}; "
+                "send all announcements, or agree on other rules"
             )
-        neighbours = self.graph[identity]
-        if identity in neighbours or not set(neighbours) <= set(self.graph):
-            raise ProtocolError(f"graph: the neighbours of worker {identity} must be other workers of the round")
-        if len(neighbours) < self.rules.threshold:
-            raise ProtocolError(
-                f"graph: worker {identity} has {len(neighbours)} neighbours and needs rules.threshold = "
-                f"{self.rules.threshold}; draw a graph of higher degree"
-            )
-        for other in sorted(set(neighbours)):
-            if self.masks_between(other, identity) != self.masks_between(identity, other):
-                raise ProtocolError(f"graph: workers {identity} and {other} must name each other equally often")
-            announced = self.announcements[other]
+        for other, announced in sorted(self.announcements.items()):
+            parts = announced.mask_key, announced.channel_key, announced.commitment, announced.nonce_commitment
             signed = is_signed(announced.statement(self.run), announced.signed, self.verifying_keys[other])
+            if {len(part) for part in parts} != {KEY_BYTES}:  # or else one statement could be read in two ways
+                raise ProtocolError(
+                    f"announcement of worker {other} has parts of a wrong length; leave that worker out"
+                )
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
+
+    def check(self, identity: int) -> None:
+        """Refuse nonces that were not committed to, and a graph other than the one that they give."""
+        missing = sorted(set(self.announcements) - set(self.reveals))
+        if missing:
+            raise ProtocolError(
+                f"reveal of worker {missing[0]} is missing, and no graph is drawn without it; start the round again "
+                "without that worker, with new nonces"
+            )
+        if not set(self.reveals) == set(self.graph) == set(self.announcements):
+            raise ProtocolError("announcements, reveals and graph must name the same workers; send them again")
+        for other, announced in sorted(self.announcements.items()):
+            reveal = self.reveals[other]
+            if nonce_commitment(self.run, other, reveal.nonce) != announced.nonce_commitment:
+                raise ProtocolError(f"nonce of worker {other} is not the one it committed to; start the round again")
+            signed = is_signed(reveal.statement(self.transcript), reveal.signed, self.verifying_keys[other])
+            if reveal.identity != other or not signed:
+                raise ProtocolError(
+                    f"reveal of worker {other} is not signed for the announcements that worker {identity} was shown: "
+                    "the server shows others different ones; start the round again"
+                )
+        check_graph(self.graph, identity, self.rules, self.seed)
 
     def masks_between(self, one: int, other: int) -> int:
         """Return how many masks two workers share."""
@@ -112,5 +187,5 @@ class Round:
         return sha256(self.list_statement(absent)).digest()
 
     def list_statement(self, absent: Collection[int]) -> bytes:
-        """Return what the witnesses sign."""
+        """Return what workers sign."""
         return PROTOCOL + b" absent\0" + self.digest + b"".join(map(identity_bytes, sorted(absent)))

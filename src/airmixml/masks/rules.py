@@ -8,28 +8,37 @@ makes the honest agree on one list, and still lets them answer it:
     quorum    > (n + C) / 2 of the signatures: two such sets share an honest worker, which signs one list;
     threshold > (k + c) / 2 of the shares: nobody can rebuild both secrets of a worker;
     A <= n - quorum and a <= k - threshold: those who are present can sign, and rebuild.
+
+The graph is drawn when the rules stand. So they say what any graph must keep to, a little worse than the planned one,
+and masks are so much stronger that they hide as much on the worst of those.
 """
 
 import math
 import struct
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MaskGraph
-from airmixml.masks.hidden_noise import DEGREE_STEP, most_absent_neighbours, most_among, suitable_degree
+from airmixml.masks.hidden_noise import DEGREE_STEP, most_absent_neighbours, most_among, suitable_degree, who_is_left
 
 _STOPPED_ROUNDS: Final = 1e-3  # share of rounds in which chance may leave a worker with too few shares
+_LEAST_GAP: Final = 0.75  # of the planned gap that any graph must have; it falls short in fewer rounds than that
+_MORE_REPEATS: Final = 8  # beyond half as many again as in the planned graph: the same
 
 
 @dataclass(frozen=True)
 class Rules:
     """What every worker of a round insists on; a mask counts as often as two workers share one."""
 
+    workers: int  # of the round
+    degree: int  # masks of each worker
+    most_repeats: int  # sum_j A_ij^2 - k of any worker, A_ij masks shared with j; 0 if no two workers share two masks
+    second_eigenvalue: float  # of the graph, at most
     threshold: int  # shares that rebuild a secret
-    quorum: int  # witnesses that must have signed one list
+    quorum: int  # workers that must have signed one list
     most_absent: int  # of all workers
     most_absent_neighbours: int  # of the neighbours of any worker that is present
     mask_deviation: float  # of a mask on an edge, per real symbol
@@ -37,8 +46,9 @@ class Rules:
 
     def packed(self) -> bytes:
         """Return the rules as bytes of fixed length."""
-        counts = self.threshold, self.quorum, self.most_absent, self.most_absent_neighbours
-        return struct.pack(">QQQQdd", *counts, self.mask_deviation, self.self_deviation)
+        counts = self.workers, self.degree, self.most_repeats, self.threshold, self.quorum
+        lists, sizes = (self.most_absent, self.most_absent_neighbours), (self.mask_deviation, self.self_deviation)
+        return struct.pack(">7Q3d", *counts, *lists, self.second_eigenvalue, *sizes)
 
 
 def majority(members: int, colluding: int) -> int:
@@ -49,7 +59,10 @@ def majority(members: int, colluding: int) -> int:
 def choose_rules(
     graph: MaskGraph, *, colluders: int, absent: int, mask_deviation: float, self_deviation: float
 ) -> Rules:
-    """Return the rules of a round on this graph, with all workers as witnesses; refuse what they could not recover."""
+    """Return the rules of a round that was planned on this graph; refuse what its workers could not recover.
+
+    ``mask_deviation`` is that of the plan.
+    """
     if not is_recoverable(graph.seats, graph.degree, colluders, absent):
         most = most_recoverable(graph.seats, lambda fewer: is_recoverable(graph.seats, graph.degree, colluders, fewer))
         raise ProtocolError(
@@ -57,12 +70,23 @@ def choose_rules(
             f"must be at most {most:,}"
         )
     threshold = _threshold(graph.seats, graph.degree, colluders)
+    planned = who_is_left(graph, colluders, absent)
+    most_repeats, least_gap = graph.most_repeated, planned.gap
+    if not graph.complete:  # of which there is but one
+        most_repeats, least_gap = most_repeats * 3 // 2 + _MORE_REPEATS, _LEAST_GAP * max(planned.gap, 0.0)
+    repeats = planned.repeats + (most_repeats - graph.most_repeated) / max(planned.neighbours, 1)
+    worst = replace(planned, gap=least_gap, repeats=repeats)
+    stronger = 1.0 if planned.is_cut else math.sqrt(worst.inverse_per_pair / planned.inverse_per_pair)
     return Rules(
+        workers=graph.seats,
+        degree=graph.degree,
+        most_repeats=most_repeats,
+        second_eigenvalue=graph.second_eigenvalue + planned.gap - least_gap,
         threshold=threshold,
         quorum=majority(graph.seats, colluders),
         most_absent=absent,
         most_absent_neighbours=min(most_absent_neighbours(graph, absent), graph.degree - threshold),
-        mask_deviation=mask_deviation,
+        mask_deviation=stronger * mask_deviation,
         self_deviation=self_deviation,
     )
 

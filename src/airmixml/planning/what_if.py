@@ -1,4 +1,6 @@
-"""What becomes of a design whose workers hide themselves when its assumptions fail: more colluders, better receivers.
+"""What becomes of a design whose workers hide themselves when its assumptions fail.
+
+More workers collude, colluders know the graph of masks, receivers are better.
 
 Noise, masks and power stay as planned; who knows the masks, or how quiet a receiver is, does not.
 """
@@ -13,7 +15,7 @@ from airmixml.masks.hidden_noise import who_is_left
 from airmixml.privacy import Design
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
-from airmixml.radio.masking import masking_of
+from airmixml.radio.masking import masking_of, planned_graph
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio
@@ -44,7 +46,7 @@ class WhatIf:
 
 
 def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:
-    """Return what more colluders and better receivers do; empty where workers bring no noise."""
+    """Return what more or better informed colluders and better receivers do; empty where workers bring no noise."""
     masking, seats = masking_of(scenario), scenario.radio.scheduled
     integers = integer_sums_of(scenario, design.sensitivity)
     if integers is not None:
@@ -73,6 +75,14 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
         as_assumed = " (as assumed)" if colluders == assumed else ""
         name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
         found.append(WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note))
+    if masking.graph is not None and not masking.graph.complete:
+        around = masking.graph.fewest_neighbours
+        alone = replace(
+            design,
+            workers_noise_watts=2.0 * max(seats - around - absent, 1) * masking.own_watts,
+            hidden_noise_watts=2.0 * masking.own_watts,
+        )
+        found.append(_informed(around, _epsilons(scenario, alone, delta)))
     for quieter_db in _QUIETER_DB:
         better = replace(design, noise_watts=design.noise_watts / db_to_ratio(quieter_db))
         name = f"a receiver with {quieter_db:.0f} dB less noise"
@@ -92,6 +102,18 @@ def _with_integers(scenario: Scenario, design: Design, integers: IntegerSums, de
         as_assumed = " (as assumed)" if colluders == assumed else ""
         name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
         yield WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note)
+    graph = planned_graph(scenario)
+    if graph is not None and not graph.complete:
+        alone = replace(integers, masked=False)
+        share = alone.hidden_variance / integers.hidden_variance
+        changed = replace(design, hidden_noise_watts=share * design.hidden_noise_watts, rounding=alone.rounding)
+        yield _informed(graph.fewest_neighbours, _epsilons(scenario, changed, delta))
+
+
+def _informed(around: int, epsilons: dict[str, float]) -> WhatIf:
+    """Return what colluders do who know the graph: all masks of a worker are shared with them, and known."""
+    name = f"{around:,} colluders who know the graph"
+    return WhatIf(name=name, epsilons=epsilons, note="all neighbours of one worker: only its own noise hides it")
 
 
 def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:

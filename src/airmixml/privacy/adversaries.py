@@ -86,7 +86,7 @@ class Server(Adversary):
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
-        return _known_in_words(design)
+        return _known_in_words(design.in_workers_noise())
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism; it has all antennas, not only the chosen one."""
@@ -397,4 +397,5 @@ def _slots_in_words(design: Design) -> str:
 
 
 def _known_in_words(design: Design) -> str:
-    return f"{_slots_in_words(design)}, with a known schedule"
+    hidden = f", hidden by {design.hidden_by}" if design.hidden_failure else ""
+    return f"{_slots_in_words(design)}, with a known schedule{hidden}"

@@ -19,7 +19,7 @@ from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.impaired import control_power_within_reach, impair
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.lowest_power import check_added_power, check_lowest_power
-from airmixml.radio.masking import masking_of
+from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import (
@@ -61,6 +61,11 @@ class AirSetting:
     radiated_share: float = 1.0  # what a worker radiates on average over a slot per watt of transmit power
     integers: IntegerSums | None = None  # where workers send integers
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
+
+    @property
+    def masking(self) -> Masking | None:
+        """What workers add to hide themselves, on the graph of this run."""
+        return masking_of(self.scenario, self.secret)
 
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:

@@ -23,7 +23,6 @@ from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.equaliser import equalise, noise_gain
 from airmixml.radio.hardware import TransmitterErrors, convert_received, kept_of_pilots
 from airmixml.radio.leftover import Leftover
-from airmixml.radio.masking import masking_of
 from airmixml.radio.off_time import in_runs, mix_off_time
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.senders import Sender, mix_in_pieces, mix_with_factors, probed_symbols
@@ -83,7 +82,7 @@ def receive_impaired(
     if smears(scenario.air) and not setting.signal.moments:
         probed = in_runs(probed)
     clean = across = torch.zeros(())
-    errors, masking = TransmitterErrors(setting, sender), masking_of(scenario)
+    errors, masking = TransmitterErrors(setting, sender), setting.masking
     leftover = None if masking is None else Leftover(scenario, masking)
     if masking is not None:
         check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)

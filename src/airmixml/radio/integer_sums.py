@@ -99,7 +99,7 @@ class IntegerSums:
         """What hides a worker."""
         if not self.masked:
             return "its own Skellam noise on integers"
-        masks = f"masks that are uniform modulo 2^{self.noise.code.bits}"
+        masks = f"masks that are uniform modulo 2^{self.noise.code.bits}{self.honest.assumption}"
         return f"the Skellam noise of {self.honest.count:,} honest workers on integers, and {masks}"
 
 

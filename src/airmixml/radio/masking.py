@@ -11,17 +11,19 @@ from typing import Final
 from airmixml.errors import PrivacyError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.impairments.noise_floor import true_noise_watts
-from airmixml.masks.graph import MaskGraph, draw_graph
+from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
 from airmixml.masks.rules import has_quorum, is_recoverable, majority, most_recoverable, recovering_degree, share_of
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Privacy, Scenario
+from airmixml.streams import Secret, Streams
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db
 
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
 _MOST_SILENT: Final = 0.999
 _ROUNDING: Final = 1e-9
 _SETTLED_DIGITS: Final = 6
+_SEED_BYTES: Final = 32
 _HEARS_THE_SUM: Final = ("server", "release")
 _ENOUGH_IN_SUM: Final = 100.0  # times the receiver's noise, which then matters to nobody
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
@@ -62,11 +64,15 @@ class Masking:
         if self.graph is None:
             return "its own noise"
         among = f"{self.honest.count:,} honest workers"
-        return f"the noise of {among} and masks shared with at least {self.honest.neighbours:,} of them"
+        masks = f"masks shared with at least {self.honest.neighbours:,} of them"
+        return f"the noise of {among} and {masks}{self.honest.assumption}"
 
 
-def masking_of(scenario: Scenario) -> Masking | None:
-    """Return what workers add to hide themselves, in watts; None where the receiver's noise does, or integers do."""
+def masking_of(scenario: Scenario, secret: Secret | None = None) -> Masking | None:
+    """Return what workers add to hide themselves, in watts; None where the receiver's noise does, or integers do.
+
+    With a ``secret`` the graph is that of a protected run. Masks are as strong as they must be on it to hide as much.
+    """
     privacy, seats = scenario.privacy, scenario.radio.scheduled
     if privacy.noise == "receiver" or privacy.arithmetic == "integers":
         return None
@@ -81,7 +87,29 @@ def masking_of(scenario: Scenario) -> Masking | None:
     own_watts, pair_watts, self_watts = (
         above_thermal * each for each in (unit.own_watts, unit.pair_watts, unit.self_watts)
     )
-    return replace(unit, own_watts=own_watts, pair_watts=pair_watts, self_watts=self_watts)
+    graph, honest = unit.graph, unit.honest
+    if secret is not None and graph is not None:
+        graph, honest = protected_graph(scenario, secret)
+        pair_watts *= honest.inverse_per_pair / unit.honest.inverse_per_pair
+    return Masking(own_watts=own_watts, pair_watts=pair_watts, self_watts=self_watts, graph=graph, honest=honest)
+
+
+def protected_graph(scenario: Scenario, secret: Secret) -> tuple[MaskGraph, Honest]:
+    """Return the graph of a protected run, drawn from its secret, and who is left; the public seed decides nothing."""
+    planned, privacy = planned_graph(scenario), scenario.privacy
+    assert planned is not None
+    seats, streams = planned.seats, Streams(scenario.seed, secret)
+    colluders, absent = min(privacy.colluders, seats - 1), math.ceil(privacy.most_absent * seats)
+    for chapter in range(MOST_ROUNDS):
+        seed = int.from_bytes(streams.generator("masks", chapter).bytes(_SEED_BYTES), "little")
+        graph = draw_graph(seats, planned.degree, seed)
+        honest = who_is_left(graph, colluders, absent)
+        if not honest.is_cut:
+            return graph, honest
+    raise PrivacyError(
+        f"privacy.mask_degree = {planned.degree}: of {MOST_ROUNDS} graphs that the run drew each may be cut; must be "
+        "higher, or 0, which takes one that suits"
+    )
 
 
 def honest_of(scenario: Scenario) -> Honest:
@@ -91,11 +119,16 @@ def honest_of(scenario: Scenario) -> Honest:
 
 def honest_with(scenario: Scenario, colluders: int) -> Honest:
     """Return who is left in the graph that is drawn if so many workers collude; it may be cut."""
-    graph, seats = _any_share(scenario).graph, scenario.radio.scheduled
+    graph, seats = planned_graph(scenario), scenario.radio.scheduled
     absent = math.ceil(scenario.privacy.most_absent * seats)
     if graph is None or colluders + absent > seats - 2:
         return Honest(count=1, neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
     return who_is_left(graph, colluders, absent)
+
+
+def planned_graph(scenario: Scenario) -> MaskGraph | None:
+    """Return who shares masks with whom, as planned; None without masks."""
+    return _any_share(scenario).graph
 
 
 def _any_share(scenario: Scenario) -> Masking:
@@ -165,7 +198,7 @@ def _not_recovered(privacy: Privacy, graph: MaskGraph) -> str:
 
 def most_recoverable_share(scenario: Scenario) -> float:
     """Return the largest ``privacy.most_absent`` at which workers can agree on a list and recover masks; 0: none."""
-    graph = _any_share(scenario).graph
+    graph = planned_graph(scenario)
     return 0.0 if graph is None else _most_recoverable_share(scenario.privacy, graph)
 
 

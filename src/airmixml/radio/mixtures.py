@@ -17,6 +17,7 @@ from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
+from airmixml.radio.masking import protected_graph
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.seats import SeatsSender, suits_seats
@@ -223,6 +224,8 @@ def open_air(
     find_device(context.speed.device)
     for scenario in scenarios:
         check_privacy_target(scenario)
+        if context.secret is not None and scenario.privacy.noise == "masked":
+            protected_graph(scenario, context.secret)  # refuses one that may be cut
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)
     if dataset is None:

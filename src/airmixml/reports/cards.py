@@ -180,7 +180,9 @@ def trust(scenario: Scenario, adversary: str, *, hidden_schedule: bool = False) 
     if noise == "masked":
         said = said.replace(
             "all workers but the stated colluders",
-            f"all workers but {privacy.colluders:,}" if privacy.colluders else "all workers",
+            f"all workers but {privacy.colluders:,}, chosen without knowing the graph of masks,"
+            if privacy.colluders
+            else "all workers",
         )
     if hidden_schedule:
         said += ", and that nobody tells it the schedule"

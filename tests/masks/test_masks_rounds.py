@@ -1,0 +1,277 @@
+"""Who draws the graph of a round: nobody. Servers and colluders that try to choose it, each refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+from round_for_tests import RULES, SEED, Party, announced_round, ready_round, revealed_round
+
+from airmixml.errors import ProtocolError
+from airmixml.masks.graph import MOST_ROUNDS, draw_graph
+from airmixml.masks.keys import KeyPair, signature, verifying_key
+from airmixml.masks.recovery import RecoveringWorker, Step
+from airmixml.masks.rounds import Announcement, Reveal, Round, round_name
+from airmixml.masks.rules import choose_rules
+
+Neighbours = dict[int, tuple[int, ...]]
+
+
+def refused(party: Party, altered: Round, reason: str, worker: int = 0) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        party.workers[worker].join(altered)
+    assert party.workers[worker].step is Step.REVEALED
+
+
+# --- The graph --------------------------------------------------------------------------------------------------------
+
+
+def test_worker_0_does_not_share_all_its_masks_with_one_colluder() -> None:
+    """The attack: all 30 masks of worker 0, one of 120, are shared with worker 1, who would take them all off."""
+    planned = choose_rules(draw_graph(120, 30, 0), colluders=0, absent=0, mask_deviation=5.0, self_deviation=0.0)
+    lenient = replace(planned, most_repeats=10**6)
+    for rules, reason in ((planned, "worker 0 shares its masks with too few others"), (lenient, "are not those that")):
+        party = revealed_round(120, rules)
+        given: Neighbours = {**party.joined.graph, 0: (1,) * 30, 1: (0,) * 30}
+        for worker in (0, 50):  # the victim, and anyone else
+            refused(party, replace(party.joined, graph=given), reason, worker)
+        assert set(party.workers[0].join(party.joined)) == set(party.joined.graph[0])
+
+
+def swapped(graph: Neighbours) -> Neighbours:
+    """Two workers, 4 and 5, with each other's lists: regular, no more repeats, and every list is one of the graph."""
+    return {**graph, 4: graph[5], 5: graph[4]}
+
+
+GRAPHS: dict[str, tuple[Callable[[Neighbours], Neighbours], int, str]] = {
+    "degree": (lambda graph: {**graph, 0: graph[0][:6]}, 0, r"worker 0 has 6 masks and must have rules\.degree = 10"),
+    "irregular": (lambda graph: {**graph, 7: graph[7] * 2}, 0, "not regular: worker 7 has 20 masks"),
+    "repeats": (lambda graph: {**graph, 7: (3,) * 10}, 0, r"worker 7 .* repeat by 90, and rules\.most_repeats = 20"),
+    "another's list": (swapped, 4, "neighbours of worker 4 are not those that all nonces give"),
+    "others' lists": (swapped, 0, "neighbours of worker 4 are not those that all nonces give"),
+    "missing worker": (lambda graph: {0: graph[0]}, 0, "must name the same workers"),
+    "renamed": (lambda graph: {i + 1: v for i, v in graph.items()}, 1, "must name the same workers"),
+    "another seed": (lambda _: draw_graph(30, 10, 0).neighbours, 0, "neighbours of worker 0 are not those"),
+}
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_graphs_that_a_server_gives_are_refused(kind: str) -> None:
+    altered, worker, reason = GRAPHS[kind]
+    party = revealed_round()
+    refused(party, replace(party.joined, graph=altered(dict(party.joined.graph))), reason, worker)
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        (replace(RULES, most_repeats=2), r"they repeat by \d+, and rules\.most_repeats = 2"),
+        (replace(RULES, second_eigenvalue=2.0), r"second eigenvalue .* rules\.second_eigenvalue = 2; start the round"),
+    ],
+)
+def test_even_a_drawn_graph_must_keep_to_what_statements_assume(rules: object, reason: str) -> None:
+    assert isinstance(rules, type(RULES))
+    party = revealed_round(rules=rules)
+    refused(party, party.joined, reason)
+
+
+def test_the_seed_is_a_hash_of_everything_by_hand() -> None:
+    party = revealed_round()
+    joined, run = party.joined, sha256(party.joined.run).digest()
+    transcript = sha256(b"airmixml-masks/1 transcript\0" + run + RULES.packed())
+    nonces = b""
+    for identity in range(30):
+        said, own = joined.announcements[identity], identity.to_bytes(8, "big")
+        content = own + said.mask_key + said.channel_key + said.commitment + said.nonce_commitment
+        transcript.update(b"airmixml-masks/1 announcement\0" + run + content + joined.verifying_keys[identity])
+        nonces += own + party.workers[identity]._nonce
+        committed = sha256(b"airmixml-masks/1 nonce\0" + run + own + party.workers[identity]._nonce).digest()
+        assert said.nonce_commitment == committed
+    seed = sha256(b"airmixml-masks/1 graph\0" + transcript.digest() + nonces).digest()
+    drawn = draw_graph(30, 10, int.from_bytes(seed, "big")).neighbours
+    assert drawn == joined.graph
+    assert all(type(each) is int for each in joined.graph[0])
+
+
+def test_one_nonce_changes_the_graph_and_nobody_can_tell_how_before() -> None:
+    """Of 60 graphs that differ in one nonce, worker 0 has every other neighbour about equally often."""
+    party = revealed_round()
+    counts = np.zeros(30)
+    for last in range(60):
+        reveals = {**party.joined.reveals, 29: Reveal(29, bytes([last]) * 32)}
+        for other in party.joined.drawn(reveals).graph[0]:
+            counts[other] += 1
+    assert counts[0] == 0
+    mean = 60 * 10 / 29
+    assert np.abs(counts[1:] - mean).max() < 4.5 * np.sqrt(mean)
+
+
+# --- Nonces -----------------------------------------------------------------------------------------------------------
+
+
+def signed_reveal(party: Party, identity: int, nonce: bytes, transcript: bytes | None = None) -> Reveal:
+    """What a colluder can sign: any nonce."""
+    said = Reveal(identity, nonce)
+    key = party.workers[identity]._signing_key
+    return replace(said, signed=signature(key, said.statement(transcript or party.joined.transcript)))
+
+
+def test_nonces_that_were_not_committed_to_are_refused() -> None:
+    """The last one to reveal knows all others, tries nonces until it likes the graph, and signs that one."""
+    party = revealed_round()
+    chosen = signed_reveal(party, 29, bytes(32))
+    refused(party, party.joined.drawn({**party.joined.reveals, 29: chosen}), "nonce of worker 29 is not the one")
+
+
+def test_a_nonce_of_another_worker_cannot_be_taken_over() -> None:
+    """Worker 29 copies the commitment of worker 5 and, once that is open, its nonce: commitments name their worker."""
+    party = announced_round()
+    said = replace(
+        party.joined.announcements[29], nonce_commitment=party.joined.announcements[5].nonce_commitment, signed=b""
+    )
+    run, key = party.joined.run, party.workers[29]._signing_key
+    copied = replace(said, signed=signature(key, said.statement(run)))
+    party.joined = replace(party.joined, announcements={**party.joined.announcements, 29: copied})
+    reveals = {each: party.workers[each].reveal(party.joined) for each in range(29)}
+    reveals[29] = signed_reveal(party, 29, reveals[5].nonce)
+    refused(party, party.joined.drawn(reveals), "nonce of worker 29 is not the one it committed to")
+
+
+def test_a_nonce_of_another_round_is_refused() -> None:
+    party, later = revealed_round(), announced_round(restarts=1)
+    old = party.joined.announcements[5]
+    with pytest.raises(ProtocolError, match="announcement of worker 5 is not signed"):
+        later.workers[0].reveal(replace(later.joined, announcements={**later.joined.announcements, 5: old}))
+    reveals = {each: member.reveal(later.joined) for each, member in later.workers.items()}
+    replayed = {**reveals, 5: party.joined.reveals[5]}
+    refused(later, later.joined.drawn(replayed), "nonce of worker 5 is not the one it committed to")
+    # The same nonce, committed to again: the reveal of the old round still is no reveal of this one.
+    party = announced_round()
+    again = announced_round(restarts=2)
+    again.workers[5]._nonce = party.workers[5]._nonce
+    again.joined = replace(again.joined, announcements={**again.joined.announcements, 5: again.workers[5].announce()})
+    old_reveal = party.workers[5].reveal(party.joined)
+    reveals = {each: member.reveal(again.joined) for each, member in again.workers.items()} | {5: old_reveal}
+    refused(again, again.joined.drawn(reveals), "reveal of worker 5 is not signed")
+
+
+def test_reveals_are_signed_by_their_worker() -> None:
+    party = revealed_round()
+    genuine = party.joined.reveals[9]
+    another = Reveal(8, genuine.nonce)  # signed by 9, and in the name of 8
+    signed = signature(party.workers[9]._signing_key, another.statement(party.joined.transcript))
+    for forged in (replace(genuine, signed=bytes(64)), replace(genuine, identity=8), replace(another, signed=signed)):
+        refused(party, replace(party.joined, reveals={**party.joined.reveals, 9: forged}), "reveal of worker 9 is not")
+
+
+def test_a_reveal_that_is_withheld_stops_the_round() -> None:
+    """Otherwise k colluders could choose among 2^k graphs, by who of them reveals."""
+    party = revealed_round()
+    some = {each: reveal for each, reveal in party.joined.reveals.items() if each != 29}
+    refused(party, party.joined.drawn(some), "reveal of worker 29 is missing, and no graph is drawn without it")
+    more = {**party.joined.reveals, 99: party.joined.reveals[9]}
+    refused(party, replace(party.joined, reveals=more), "must name the same workers")
+
+
+# --- Announcements ----------------------------------------------------------------------------------------------------
+
+
+def unrevealed(party: Party, altered: Round, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        party.workers[0].reveal(altered)
+    assert party.workers[0].step is Step.ANNOUNCED
+
+
+def test_announcements_that_a_server_has_altered_get_no_nonce() -> None:
+    party = announced_round()
+    genuine, keys = dict(party.joined.announcements), dict(party.joined.verifying_keys)
+
+    def altered(announcement: Announcement) -> Round:
+        return replace(party.joined, announcements={**genuine, announcement.identity: announcement})
+
+    unrevealed(party, altered(replace(genuine[9], mask_key=KeyPair.generate().public)), "worker 9 is not signed")
+    unrevealed(party, altered(replace(genuine[9], nonce_commitment=bytes(32))), "worker 9 is not signed")
+    exchanged = replace(party.joined, announcements={**genuine, 9: genuine[8]})
+    unrevealed(party, exchanged, "announcement of worker 9 is not signed by it")
+    own = altered(replace(genuine[0], channel_key=KeyPair.generate().public))
+    unrevealed(party, own, "does not have the announcement of worker 0")
+    unrevealed(party, replace(party.joined, rules=replace(RULES, quorum=3)), "another name or rules")
+    unrevealed(party, replace(party.joined, run=round_name(b"another")), "another name or rules")
+    unrevealed(party, replace(party.joined, verifying_keys={0: keys[0]}), "must name the same workers")
+    half = replace(
+        party.joined,
+        announcements={each: genuine[each] for each in range(15)},
+        verifying_keys={each: keys[each] for each in range(15)},
+    )
+    unrevealed(party, half, r"round has 15 workers and must have rules\.workers = 30")
+
+
+def test_a_statement_can_be_read_in_one_way_only() -> None:
+    """Bytes that move from one key to the next are signed all the same: only the lengths tell."""
+    party = announced_round()
+    said, key = party.joined.announcements[9], party.workers[9]._signing_key
+    moved = replace(said, mask_key=said.mask_key + said.channel_key[:1], channel_key=said.channel_key[1:])
+    assert moved.statement(party.joined.run) == said.statement(party.joined.run)
+    assert verifying_key(key) == party.joined.verifying_keys[9]
+    altered = replace(party.joined, announcements={**party.joined.announcements, 9: moved})
+    unrevealed(party, altered, "announcement of worker 9 has parts of a wrong length")
+
+
+def test_workers_who_are_shown_different_announcements_refuse_each_other() -> None:
+    """Colluder 29 announces twice; the server shows one half of the workers one announcement, the rest the other."""
+    party = announced_round()
+    twin = RecoveringWorker(29, party.workers[29]._signing_key, b"run %d" % SEED, RULES)
+    other = replace(party.joined, announcements={**party.joined.announcements, 29: twin.announce()})
+    reveals = {each: party.workers[each].reveal(party.joined if each < 15 else other) for each in range(29)}
+    ours = {**reveals, 29: party.workers[29].reveal(party.joined)}
+    theirs = {**reveals, 29: twin.reveal(other)}
+    refused(party, party.joined.drawn(ours), "reveal of worker 15 is not signed for the announcements that worker 0", 0)
+    refused(party, other.drawn(theirs), "reveal of worker 0 is not signed for the announcements that worker 20", 20)
+    refused(party, other.drawn(theirs), "other announcements than those that worker 0 revealed its nonce for", 0)
+
+
+def test_workers_with_different_graphs_open_no_parcel_of_each_other() -> None:
+    """Were all checks passed over, keys are bound to the graph: the digest of the round is part of each."""
+    party = revealed_round()
+    other = replace(party.joined, graph=swapped(dict(party.joined.graph)))
+    assert other.digest != party.joined.digest
+    parcels = {each: party.workers[each].join(party.joined) for each in range(30)}
+    neighbour = party.joined.graph[0][0]
+    party.workers[neighbour]._round = other
+    mine = {each: parcels[each][neighbour] for each in party.joined.graph[neighbour]}
+    with pytest.raises(ProtocolError, match="were changed or are of another round"):
+        party.workers[neighbour].receive(mine)
+
+
+def test_a_nonce_is_revealed_once_restarts_included(tmp_path: Path) -> None:
+    party = announced_round(memory=tmp_path)
+    worker = party.workers[8]
+    worker.reveal(party.joined)
+    with pytest.raises(ProtocolError, match="worker 8 is revealed and must be announced"):
+        worker.reveal(party.joined)
+    after_a_crash = RecoveringWorker(8, worker._signing_key, b"run %d" % SEED, RULES, tmp_path / "8")
+    shown = replace(party.joined, announcements={**party.joined.announcements, 8: after_a_crash.announce()})
+    with pytest.raises(ProtocolError, match=r"set of announcements .* is refused: this worker agreed to"):
+        after_a_crash.reveal(shown)
+    assert after_a_crash.step is Step.ANNOUNCED
+    next_round = announced_round(memory=tmp_path, restarts=1)
+    assert next_round.workers[8].reveal(next_round.joined).identity == 8
+
+
+def test_no_party_can_stop_rounds_until_it_likes_the_graph() -> None:
+    names = {round_name(b"run", restarts) for restarts in range(MOST_ROUNDS)}
+    assert len(names) == MOST_ROUNDS
+    for restarts in (MOST_ROUNDS, -1):
+        with pytest.raises(ProtocolError, match=rf"restarts = {restarts} must be from 0 to {MOST_ROUNDS - 1}"):
+            RecoveringWorker(0, bytes(32), b"run", RULES, restarts=restarts)
+
+
+def test_the_order_of_the_round_is_kept() -> None:
+    party = announced_round()
+    with pytest.raises(ProtocolError, match="worker 0 is announced and must be revealed"):
+        party.workers[0].join(party.joined)
+    assert ready_round().workers[0].step is Step.READY
