@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, Integers
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.impairments.gains import never_exceeded
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
-from airmixml.privacy.copies import state_row
+from airmixml.privacy.copies import state_row, together
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
@@ -35,6 +35,7 @@ from airmixml.radio.privacy_target import (
     slots_target,
     symbols_on_air,
 )
+from airmixml.radio.row_shifts import shifts_of_rows
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.sums import Sums, as_tensor
@@ -73,7 +74,8 @@ class _Spent(NamedTuple):
 class Tally:
     """Adds up the draws of one transmission, block by block, in constant memory.
 
-    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again. That of a
+    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again. ``holding``
+    is the row of the data that each worker holds; ``rows`` adds up what rows on several workers spend. That of a
     ``part`` of the slots keeps what each worker spent in each slot, so that merging the parts adds it up in the
     order of the slots: the sums are then those of one tally of all slots, to the last bit.
     """
@@ -87,9 +89,11 @@ class Tally:
         *,
         received_watts: float | None = None,
         averaged: int | None = None,
+        holding: Integers | None = None,
         part: bool = False,
     ) -> None:
         self.scenario = scenario
+        self.rows = shifts_of_rows(holding, part=part)
         self._spent: list[_Spent] | None = [] if part else None
         self.before_the_draw = False  # whether statements hold for any schedule, and so say nothing of the drawn one
         self.slots = 0
@@ -181,6 +185,9 @@ class Tally:
             server_watts = (of_gains * at_antennas).flatten()
             self._antenna_gain = torch.maximum(self._antenna_gain, draws.antenna_gain.max())
         self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts))
+        if self.rows is not None:
+            at_server = () if server_watts is None else (server_watts.view_as(received_watts),)
+            self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *at_server)
         power_watts = draws.power_watts if self.told_share == 1.0 else self.told_share * draws.power_watts
         self._largest_power = torch.maximum(self._largest_power, power_watts.max())
         self._count_power(power_watts)
@@ -221,6 +228,7 @@ class Tally:
             **self.power_dbm.sums("power_dbm"),
             **self._strengths.sums(),
             **self._planned_sums(),
+            **({} if self.rows is None else self.rows.sums()),
         }
 
     def _planned_sums(self) -> Sums:
@@ -240,6 +248,8 @@ class Tally:
         self._antenna_gain = self._antenna_gain.clamp(min=float(sums["antenna_gain"]))
         self.power_dbm.merge("power_dbm", sums)
         self._strengths.merge(sums)
+        if self.rows is not None:
+            self.rows.merge(sums)
         if self._planned_strengths is not None:
             self._planned_strengths.merge(sums)
             peak, excess = sums["gain_peaks"].tolist()
@@ -344,19 +354,40 @@ class Tally:
             copies,
             adjacency=scenario.privacy.adjacency,
             delta=slots_target(scenario)[1],
+            joined=self._joined(copies),
             unit="person" if several and not alone else "row",
         )
         return with_centring(stated, self.centring, copies)
 
-    def privacy_of_rows(self, copies: int) -> list[PrivacyStatement]:
-        """What each adversary that something is certified against can learn of a row on so many workers.
+    def _joined(self, copies: int) -> Design | None:
+        """Return all workers with the worst row as one worker, as the slots were drawn; None where that is not told."""
+        if self.rows is None or self.before_the_draw or copies != self.row_copies:
+            return None
+        design = self.design
+        assert design.sent_bound is not None
+        sent_watts = self.rows.watts(1, self.worker_energy_joules / self.joules_per_watt)
+        at_server = self.rows.watts(2, self._at_server.cpu().numpy()).max() if len(self._at_server) else None
+        return replace(
+            together(design, copies),
+            worst_received_watts=float(self.rows.watts(0, self._received.cpu().numpy()).max()),
+            worst_server_watts=None if at_server is None else float(at_server),
+            worst_sent_watts=design.sent_bound * float(sent_watts.max()),
+        )
+
+    @property
+    def row_copies(self) -> int:
+        """On how many workers a row of the data lies, at most."""
+        return 1 if self.rows is None else int(self.rows.copies.max())
+
+    def privacy_of_rows(self) -> list[PrivacyStatement]:
+        """What each adversary that something is certified against can learn of a row on as many workers as any is.
 
         The scenario's own adversary comes first.
         """
         stated = []
         for adversary in dict.fromkeys([self.scenario.privacy.adversary, *ADVERSARIES.names]):
             with suppress(PrivacyError):
-                stated.append(self.privacy_of_a_row(copies, adversary))
+                stated.append(self.privacy_of_a_row(self.row_copies, adversary))
         return stated
 
     @property
@@ -417,6 +448,19 @@ class Tally:
         )
         losses *= self._composed_tilt()
         return losses + (0.0 if self.centring is None else self.centring.mu(adjacency) ** 2)
+
+    def row_squared_mu(self) -> Doubles | None:
+        """Return the same of each row that workers hold, of all its workers together; None where none is on two."""
+        if self.rows is None:
+            return None
+        adjacency = self.scenario.privacy.adjacency
+        received_watts = self.rows.watts(2 if len(self._at_server) else 0, self.ledger.received_watts)
+        losses = Ledger.of(self.rows.copies, received_watts).losses(
+            noise_watts=self._planned.in_workers_noise().noise_watts,
+            sensitivity=self.sensitivity.squared_move(adjacency, "none"),
+        )
+        mean_mu = 0.0 if self.centring is None else self.centring.mu(adjacency)
+        return losses * self._composed_tilt() + (self.rows.copies * mean_mu) ** 2
 
     def squared_mu(self, adversary: str = _EXACT[0]) -> float:
         """Return mu^2 of the worst worker against somebody who knows the schedule, the slot for the mean included.
