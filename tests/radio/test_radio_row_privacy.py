@@ -5,12 +5,13 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom, hypergeom, norm
 
 from airmixml import Scenario
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, Release, Sensitivity, Server, gaussian_epsilon
 from airmixml.privacy.copies import state_row
+from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio import simulate
 from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.masking import masking_of
@@ -120,6 +121,25 @@ def test_group_privacy_of_a_hidden_schedule_covers_the_true_mixture(copies: int)
     # It is not so large that it would cover anything: as if the schedule were known it would be far larger.
     known = state_row(_design(), Server(), copies, adjacency="remove-one", delta=1e-4)
     assert stated.epsilon < 0.7 * known.epsilon
+
+
+@pytest.mark.parametrize(("sampling", "copies"), [("poisson", 5), ("without-replacement", 30)])
+def test_before_a_draw_chance_bounds_how_often_copies_meet(sampling: str, copies: int) -> None:
+    """The distribution of sum_t K_t^2 over 50 slots, convolved, has a tail of at most 1e-9 beyond the bound."""
+    design = _design(counts=(50,), sampling=sampling)
+    stated = state_row(design, Server(), copies, adjacency="remove-one", delta=1e-4)
+    assert (stated.schedule_failure, stated.given) == (1e-9, "a random schedule")
+    law = binom(copies, 0.01) if sampling == "poisson" else hypergeom(1000, copies, 10)
+    once = np.zeros(10**2 + 1)
+    once[np.arange(11) ** 2] = law.pmf(np.arange(11))
+    total = np.ones(1)
+    for _ in range(50):
+        total = np.convolve(total, once)
+    tail = 1.0 - np.cumsum(total)
+    fewest = int(np.flatnonzero(tail <= 1e-9 / 1000 + 1e-13)[0])
+    squared_mu = gaussian_mu(stated.epsilon, 1e-4) ** 2
+    assert fewest <= squared_mu * (1 + 1e-9) < 2 * fewest
+    assert squared_mu < 0.5 * copies**2 * design.participations
 
 
 def test_nothing_is_stated_where_nothing_is_certified() -> None:

@@ -12,16 +12,20 @@ worker to the next.
 import math
 from dataclasses import replace
 
+import numpy as np
+
+from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
 from airmixml.privacy.adversaries import Adversary
-from airmixml.privacy.design import Design
+from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import PrivacyStatement, certified_epsilon, statement_of
 from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.tight_bound import log_binomial, log_sum
 
 
 def together(design: Design, copies: int) -> Design:
-    """Return the design in which one worker sends all that so many do who hold the same row, whatever the schedule."""
-    factor = float(copies) ** 2
+    """Return the design in which one worker sends all that so many do who hold the same row."""
+    factor = _times(design, copies)
     worst = design.worst_sent_watts
     louder = replace(
         design.scaled(factor),
@@ -31,6 +35,38 @@ def together(design: Design, copies: int) -> Design:
     if louder.rounding is None:
         return louder
     return replace(louder, rounding=louder.rounding.times(copies))  # each of them rounds
+
+
+def _times(design: Design, copies: int) -> float:
+    """Return how many times the squared shifts of a worker a row has: c^2, or less where chance keeps copies apart.
+
+    With K_t copies in slot t a row has sum_t K_t^2 squared shifts. Before a schedule is drawn that has a Chernoff
+    bound, ln P(sum > B) <= T ln E exp(x K^2) - x B for any x > 0, with a union bound over the rows: it fails with the
+    probability that is stated for the schedule of a worker, whose number of slots it takes the place of.
+    """
+    most = float(copies) ** 2
+    alike = len(set(design.received_watts)) == 1
+    if design.worst_received_watts is not None or design.max_participations or not (alike and design.schedule_failure):
+        return most
+    present = np.arange(min(copies, design.scheduled) + 1)
+    log_chances = _log_chances(present, copies, design)
+    x = np.geomspace(1e-4, 50.0, 400)[:, None]
+    log_means = log_sum(log_chances + x * present**2.0)
+    failure = math.log(design.workers / SCHEDULE_FAILURE)
+    bounds = (design.slots * np.maximum(log_means, 0.0) + failure) / x[:, 0]
+    return min(most, float(bounds.min()) / design.participations)
+
+
+def _log_chances(present: Integers, copies: int, design: Design) -> Doubles:
+    """Return ln of the chances that so many of the copies send in a slot."""
+    workers, scheduled = design.workers, design.scheduled
+    if design.sampling == "poisson":
+        rate = scheduled / workers
+        return np.asarray(
+            log_binomial(copies, present) + present * math.log(rate) + (copies - present) * math.log1p(-rate)
+        )
+    ways = log_binomial(copies, present) + log_binomial(workers - copies, scheduled - present)
+    return np.asarray(ways - log_sum(ways))
 
 
 def state_row(

@@ -17,7 +17,7 @@ from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.impairments.gains import never_exceeded
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
-from airmixml.privacy.copies import state_row, together
+from airmixml.privacy.copies import together
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
@@ -35,6 +35,7 @@ from airmixml.radio.privacy_target import (
     slots_target,
     symbols_on_air,
 )
+from airmixml.radio.row_privacy import row_statement, row_statements
 from airmixml.radio.row_shifts import shifts_of_rows
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
@@ -44,21 +45,6 @@ from airmixml.workers import Signal
 
 _EXACT: Final = ("server", "gdp")
 _SILENT_WATTS: Final = 1e-300
-
-
-def row_amplitude(scenario: Scenario) -> float:
-    """Return how much one row of a worker moves what it sends, at most, as a share of what all its rows may move.
-
-    A row adds its own products to the sum, whose norm is that of ``rows_bound`` rows at most; shortening sums to a norm
-    never sets two of them farther apart. So it is 1 / rows_bound. Where at most ``max_rows`` enter, another row may
-    take the place of one that is removed: twice that. Rounding comes after the sum, that of the worker's own converter
-    too: there one row may move all of it.
-    """
-    workers = scenario.workers
-    if not workers.several_rows or workers.bits or scenario.air.dac_bits:
-        return 1.0
-    replaced = workers.max_rows and scenario.privacy.adjacency == "remove-one"
-    return min(1.0, (2.0 if replaced else 1.0) / workers.rows_bound)
 
 
 class _Spent(NamedTuple):
@@ -341,23 +327,13 @@ class Tally:
         return self._state(*_EXACT)
 
     def privacy_of_a_row(self, copies: int, adversary: str = _EXACT[0]) -> PrivacyStatement:
-        """What an adversary can learn of a row, or a person, that so many workers hold; see ``privacy.copies``.
+        """What an adversary can learn of a row, or a person, that so many workers hold; see ``row_statement``."""
+        return row_statement(self.scenario, self.design, adversary, copies, self.centring, self._joined(copies))
 
-        Where a worker holds several rows, one of them moves its sum by at most ``row_amplitude``; on several workers
-        the statement is for the person with all rows. Raises a PrivacyError where nothing is certified.
-        """
-        scenario = self.scenario
-        alone, several = copies == 1, scenario.workers.several_rows
-        stated = state_row(
-            self.design.scaled(row_amplitude(scenario) ** 2) if alone else self.design,
-            adversary_named(adversary, scenario),
-            copies,
-            adjacency=scenario.privacy.adjacency,
-            delta=slots_target(scenario)[1],
-            joined=self._joined(copies),
-            unit="person" if several and not alone else "row",
-        )
-        return with_centring(stated, self.centring, copies)
+    def privacy_of_rows(self) -> list[PrivacyStatement]:
+        """What each adversary can learn of a row on as many workers as any row is; see ``row_statements``."""
+        copies = self.row_copies
+        return row_statements(self.scenario, self.design, copies, self.centring, self._joined(copies))
 
     def _joined(self, copies: int) -> Design | None:
         """Return all workers with the worst row as one worker, as the slots were drawn; None where that is not told."""
@@ -378,17 +354,6 @@ class Tally:
     def row_copies(self) -> int:
         """On how many workers a row of the data lies, at most."""
         return 1 if self.rows is None else int(self.rows.copies.max())
-
-    def privacy_of_rows(self) -> list[PrivacyStatement]:
-        """What each adversary that something is certified against can learn of a row on as many workers as any is.
-
-        The scenario's own adversary comes first.
-        """
-        stated = []
-        for adversary in dict.fromkeys([self.scenario.privacy.adversary, *ADVERSARIES.names]):
-            with suppress(PrivacyError):
-                stated.append(self.privacy_of_a_row(self.row_copies, adversary))
-        return stated
 
     @property
     def statements(self) -> list[PrivacyStatement]:
