@@ -1,6 +1,7 @@
 """What adversaries learn of a row that several workers hold, against sums written out slot by slot."""
 
 import math
+import re
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -15,7 +16,10 @@ from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio import simulate
 from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.masking import masking_of
+from airmixml.radio.rehearsal import rehearse
+from airmixml.scenario import preset_names, preset_summary
 from airmixml.units import dbm_to_watts
+from airmixml.workers.settling import planned_holding
 
 
 @pytest.mark.parametrize(
@@ -147,3 +151,33 @@ def test_nothing_is_stated_where_nothing_is_certified() -> None:
     assert "eavesdropper" not in {each.adversary for each in report.privacy_of_rows()}
     with pytest.raises(PrivacyError, match="not accounted for"):
         report.privacy_of_a_row(34, "eavesdropper")
+
+
+PROMISE = re.compile(r"epsilon = ([\d.]+) for a worker, ([\d,]+) for an? (?:flower|image) on up to (\d+) of them")
+DIMENSIONS = {"iris": (4, 3), "mnist": (784, 10), "digits": (64, 10)}
+
+
+@pytest.mark.parametrize(
+    "name", ["paper-iris", "private-iris", "trustless-iris", pytest.param("paper-mnist", marks=pytest.mark.long)]
+)
+def test_the_first_line_of_a_preset_says_what_protects_a_row(name: str) -> None:
+    """Its numbers are those of the preset's own schedule and holding, against its own adversary."""
+    scenario, promise = Scenario.preset(name), PROMISE.search(preset_summary(name))
+    assert promise is not None
+    input_dim, label_dim = DIMENSIONS[scenario.workers.dataset]
+    if scenario.workers.sends == "moments":
+        input_dim += 1  # the constant
+    tally = rehearse(scenario, input_dim, label_dim, holding=planned_holding(scenario))
+    of_row = tally.privacy_of_rows()[0]
+    assert (of_row.adversary, scenario.privacy.epsilon) == (scenario.privacy.adversary, float(promise[1]))
+    assert f"{of_row.epsilon:,.0f}" == promise[2]
+    assert tally.row_copies == int(promise[3])
+
+
+def test_no_preset_that_copies_rows_is_silent_about_it() -> None:
+    copying = [name for name in preset_names() if Scenario.preset(name).workers.holding == "drawn"]
+    silent = [name for name in copying if not PROMISE.search(preset_summary(name))]
+    assert silent == ["digits"]
+    assert "protects nobody" in preset_summary("digits")
+    report = simulate(Scenario.preset("digits").with_overrides("radio.slots=50")).report
+    assert min(each.epsilon for each in report.statements) > 50.0

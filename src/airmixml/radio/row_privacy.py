@@ -1,7 +1,13 @@
 """What adversaries can learn of one row of the data, or of a person, who may be on several workers of a scenario."""
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from airmixml.arrays import Integers
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement
@@ -9,6 +15,51 @@ from airmixml.privacy.copies import state_row
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.privacy_target import adversary_named, slots_target
 from airmixml.scenario import Scenario
+from airmixml.wording import against
+from airmixml.workers.in_words import held_by, row_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPrivacy:
+    """What is planned for a row of the data, or a person, where that is not what one worker holds alone.
+
+    Attributes:
+        name: "a row of the data", "a person", "one of its rows".
+        held: by whom it is held, in words.
+        copies: by how many workers at most.
+        statements: the smallest epsilon against each adversary that something is certified against.
+    """
+
+    name: str
+    held: str
+    copies: int
+    statements: tuple[PrivacyStatement, ...]
+
+    @property
+    def epsilons(self) -> dict[str, float]:
+        """The epsilons by adversary."""
+        return {each.adversary: each.epsilon for each in self.statements}
+
+    def told(self, adversary: str) -> str:
+        """Return what is certified against one adversary, in words."""
+        epsilon = self.epsilons.get(adversary)
+        said = "no guarantee stated" if epsilon is None else f"epsilon {epsilon:.4g}"
+        return f"{said} {against(adversary)}, {self.held}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values for JSON, named as in the metrics of a run."""
+        return {"row_copies": self.copies, "row_statements": [each.to_dict() for each in self.statements]}
+
+
+def plan_row_privacy(
+    scenario: Scenario, holding: Integers | None, state: Callable[[int], Sequence[PrivacyStatement]]
+) -> RowPrivacy | None:
+    """Return what ``state`` says of a row on so many workers as ``holding`` puts it on; None where a worker says it."""
+    copies = 1 if holding is None else int(np.bincount(holding).max())
+    name = row_name(scenario.workers, copies)
+    if not name:
+        return None
+    return RowPrivacy(name=name, held=held_by(scenario.workers, copies), copies=copies, statements=tuple(state(copies)))
 
 
 def row_amplitude(scenario: Scenario) -> float:

@@ -193,11 +193,10 @@ def spent_losses(sent: Transmission, owners: Owners) -> dict[str, Loss | None]:
     report = sent.report
     losses = losses_of(sent.scenario, report.design, report.centring)
     assert owners.holding is not None  # only a secret hides it
-    squares = report.row_squared_mu()  # of workers with the same data shifts add up, slot by slot
-    if squares is None:
-        squares = np.bincount(owners.holding, report.worker_squared_mu())
-    squares = np.pad(squares, (0, len(owners.who) - len(squares)))  # nobody holds the last of them
-    squares = squares * (1.0 + (report.slots + int(owners.workers_each.max()) + 16) * _ONE_ROUNDING)
+    of_rows = report.row_squared_mu()  # of workers with the same data shifts add up, slot by slot
+    held = np.zeros(len(owners.who))
+    held[owners.holding] = report.worker_squared_mu() if of_rows is None else of_rows[owners.holding]
+    squares = held * (1.0 + (report.slots + int(owners.workers_each.max()) + 16) * _ONE_ROUNDING)
     server = Loss.of(squared_mu=squares * _UP, delta=losses["server"].delta)
     return {**_of_owners(losses, owners), "server": server}
 
