@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from airmixml import Scenario
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -31,6 +32,10 @@ def test_a_small_demo(airmix: Airmix, tmp_path: Path) -> None:
     assert [side["privacy"][0]["adversary"] for side in (paper, private)] == ["release", "server"]
     assert private["smallest_epsilons"]["server"] == pytest.approx(5.0)
     assert private["best_accuracies"] == []
+    # All workers send in the only slot: those with one flower are together as loud as their number.
+    copies, mu = private["row_copies"], gaussian_mu(5.0, 0.01)
+    assert private["flower_epsilons"]["server"] == pytest.approx(gaussian_epsilon(copies * mu, 0.01), rel=1e-6)
+    assert paper["flower_epsilons"]["release"] > 100 * paper["smallest_epsilons"]["release"]
     with Image.open(tmp_path / shown["picture"]) as picture:
         assert min(picture.size) > 500
 

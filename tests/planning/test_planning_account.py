@@ -5,11 +5,14 @@ import sys
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
 
 from airmixml import PrivacyError, Scenario, ScenarioError
 from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
-from airmixml.privacy import participation_bound
+from airmixml.privacy import gaussian_epsilon, participation_bound
+from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.radio import simulate
 
 MNIST: dict[str, Any] = {"workers": 60_000, "scheduled": 64, "slots": 100_000, "delta": 0.01}
 
@@ -187,3 +190,36 @@ def test_the_account_of_a_private_mean_is_for_the_whole_delta() -> None:
     slots, curves = epsilon_curves(account)
     assert slots[-1] >= 1
     assert curves["server", "gdp"][slots.index(1)] == pytest.approx(5.0, rel=1e-6)
+
+
+# --- Rows on several workers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [5.0, 1.0])
+def test_an_account_counts_the_copies_of_a_row_that_a_run_has(epsilon: float) -> None:
+    """All send in one slot, so that c workers with the same flower are c times as loud: mu is c times as large."""
+    scenario = Scenario.preset("private-iris").with_overrides(f"privacy.epsilon={epsilon}")
+    sent = simulate(scenario)
+    copies = int(np.bincount(sent.population.sample_index).max())
+    account = account_scenario(scenario, 5, 3, accountants=["gdp"])
+    assert account.row is not None
+    wanted = gaussian_epsilon(copies * gaussian_mu(epsilon, 0.01), 0.01)
+    assert account.row.epsilons["server"] == pytest.approx(wanted, rel=1e-6)
+    plain = account.to_dict()
+    assert (plain["row_copies"], account.unit.count("up to 34 workers")) == (copies, 1)
+    assert {each["adversary"] for each in plain["row_statements"]} == {"server", "release", "eavesdropper"}
+    dealt = ("workers.holding=dealt", "workers.count=100", "radio.scheduled=100")
+    alone = account_scenario(scenario.with_overrides(*dealt), 5, 3, accountants=["gdp"])
+    assert (alone.row, alone.unit) == (None, "one worker, which is one row of the data")
+    assert "row_copies" not in alone.to_dict()
+
+
+def test_what_an_account_says_before_a_draw_holds_for_what_is_drawn() -> None:
+    scenario = Scenario.preset("paper-iris")
+    before = account_scenario(scenario, 4, 3, accountants=["gdp"]).row
+    assert before is not None
+    for seed in range(5):
+        after = account_scenario(scenario.with_seed(seed), 4, 3, accountants=["gdp"], ledger=True).row
+        assert after is not None
+        if after.copies <= before.copies:
+            assert after.epsilons["server"] < before.epsilons["server"] < 3 * after.epsilons["server"]

@@ -188,7 +188,11 @@ def _print(account: Account, *, brief: bool) -> None:
     said = {(each.adversary, each.accountant): f"{each.epsilon:.4g}" for each in account.statements}
     names = [adversary.name for adversary in account.adversaries]
     rows = [[accountant, *(said.get((name, accountant), "-") for name in names)] for accountant in ACCOUNTANTS.names]
-    console.print(terminal_table(["accountant", *names], rows))
+    console.print(terminal_table(["accountant", *names], [*rows, *account.row_cells()]))
+    if account.row is not None:
+        missing = len(account.row.statements) < len(account.adversaries)
+        dash = " (- no guarantee stated)" if missing else ""
+        console.print(f"{account.row.name}, {account.row.held}: the smallest epsilon that holds{dash}")
     if account.what_if:
         names = sorted({name for each in account.what_if for name in each.epsilons}, reverse=True)
         rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
@@ -217,7 +221,7 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
     rows = [
         ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {plural(design.slots, 'slot')}"),
         ("power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"),
-        ("unit", "one worker; a person whose data are on several workers is protected less"),
+        ("unit", account.unit),
     ]
     at_server = next(each for each in account.adversaries if not each.own_receiver)
     if air := air_in_words(design, at_server):

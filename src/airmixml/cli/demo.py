@@ -76,7 +76,9 @@ def _cells(side: Side, epochs: int) -> dict[str, str]:
         f"  best epoch of {epochs}": percent(side.best) if side.best else "no epochs",
         "target holds against": f"[bold]{own['adversary']}[/bold] (by {own['accountant']})",
         "  which knows": escape(own["knows"]),
-        "smallest epsilon": "",
+        "smallest epsilon": "of a worker",
         **{f"  against {adversary}": f"{epsilon:.4g}" for adversary, epsilon in side.smallest_epsilons.items()},
+        "of a flower, against": f"held by up to {metrics['row_copies']:,} workers",
+        **{f"  {adversary}": f"{epsilon:.4g}" for adversary, epsilon in side.flower_epsilons.items()},
         "run folder, seed 0": escape(metrics["run_dir"]),
     }

@@ -121,6 +121,8 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
             {"adversary": adversary, "accountant": accountant, "why": why}
             for (adversary, accountant), why in account.refusals.items()
         ],
+        "row": account.row
+        and {"name": account.row.name, "held": account.row.held, "epsilons": finite(account.row.epsilons)},
         "delta": account.delta,
         "adjacency": account.adjacency,
     }, account

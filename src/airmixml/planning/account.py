@@ -42,14 +42,17 @@ from airmixml.radio.privacy_target import (
     sensitivity_of,
     slots_target,
 )
+from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
+from airmixml.workers.settling import planned_holding
 
 if TYPE_CHECKING:
     from airmixml.radio.tally import Tally  # which needs torch
 
 _CURVE_POINTS: Final = 7
 _CURVE_DECADES: Final = 2.0
+_UNIT: Final = "one worker; a person whose data are on several workers is protected less"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,8 @@ class Account:
         statements: what can be certified.
         refusals: (adversary, accountant) to why that accountant cannot treat it.
         what_if: what more colluders and better receivers do, where workers hide themselves.
+        row: what holds for a row of the data, where that is not what one worker holds alone.
+        unit: whose privacy all other statements are about, in words.
     """
 
     name: str
@@ -87,6 +92,8 @@ class Account:
     statements: list[PrivacyStatement]
     refusals: dict[tuple[str, str], str]
     what_if: tuple[WhatIf, ...] = ()
+    row: RowPrivacy | None = None
+    unit: str = _UNIT
 
     @property
     def centring(self) -> CentringSlot | None:
@@ -119,10 +126,18 @@ class Account:
             return certified_epsilon("gdp", typical, self.delta)
         return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
 
+    def row_cells(self) -> list[list[str]]:
+        """Return the line of a table of adversaries that a row of the data has; none where it is what a worker has."""
+        if self.row is None:
+            return []
+        said = {adversary: f"{epsilon:.4g}" for adversary, epsilon in self.row.epsilons.items()}
+        return [[self.row.name, *(said.get(adversary.name, "-") for adversary in self.adversaries)]]
+
     def _repr_html_(self) -> str:
         names = [adversary.name for adversary in self.adversaries]
         said = {(each.accountant, each.adversary): f"{each.epsilon:.4g}" for each in self.statements}
         rows = [[name, *(said.get((name, adversary), "-") for adversary in names)] for name in ACCOUNTANTS.names]
+        rows += self.row_cells()
         title = f"{self.title}: epsilon at delta = {self.delta:g}, {self.adjacency} neighbours"
         return html_table(title, ["accountant", *names], rows)
 
@@ -144,6 +159,7 @@ class Account:
                 {"adversary": adversary, "accountant": accountant, "why": why}
                 for (adversary, accountant), why in self.refusals.items()
             ],
+            **({} if self.row is None else self.row.to_dict()),
             **({"what_if": [each.to_dict() for each in self.what_if]} if self.what_if else {}),
             **({} if self.tally is None else {"ledger": self.tally.ledger.summary(self.tally.worker_epsilons())}),
         }
@@ -168,11 +184,11 @@ def account_scenario(
     privacy, power = scenario.privacy, scenario.mixing.power
     check_added_power(scenario, masking_of(scenario))
     drawn = ledger or power != "dp" or scenario.workers.centre_on_air
-    tally = None
+    tally, holding = None, planned_holding(scenario)
     if drawn:
         from airmixml.radio.rehearsal import rehearse  # here: it needs torch
 
-        tally = rehearse(scenario, input_dim, label_dim, progress=progress, engine=engine)
+        tally = rehearse(scenario, input_dim, label_dim, progress=progress, engine=engine, holding=holding)
         design = tally.design
     else:
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)
@@ -190,6 +206,11 @@ def account_scenario(
     centring = None if tally is None else tally.centring
     asked = _Asked(design=design, adjacency=privacy.adjacency, slots_delta=slots_delta, centring=centring)
     statements, refusals = _ask_accountants(asked, adversaries, engine, accountants)
+    row = plan_row_privacy(
+        scenario,
+        holding,
+        lambda copies: row_statements(scenario, design, copies) if tally is None else tally.privacy_of_rows(),
+    )
     return Account(
         name=scenario.name,
         design=design,
@@ -204,7 +225,16 @@ def account_scenario(
         statements=statements,
         refusals=refusals,
         what_if=what_ifs(scenario, design, privacy.delta),
+        row=row,
+        unit=_unit(scenario, row),
     )
+
+
+def _unit(scenario: Scenario, row: RowPrivacy | None) -> str:
+    """Return whose privacy is stated: a worker's, and what that means for a row of the data."""
+    if row is not None:
+        return f"one worker; {row.name}, {row.held}, has a line of its own"
+    return _UNIT if scenario.workers.holding == "drawn" else "one worker, which is one row of the data"
 
 
 def account_numbers(

@@ -14,6 +14,7 @@ from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import TransmitPower
 from airmixml.radio.privacy_target import joules_per_watt, planned_design, private_received_watts, sensitivity_of
+from airmixml.radio.row_privacy import row_statements
 from airmixml.scenario import Scenario
 from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import Signal
@@ -70,6 +71,7 @@ def with_integers(plan: PlanT, scenario: Scenario, input_dim: int, label_dim: in
         snr_labels_db=real.snr_labels_db + better_db,
         masks=None,
         integers=sums.to_dict(),
+        row=real.row and replace(real.row, statements=tuple(row_statements(scenario, design, real.row.copies))),
     )
 
 

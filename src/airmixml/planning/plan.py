@@ -30,12 +30,14 @@ from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
 from airmixml.scenario.scope import require_coherent
 from airmixml.units import watts_to_dbm
 from airmixml.workers import Signal, encoded_dim, encoder_of
+from airmixml.workers.settling import planned_holding
 
 _REHEARSED_SLOTS: Final = 2048
 _MOST_SLOTS_DRAWN: Final = 1000
@@ -65,6 +67,7 @@ class Plan:
         frame: what an air that is not ideal makes of a slot.
         masks: what workers add to hide themselves, where they do.
         integers: step, bits and noise, where workers send integers.
+        row: what holds for a row of the data, where that is not what one worker holds alone.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Plan:
     frame: FramePlan | None = None
     masks: MaskPlan | None = None
     integers: dict[str, Any] | None = None
+    row: RowPrivacy | None = None
 
     def _repr_html_(self) -> str:
         facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
@@ -111,6 +115,8 @@ class Plan:
             "air": keys_in_force(self.air),
             "recommended": self.recommended and self.recommended.to_dict(),
             "masks": self.masks and self.masks.to_dict(),
+            "row": None,
+            **({} if self.row is None else self.row.to_dict()),
         }
         return {
             name: value
@@ -223,6 +229,11 @@ def make_plan(
         options=options,
         best=best_options(options),
         recommended=recommended,
+        row=plan_row_privacy(
+            scenario,
+            planned_holding(scenario),
+            lambda copies: row_statements(scenario, design, copies, mean_slot),
+        ),
     )
 
 

@@ -127,6 +127,8 @@ def _power(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> Itera
         rows.append(("contrast", f"{plan.contrast_db:.1f} dB: the same for what differs between samples"))
     if plan.frame is not None:
         rows.append(("air", _frame_cell(plan.frame, scenario)))
+    if plan.row is not None:
+        rows.append((plan.row.name, plan.row.told(scenario.privacy.adversary)))
     if scenario.workers.several_rows:
         rows.append(("rows_bound", _rows_bound(plan, scenario, dimensions)))
     yield PlanTable(title="What it costs", columns=("", ""), rows=tuple(rows), words=2)

@@ -72,6 +72,7 @@ class Air:
                 self.dataset,
                 distance_metres=distance_metres,
                 received_watts=each.private_received_watts,
+                holding=self.population.sample_index,
                 part=part,
             )
             for each in self.settings

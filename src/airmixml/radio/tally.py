@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, Integers
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.impairments.gains import never_exceeded
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
+from airmixml.privacy.copies import together
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
@@ -34,6 +35,8 @@ from airmixml.radio.privacy_target import (
     slots_target,
     symbols_on_air,
 )
+from airmixml.radio.row_privacy import row_statement, row_statements
+from airmixml.radio.row_shifts import shifts_of_rows
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.sums import Sums, as_tensor
@@ -42,21 +45,6 @@ from airmixml.workers import Signal
 
 _EXACT: Final = ("server", "gdp")
 _SILENT_WATTS: Final = 1e-300
-
-
-def row_amplitude(scenario: Scenario) -> float:
-    """Return how much one row of a worker moves what it sends, at most, as a share of what all its rows may move.
-
-    A row adds its own products to the sum, whose norm is that of ``rows_bound`` rows at most; shortening sums to a norm
-    never sets two of them farther apart. So it is 1 / rows_bound. Where at most ``max_rows`` enter, another row may
-    take the place of one that is removed: twice that. Rounding comes after the sum, that of the worker's own converter
-    too: there one row may move all of it.
-    """
-    workers = scenario.workers
-    if not workers.several_rows or workers.bits or scenario.air.dac_bits:
-        return 1.0
-    replaced = workers.max_rows and scenario.privacy.adjacency == "remove-one"
-    return min(1.0, (2.0 if replaced else 1.0) / workers.rows_bound)
 
 
 class _Spent(NamedTuple):
@@ -72,7 +60,8 @@ class _Spent(NamedTuple):
 class Tally:
     """Adds up the draws of one transmission, block by block, in constant memory.
 
-    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again. That of a
+    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again. ``holding``
+    is the row of the data that each worker holds; ``rows`` adds up what rows on several workers spend. That of a
     ``part`` of the slots keeps what each worker spent in each slot, so that merging the parts adds it up in the
     order of the slots: the sums are then those of one tally of all slots, to the last bit.
     """
@@ -86,9 +75,11 @@ class Tally:
         *,
         received_watts: float | None = None,
         averaged: int | None = None,
+        holding: Integers | None = None,
         part: bool = False,
     ) -> None:
         self.scenario = scenario
+        self.rows = shifts_of_rows(holding, part=part)
         self._spent: list[_Spent] | None = [] if part else None
         self.before_the_draw = False  # whether statements hold for any schedule, and so say nothing of the drawn one
         self.slots = 0
@@ -180,6 +171,9 @@ class Tally:
             server_watts = (of_gains * at_antennas).flatten()
             self._antenna_gain = torch.maximum(self._antenna_gain, draws.antenna_gain.max())
         self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts))
+        if self.rows is not None:
+            at_server = () if server_watts is None else (server_watts.view_as(received_watts),)
+            self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *at_server)
         power_watts = draws.power_watts if self.told_share == 1.0 else self.told_share * draws.power_watts
         self._largest_power = torch.maximum(self._largest_power, power_watts.max())
         self._count_power(power_watts)
@@ -220,6 +214,7 @@ class Tally:
             **self.power_dbm.sums("power_dbm"),
             **self._strengths.sums(),
             **self._planned_sums(),
+            **({} if self.rows is None else self.rows.sums()),
         }
 
     def _planned_sums(self) -> Sums:
@@ -239,6 +234,8 @@ class Tally:
         self._antenna_gain = self._antenna_gain.clamp(min=float(sums["antenna_gain"]))
         self.power_dbm.merge("power_dbm", sums)
         self._strengths.merge(sums)
+        if self.rows is not None:
+            self.rows.merge(sums)
         if self._planned_strengths is not None:
             self._planned_strengths.merge(sums)
             peak, excess = sums["gain_peaks"].tolist()
@@ -329,19 +326,34 @@ class Tally:
         """What the server, who knows the schedule, can learn of the worst worker; exact."""
         return self._state(*_EXACT)
 
-    def privacy_of_a_row(self, copies: int) -> PrivacyStatement:
-        """What the server can learn of a row, or a person, that so many workers hold.
+    def privacy_of_a_row(self, copies: int, adversary: str = _EXACT[0]) -> PrivacyStatement:
+        """What an adversary can learn of a row, or a person, that so many workers hold; see ``row_statement``."""
+        return row_statement(self.scenario, self.design, adversary, copies, self.centring, self._joined(copies))
 
-        At worst all of them send in the same slots: a change of the row then moves what is received by the sum of their
-        shares, as one worker with ``copies`` times the amplitude would. Where a worker holds several rows, one of them
-        moves its sum by at most ``row_amplitude``; on several workers the statement is for the person with all rows.
-        """
-        several = self.scenario.workers.several_rows
-        held = "row" if copies == 1 else f"{'person' if several else 'row'} on {copies:,} workers"
-        louder = self.design.scaled((copies if copies > 1 else row_amplitude(self.scenario)) ** 2)
-        if louder.rounding is not None:  # each of them rounds
-            louder = replace(louder, rounding=louder.rounding.times(copies))
-        return replace(self._state(*_EXACT, design=louder, copies=copies), unit=held)
+    def privacy_of_rows(self) -> list[PrivacyStatement]:
+        """What each adversary can learn of a row on as many workers as any row is; see ``row_statements``."""
+        copies = self.row_copies
+        return row_statements(self.scenario, self.design, copies, self.centring, self._joined(copies))
+
+    def _joined(self, copies: int) -> Design | None:
+        """Return all workers with the worst row as one worker, as the slots were drawn; None where that is not told."""
+        if self.rows is None or self.before_the_draw or copies != self.row_copies:
+            return None
+        design = self.design
+        assert design.sent_bound is not None
+        sent_watts = self.rows.watts(1, self.worker_energy_joules / self.joules_per_watt)
+        at_server = self.rows.watts(2, self._at_server.cpu().numpy()).max() if len(self._at_server) else None
+        return replace(
+            together(design, copies),
+            worst_received_watts=float(self.rows.watts(0, self._received.cpu().numpy()).max()),
+            worst_server_watts=None if at_server is None else float(at_server),
+            worst_sent_watts=design.sent_bound * float(sent_watts.max()),
+        )
+
+    @property
+    def row_copies(self) -> int:
+        """On how many workers a row of the data lies, at most."""
+        return 1 if self.rows is None else int(self.rows.copies.max())
 
     @property
     def statements(self) -> list[PrivacyStatement]:
@@ -402,6 +414,19 @@ class Tally:
         losses *= self._composed_tilt()
         return losses + (0.0 if self.centring is None else self.centring.mu(adjacency) ** 2)
 
+    def row_squared_mu(self) -> Doubles | None:
+        """Return the same of each row that workers hold, of all its workers together; None where none is on two."""
+        if self.rows is None:
+            return None
+        adjacency = self.scenario.privacy.adjacency
+        received_watts = self.rows.watts(2 if len(self._at_server) else 0, self.ledger.received_watts)
+        losses = Ledger.of(self.rows.copies, received_watts).losses(
+            noise_watts=self._planned.in_workers_noise().noise_watts,
+            sensitivity=self.sensitivity.squared_move(adjacency, "none"),
+        )
+        mean_mu = 0.0 if self.centring is None else self.centring.mu(adjacency)
+        return losses * self._composed_tilt() + (self.rows.copies * mean_mu) ** 2
+
     def squared_mu(self, adversary: str = _EXACT[0]) -> float:
         """Return mu^2 of the worst worker against somebody who knows the schedule, the slot for the mean included.
 
@@ -413,7 +438,7 @@ class Tally:
         return total * self._composed_tilt() + mean_mu**2
 
     def _state(
-        self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None, copies: int = 1
+        self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None
     ) -> PrivacyStatement:
         scenario, target = self.scenario, self.scenario.privacy
         adjacency = adjacency or target.adjacency
@@ -426,7 +451,7 @@ class Tally:
             delta=slots_target(scenario)[1],
             target_epsilon=target.epsilon if scenario.mixing.power == "dp" and asked_for else None,
         )
-        return with_centring(statement, self.centring, copies)
+        return with_centring(statement, self.centring)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""

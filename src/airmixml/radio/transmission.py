@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, Integers
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
@@ -141,6 +141,7 @@ class AirReport(Tally):
         *,
         distance_metres: Doubles | None = None,
         received_watts: float | None = None,
+        holding: Integers | None = None,
         part: bool = False,
     ) -> None:
         super().__init__(
@@ -150,6 +151,7 @@ class AirReport(Tally):
             distance_metres,
             received_watts=received_watts,
             averaged=None if dataset.private_mean is None else len(dataset.private_mean),
+            holding=holding,
             part=part,
         )
         self.snr_db = DecibelHistogram()

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.reports.cards import against, asked_for, cards_of
+from airmixml.output.numbers import epsilon_text
+from airmixml.reports.cards import NOTHING, against, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
 from airmixml.reports.content import CardGroup, Content, Curve, Drawing, Facts, PrivacyCard
 from airmixml.reports.folders import FoundFolder, read_curve
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
-from airmixml.runs.run_rows import plain_rows, run_rows, run_title
+from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
+from airmixml.workers.in_words import held_by, row_name
 
 _RELEASABLE: Final = (
     "This page holds nothing but what the privacy statements below cover, and what was public before the run."
@@ -49,7 +51,7 @@ def run_content(found: FoundFolder) -> Content:
     metrics = result.to_dict()
     rows = {name: tuple(plain_rows(part)) for name, part in run_rows(scenario, metrics).items()}
     protected = isinstance(result, ProtectedResult)
-    cards = cards_of(result.privacy, scenario, _more(rows["privacy"]))
+    cards = cards_of(result.privacy, scenario, _more(scenario, metrics, rows["privacy"]))
     results = tuple(
         (name.removesuffix(_FINAL), f"{value}{_FINAL * name.endswith(_FINAL)}") for name, value in rows["scores"]
     )
@@ -102,11 +104,17 @@ def _warnings(rows: Facts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _more(rows: Facts) -> dict[str, Facts]:
-    """Return what the rows say about other workers and about rows of the data, all against the server."""
-    kept = ("a person", "one of its rows", "a row of the data")
-    median = [("median worker", value) for name, value in rows if not name and "median worker" in value]
-    return {"server": (*median, *((name, value) for name, value in rows if name in kept))}
+def _more(scenario: Scenario, metrics: dict[str, Any], rows: Facts) -> dict[str, Facts]:
+    """Return what is known of the median worker, and of a row of the data against each adversary."""
+    epsilons, copies = row_epsilons(metrics), metrics["row_copies"]
+    name, held = row_name(scenario.workers, copies), held_by(scenario.workers, copies)
+    median = tuple(("median worker", value) for name, value in rows if not name and "median worker" in value)
+    more: dict[str, Facts] = {"server": median}
+    for adversary in (each["adversary"] for each in metrics["privacy"]) if name and epsilons else ():
+        known = adversary in epsilons
+        said = f"epsilon {epsilon_text(epsilons[adversary])}, {held}" if known else f"{NOTHING}, {held}"
+        more[adversary] = (*(median if adversary == "server" else ()), (name, said))
+    return more
 
 
 def _curves(found: FoundFolder, result: Any) -> tuple[Curve, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
 from airmixml.progress import Progress
+from airmixml.runs.run_rows import row_epsilons
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -58,10 +59,17 @@ class Side:
             for adversary in _ADVERSARIES
         }
 
+    @property
+    def flower_epsilons(self) -> dict[str, float]:
+        """For each adversary the smallest epsilon that is certified for a flower, which many workers hold."""
+        found = row_epsilons(self.metrics)
+        return {adversary: found[adversary] for adversary in _ADVERSARIES}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the run's metrics, the accuracies of all seeds and the smallest epsilons, for JSON."""
         seeds = {"final_accuracies": self.final, "best_accuracies": self.best}
-        return {**self.metrics, **seeds, "smallest_epsilons": self.smallest_epsilons}
+        epsilons = {"smallest_epsilons": self.smallest_epsilons, "flower_epsilons": self.flower_epsilons}
+        return {**self.metrics, **seeds, **epsilons}
 
 
 def run_both(seeds: int, epochs: int, progress: Progress) -> tuple[Side, Side]:
@@ -149,15 +157,20 @@ def _draw_accuracy(axis: Axes, sides: tuple[Side, Side]) -> None:
 
 
 def _draw_epsilons(axis: Axes, sides: tuple[Side, Side]) -> None:
+    """Draw the epsilons of a worker as bars, and above each that of a flower as a line."""
     for number, (side, colour) in enumerate(zip(sides, _COLOURS, strict=True)):
         places = np.arange(len(_ADVERSARIES)) + 0.38 * (number - 0.5)
-        values = list(side.smallest_epsilons.values())
+        values, flowers = list(side.smallest_epsilons.values()), list(side.flower_epsilons.values())
         bars = axis.bar(places, values, width=0.36, color=colour, label=side.scenario.name)
         axis.bar_label(bars, [f"{value:.3g}" for value in values], fontsize=8)
+        label = f"a flower, on up to {side.metrics['row_copies']} workers" if number else ""
+        axis.hlines(flowers, places - 0.18, places + 0.18, color="0.2", linewidth=2, label=label)
+        for place, value in zip(places, flowers, strict=True):
+            axis.annotate(f"{value:.3g}", (place, value), (0, 2), textcoords="offset points", ha="center", fontsize=8)
     target = sides[0].scenario.privacy.epsilon
     axis.axhline(target, color="0.3", linestyle="--", linewidth=1, label=f"target {target:g}")
-    axis.set(title="Who may learn how much: ε of the worst worker", ylabel="ε (log scale)", yscale="log")
+    axis.set(title="Who may learn how much: ε of the worst worker and flower", ylabel="ε (log scale)", yscale="log")
     axis.minorticks_off()  # dozens of them, which take a quarter of a second to draw
-    axis.set_ylim(0.5, 100 * max(side.smallest_epsilons["eavesdropper"] for side in sides))
+    axis.set_ylim(0.5, 1e3 * max(side.flower_epsilons["eavesdropper"] for side in sides))
     axis.set_xticks(range(len(_ADVERSARIES)), list(_ADVERSARIES.values()), fontsize=8)
-    axis.legend(fontsize=8, loc="upper left", ncols=3)
+    axis.legend(fontsize=8, loc="upper left", ncols=2)

@@ -21,7 +21,7 @@ from airmixml.radio.mixtures import Transmission
 from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.pictures import draw_ledger, draw_run, draw_statements
-from airmixml.runs.protected import ProtectedRunner, row_statement, stated_scores
+from airmixml.runs.protected import ProtectedRunner, stated_rows, stated_scores
 from airmixml.runs.results import (
     PROTECTION,
     SIMULATION,
@@ -197,7 +197,7 @@ def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "
         "versions": versions(),
         "run_dir": run_dir,
         "mode": SIMULATION,
-        **row_statement(sent),
+        **stated_rows(sent),
     }
     return RunResult.from_dict(metrics)
 

@@ -4,8 +4,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from airmixml.data import DataSet
 from airmixml.edge import TrainingHistory, learn
 from airmixml.output.tables import rows_csv
@@ -74,7 +72,7 @@ class ProtectedRunner:
             "symbols_per_slot": report.symbols_per_slot,
             "air_seconds": report.air_seconds,
             "privacy": [statement.to_dict() for statement in statements],
-            **row_statement(sent),
+            **stated_rows(sent),
             **stated_scores(dataset, history),
             "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
             "dataset": {**about, "train_samples": pool, "test_samples": tested},
@@ -91,10 +89,15 @@ class ProtectedRunner:
         return summarise_releases(runs, run_dir, gaussian=gaussian)
 
 
-def row_statement(sent: Transmission) -> dict[str, Any]:
-    """Return on how many workers a row of the data lies at most, and what the server learns of such a row."""
-    copies = int(np.bincount(sent.population.sample_index).max())
-    return {"row_copies": copies, "row_privacy": sent.report.privacy_of_a_row(copies).to_dict()}
+def stated_rows(sent: Transmission) -> dict[str, Any]:
+    """Return on how many workers a row of the data lies at most, and what each adversary learns of such a row."""
+    report = sent.report
+    server = report.privacy_of_a_row(report.row_copies)
+    return {
+        "row_copies": report.row_copies,
+        "row_privacy": server.to_dict(),
+        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
+    }
 
 
 def stated_scores(dataset: DataSet, history: TrainingHistory) -> dict[str, Any]:

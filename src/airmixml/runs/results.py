@@ -134,10 +134,11 @@ class _Result(_Plain):
     All of it is for studies: the noise follows from the seed, and some of it (SNR, clipped values) never saw noise.
     ``accuracy`` is that of a classification; other tasks have ``scores`` on the clean test set: of a regression ``r2``,
     ``rmse`` and ``mae`` in the target's own units, of several labels ``labels_right``, ``exact_match``, ``macro_f1``.
-    ``row_privacy`` says what the server learns of a row of data that ``row_copies`` workers hold. ``air`` has the
-    name of the air's preset and each key that is not as on the ideal air. There ``peak_to_average_db``
-    says how far the largest symbol of a sample is above their mean, for the median sample and the worst. ``integers``
-    has step, bits and noise where workers send integers.
+    ``row_privacy`` says what the server learns of a row of data that up to ``row_copies`` workers hold;
+    ``row_statements`` says the same of every adversary, that of the target first, and nothing is certified against one
+    that is missing there. ``air`` has the name of the air's preset and each key that is not as on the ideal air. There
+    ``peak_to_average_db`` says how far the largest symbol of a sample is above their mean, for the median sample and
+    the worst. ``integers`` has step, bits and noise where workers send integers.
     """
 
     name: str
@@ -166,6 +167,7 @@ class _Result(_Plain):
     mode: str = SIMULATION
     row_copies: int = 1
     row_privacy: PrivacyStatement | None = None
+    row_statements: tuple[PrivacyStatement, ...] = ()
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
     air: AirKeys = field(default_factory=dict)
@@ -195,8 +197,9 @@ class SeedsResult(_Result):
 class ProtectedResult(_Plain):
     """What a protected run gave: nothing but what its privacy statements cover, and what was public before.
 
-    ``releases`` models were trained, each on a transmission of its own; ``privacy`` and ``row_privacy`` hold for all of
-    them together. There is an ``accuracy``, or there are ``scores``, only where the test rows were declared public.
+    ``releases`` models were trained, each on a transmission of its own; ``privacy``, ``row_privacy`` and
+    ``row_statements`` hold for all of them together. There is an ``accuracy``, or there are ``scores``, only where the
+    test rows were declared public.
     """
 
     mode: str
@@ -216,6 +219,7 @@ class ProtectedResult(_Plain):
     device: str
     versions: dict[str, str]
     run_dir: str
+    row_statements: tuple[PrivacyStatement, ...] = ()
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
     air: AirKeys = field(default_factory=dict)
@@ -232,7 +236,8 @@ def facts_of(result: Any) -> tuple[str, dict[str, str]]:
         facts["accuracy"] = f"{100 * accuracy.final:.1f}{spread} % on the clean test set"
     facts["privacy"] = str(own)
     if result.row_privacy is not None:
-        facts["a row of the data"] = f"epsilon {result.row_privacy.epsilon:.4g} against the server"
+        said = result.row_statements or (result.row_privacy,)
+        facts["a row of the data"] = ", ".join(f"epsilon {each.epsilon:.4g} against {each.adversary}" for each in said)
     if protected:
         facts["releases"] = f"{result.releases:,}"
     else:

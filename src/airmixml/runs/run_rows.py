@@ -13,9 +13,9 @@ from rich.text import Text
 from airmixml.integers.in_words import integers_in_words
 from airmixml.output.numbers import joules, outputs_text, plural
 from airmixml.scenario import Scenario, air_in_words
-from airmixml.wording import simulated
+from airmixml.wording import against, simulated
 from airmixml.workers import sends_inputs_unchanged
-from airmixml.workers.in_words import inputs_in_words
+from airmixml.workers.in_words import held_by, inputs_in_words, row_name
 
 Rows = list[tuple[str, str]]
 
@@ -148,15 +148,17 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if own["delta"] * scenario.workers.count >= 1.0:
         share = f"1 in {scenario.workers.count:,} workers"
         rows.append(("", f"[bold yellow]delta is not below {share}: it permits revealing a worker outright[/]"))
+    median = metrics["ledger"]["median_epsilon"] if metrics.get("ledger") else None
     return [
         *rows,
+        *_rows_of_data(scenario, metrics),
         ("  against", f"{own['adversary']}: knows {own['knows']}"),
         ("  accountant", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']} neighbours"),
         ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
         ("  noise", _noise(scenario, own, metrics)),
         ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
         ("", _why_the_server_knows(scenario, server["compositions"])),
-        *_other_workers_and_rows(scenario, metrics),
+        *([] if median is None else [("", f"epsilon {median:.4g} for the median worker")]),
         *_other_statements(statements),
     ]
 
@@ -171,17 +173,26 @@ def _noise(scenario: Scenario, own: dict[str, Any], metrics: dict[str, Any]) -> 
     return f"{watts} that workers bring, as it would be at the server"
 
 
-def _other_workers_and_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
-    """Return the epsilon of the median worker, and of a row that several workers hold: it is protected less."""
-    ledger, stated, copies = metrics.get("ledger"), metrics["row_privacy"], metrics["row_copies"]
-    rows = [("", f"epsilon {ledger['median_epsilon']:.4g} for the median worker")] if ledger else []
-    spent = f"[bold]epsilon {stated['epsilon']:.4g}[/bold] against the server" if stated else ""
-    if stated and scenario.workers.several_rows and copies > 1:
-        rows.append(("  a person", f"{spent}, with all rows on up to {copies:,} workers"))
-    elif stated and scenario.workers.several_rows:
-        rows.append(("  one of its rows", spent))
-    elif stated and copies > 1:
-        rows.append(("  a row of the data", f"{spent}, since up to {copies:,} workers hold it"))
+def row_epsilons(metrics: dict[str, Any]) -> dict[str, float]:
+    """Return the epsilon of a row of the data by adversary, the target's first; older runs know the server's alone."""
+    stated = metrics.get("row_statements") or [each for each in [metrics["row_privacy"]] if each]
+    return {each["adversary"]: each["epsilon"] for each in stated}
+
+
+def _rows_of_data(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    """Return the epsilons of a row that several workers hold, or of one of a worker's rows."""
+    epsilons, copies, own = row_epsilons(metrics), metrics["row_copies"], metrics["privacy"][0]["adversary"]
+    name = row_name(scenario.workers, copies)
+    if not (name and epsilons):
+        return []
+    first = own if own in epsilons else "server"
+    said = f"[bold]epsilon {epsilons[first]:.4g}[/bold] {against(first)}, {held_by(scenario.workers, copies)}"
+    others = ", ".join(f"{each} {epsilon:.4g}" for each, epsilon in epsilons.items() if each != first)
+    rows = [(f"  {name}", said), *([("", f"against others: {others}")] if others else [])]
+    if own not in epsilons:
+        rows.append(("", f"no guarantee stated {against(own)}"))
+    if epsilons[first] > NO_PROTECTION_ABOVE_EPSILON:
+        rows.append(("", f"[bold red]{PROTECTS_NOBODY}[/bold red]"))
     return rows
 
 

@@ -193,10 +193,11 @@ def spent_losses(sent: Transmission, owners: Owners) -> dict[str, Loss | None]:
     report = sent.report
     losses = losses_of(sent.scenario, report.design, report.centring)
     assert owners.holding is not None  # only a secret hides it
-    squares = report.worker_squared_mu() * (1.0 + (report.slots + 16) * _ONE_ROUNDING)
-    # Workers with the same data may all send in the same slots: at worst their shifts add up.
-    shifts = np.bincount(owners.holding, np.sqrt(squares), minlength=len(owners.who))
-    server = Loss.of(squared_mu=shifts**2 * _UP, delta=losses["server"].delta)
+    of_rows = report.row_squared_mu()  # of workers with the same data shifts add up, slot by slot
+    held = np.zeros(len(owners.who))
+    held[owners.holding] = report.worker_squared_mu() if of_rows is None else of_rows[owners.holding]
+    squares = held * (1.0 + (report.slots + int(owners.workers_each.max()) + 16) * _ONE_ROUNDING)
+    server = Loss.of(squared_mu=squares * _UP, delta=losses["server"].delta)
     return {**_of_owners(losses, owners), "server": server}
 
 

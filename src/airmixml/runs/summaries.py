@@ -19,6 +19,7 @@ def summarise_releases(runs: list[ProtectedResult], run_dir: str, *, gaussian: b
         releases=len(runs),
         privacy=tuple(state_jointly(alike, gaussian=gaussian) for alike in _alike(runs)),
         row_privacy=state_jointly([run.row_privacy for run in runs], gaussian=gaussian),
+        row_statements=tuple(state_jointly(alike, gaussian=gaussian) for alike in _of_rows(runs)),
         accuracy=None,
         scores={},
         seconds=sum(run.seconds for run in runs),
@@ -56,12 +57,14 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
             **over_seeds(max, "power_dbm.largest"),
             limit=scenario.radio.max_power_dbm,
         ),
-        privacy=_worst_statements(runs),
+        privacy=_worst(_alike(runs)),
         ledger=max((each.ledger for each in runs), key=attrgetter("worst_epsilon")),
         **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
         **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
         **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
-        **over_seeds(next, "mode", "row_copies", "task", "peak_to_average_db", "integers"),
+        **over_seeds(next, "mode", "task", "peak_to_average_db", "integers"),
+        **over_seeds(max, "row_copies"),
+        row_statements=_worst(_of_rows(runs)),
         row_privacy=max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),
         **over_seeds(sum, "seconds"),
         run_dir=run_dir,
@@ -78,6 +81,14 @@ def _alike(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStat
     return list(stated.values())
 
 
-def _worst_statements(runs: list[RunResult]) -> tuple[PrivacyStatement, ...]:
-    """Return the statement of the seed with the largest epsilon, of each adversary, accountant and adjacency."""
-    return tuple(max(alike, key=attrgetter("epsilon")) for alike in _alike(runs))
+def _of_rows(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStatement]]:
+    """Return what the runs state of rows, by adversary; nothing of one that some run has nothing to state about."""
+    stated: dict[str, list[PrivacyStatement]] = {}
+    for each in (statement for run in runs for statement in run.row_statements):
+        stated.setdefault(each.adversary, []).append(each)
+    return [alike for alike in stated.values() if len(alike) == len(runs)]
+
+
+def _worst(statements: list[list[PrivacyStatement]]) -> tuple[PrivacyStatement, ...]:
+    """Return the statement of the seed with the largest epsilon, of each of these."""
+    return tuple(max(alike, key=attrgetter("epsilon")) for alike in statements)

@@ -36,6 +36,7 @@ _NOT_OF_RUN: Final = (
     "air",
     "privacy",
     "row_privacy",
+    "row_statements",
     "versions",
     "run_dir",
     "device",

@@ -50,6 +50,15 @@ class Population:
         return int(self.distance_metres.shape[0])
 
 
+def draw_holding(workers: Workers, available: int, streams: Streams) -> Integers:
+    """Return the sample of the pool that ``deploy`` gives each worker where samples are drawn with replacement."""
+    return _drawn(workers, available, streams.generator("data", HOLDINGS_CHAPTER))
+
+
+def _drawn(workers: Workers, available: int, drawing: np.random.Generator) -> Integers:
+    return drawing.integers(0, available, size=workers.count, dtype=np.int64)
+
+
 def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Population:
     """Place the workers and give each one sample of the pool (its data, or the number of its samples), or several rows.
 
@@ -79,7 +88,7 @@ def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Populatio
             )
         sample_index = drawing.permutation(available)[: workers.count].astype(np.int64)
     else:
-        sample_index = drawing.integers(0, available, size=workers.count, dtype=np.int64)
+        sample_index = _drawn(workers, available, drawing)
     found = None if isinstance(pool, int) or pool.holders is None else pool.holders
     holdings = None if found is None else gather_rows(found, available, workers.max_rows, drawing)
     return Population(distance_metres=distance_metres, sample_index=sample_index, holdings=holdings)

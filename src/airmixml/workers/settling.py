@@ -4,11 +4,18 @@ The number of rows counts as public, as it does in every statement: a worker kno
 """
 
 from pathlib import Path
+from typing import Final
 
+from airmixml.arrays import Integers
 from airmixml.data.dataset import known_dataset
+from airmixml.errors import DataError
 from airmixml.progress import Progress, silent
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, Workers
+from airmixml.streams import Streams
 from airmixml.workers.loading import load_raw, pool_rows, units_of
+from airmixml.workers.population import draw_holding
+
+_MOST_DRAWN: Final = 10_000_000
 
 
 def settle(
@@ -20,10 +27,31 @@ def settle(
     """
     if scenario.is_settled:
         return scenario
-    known = known_dataset(scenario.workers.dataset)
+    return scenario.settled(*_pool_and_inputs(scenario.workers, data_dir, progress, test_rows))
+
+
+def _pool_and_inputs(workers: Workers, data_dir: Path | None, progress: Progress, test_rows: bool) -> tuple[int, int]:
+    """Return how many rows, or people, the pool has, and how many inputs a row has."""
+    known = known_dataset(workers.dataset)
     if known is not None:
         rows, inputs, own_test = known.train_samples, known.input_dim, known.test_samples > 0
     else:
-        raw = load_raw(scenario.workers, data_dir, progress)
+        raw = load_raw(workers, data_dir, progress)
         rows, inputs, own_test = units_of(raw), int(raw.inputs.shape[1]), raw.test_labels is not None
-    return scenario.settled(pool_rows(scenario.workers, rows, own_test=own_test, test_rows=test_rows), inputs)
+    return pool_rows(workers, rows, own_test=own_test, test_rows=test_rows), inputs
+
+
+def planned_holding(scenario: Scenario) -> Integers | None:
+    """Return the row of the pool that the seed gives each worker of a settled scenario; shape workers.
+
+    None where no row lies on two workers, where the data are not there to be counted, or for more workers than a plan
+    draws one by one.
+    """
+    workers = scenario.workers
+    if workers.holding != "drawn" or workers.count > _MOST_DRAWN:
+        return None
+    try:
+        available, _ = _pool_and_inputs(workers, None, silent, True)
+    except DataError:
+        return None
+    return draw_holding(workers, available, Streams(scenario.seed))

@@ -189,6 +189,10 @@ function takeAccount(part) {
     const inside = epsilon !== undefined ? number(epsilon) : why ? "–" : make("span", { class: "spinner", role: "img", "aria-label": "computing" });
     return make("td", { class: classes, title: why ?? (key === own ? "the target is set by this one" : null) }, inside);
   }))));
+  if (part.row) {
+    const cells = names.map((name) => make("td", { class: "number" + (part.row.epsilons[name] > target ? " over" : "") }, part.row.epsilons[name] === undefined ? "–" : number(part.row.epsilons[name])));
+    byId("epsilon-table").tBodies[0].append(make("tr", { title: "the smallest epsilon that holds; –: no guarantee stated" }, make("th", { scope: "row" }, `${part.row.name}, ${part.row.held}`), cells));
+  }
   for (const id of ["epsilon-table", "epsilon-chart"]) byId(id).classList.remove("stale");
   const reasons = new Map();
   for (const [key, why] of state.refusals) reasons.set(why, [...(reasons.get(why) ?? []), key]);

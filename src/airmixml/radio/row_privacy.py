@@ -1,0 +1,119 @@
+"""What adversaries can learn of one row of the data, or of a person, who may be on several workers of a scenario."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from airmixml.arrays import Integers
+from airmixml.doors import ADVERSARIES
+from airmixml.errors import PrivacyError
+from airmixml.privacy import Design, PrivacyStatement
+from airmixml.privacy.copies import state_row
+from airmixml.radio.centring import CentringSlot, with_centring
+from airmixml.radio.privacy_target import adversary_named, slots_target
+from airmixml.scenario import Scenario
+from airmixml.wording import against
+from airmixml.workers.in_words import held_by, row_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPrivacy:
+    """What is planned for a row of the data, or a person, where that is not what one worker holds alone.
+
+    Attributes:
+        name: "a row of the data", "a person", "one of its rows".
+        held: by whom it is held, in words.
+        copies: by how many workers at most.
+        statements: the smallest epsilon against each adversary that something is certified against.
+    """
+
+    name: str
+    held: str
+    copies: int
+    statements: tuple[PrivacyStatement, ...]
+
+    @property
+    def epsilons(self) -> dict[str, float]:
+        """The epsilons by adversary."""
+        return {each.adversary: each.epsilon for each in self.statements}
+
+    def told(self, adversary: str) -> str:
+        """Return what is certified against one adversary, in words."""
+        epsilon = self.epsilons.get(adversary)
+        said = "no guarantee stated" if epsilon is None else f"epsilon {epsilon:.4g}"
+        return f"{said} {against(adversary)}, {self.held}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values for JSON, named as in the metrics of a run."""
+        return {"row_copies": self.copies, "row_statements": [each.to_dict() for each in self.statements]}
+
+
+def plan_row_privacy(
+    scenario: Scenario, holding: Integers | None, state: Callable[[int], Sequence[PrivacyStatement]]
+) -> RowPrivacy | None:
+    """Return what ``state`` says of a row on so many workers as ``holding`` puts it on; None where a worker says it."""
+    copies = 1 if holding is None else int(np.bincount(holding).max())
+    name = row_name(scenario.workers, copies)
+    if not name:
+        return None
+    return RowPrivacy(name=name, held=held_by(scenario.workers, copies), copies=copies, statements=tuple(state(copies)))
+
+
+def row_amplitude(scenario: Scenario) -> float:
+    """Return how much one row of a worker moves what it sends, at most, as a share of what all its rows may move.
+
+    A row adds its own products to the sum, whose norm is that of ``rows_bound`` rows at most; shortening sums to a norm
+    never sets two of them farther apart. So it is 1 / rows_bound. Where at most ``max_rows`` enter, another row may
+    take the place of one that is removed: twice that. Rounding comes after the sum, that of the worker's own converter
+    too: there one row may move all of it.
+    """
+    workers = scenario.workers
+    if not workers.several_rows or workers.bits or scenario.air.dac_bits:
+        return 1.0
+    replaced = workers.max_rows and scenario.privacy.adjacency == "remove-one"
+    return min(1.0, (2.0 if replaced else 1.0) / workers.rows_bound)
+
+
+def row_statement(
+    scenario: Scenario,
+    design: Design,
+    adversary: str,
+    copies: int,
+    centring: CentringSlot | None = None,
+    joined: Design | None = None,
+) -> PrivacyStatement:
+    """Return what an adversary can learn of a row that so many workers hold; see ``privacy.copies``.
+
+    Where a worker holds several rows, one of them moves its sum by at most ``row_amplitude``; on several workers the
+    statement is for the person with all rows. ``joined`` has all copies as one worker, where the draws tell. Raises a
+    PrivacyError where nothing is certified.
+    """
+    alone, several = copies == 1, scenario.workers.several_rows
+    stated = state_row(
+        design.scaled(row_amplitude(scenario) ** 2) if alone else design,
+        adversary_named(adversary, scenario),
+        copies,
+        adjacency=scenario.privacy.adjacency,
+        delta=slots_target(scenario)[1],
+        joined=joined,
+        unit="person" if several and not alone else "row",
+    )
+    return with_centring(stated, centring, copies)
+
+
+def row_statements(
+    scenario: Scenario,
+    design: Design,
+    copies: int,
+    centring: CentringSlot | None = None,
+    joined: Design | None = None,
+) -> list[PrivacyStatement]:
+    """Return the same for every adversary that something is certified against, the scenario's own first."""
+    stated = []
+    for adversary in dict.fromkeys([scenario.privacy.adversary, *ADVERSARIES.names]):
+        with suppress(PrivacyError):
+            stated.append(row_statement(scenario, design, adversary, copies, centring, joined))
+    return stated
