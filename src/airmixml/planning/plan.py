@@ -33,7 +33,6 @@ from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
-from airmixml.scenario.scope import require_coherent
 from airmixml.units import watts_to_dbm
 from airmixml.workers import Signal, encoded_dim, encoder_of
 
@@ -142,7 +141,6 @@ def make_plan(
         alternatives: also look for better designs, which takes most of the time.
         progress: told how many options were tried.
     """
-    require_coherent(scenario.air, "a plan")
     if scenario.privacy.arithmetic == "integers":
         scenario = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
         real = make_plan(
