@@ -301,7 +301,6 @@ IMPAIRMENTS: Final = Registry(
         "late-workers": "airmixml.impairments.presence:LateWorkers",
         "timing-slope": "airmixml.impairments.timing:TimingSlope",
         "silent-clusters": "airmixml.impairments.echoes:SilentClusters",
-        "random-phase": "airmixml.impairments.random_phases:RandomPhase",
     },
 )
 """What an air does to a signal."""

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.integers.residues_on_air import (
+from airmixml.privacy.gaussian import gaussian_mu
+from residues_on_air import (
     analog_gain_error,
     analog_snr_db,
     largest_group,
     plane_error_rate,
     symbols_in_planes,
 )
-from airmixml.privacy.gaussian import gaussian_mu
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/trust_integers.md").read_text(encoding="utf-8")

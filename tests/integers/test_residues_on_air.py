@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from airmixml.errors import ScenarioError
-from airmixml.integers.residues_on_air import (
+from airmixml.integers.uniform_masks import add_up
+from residues_on_air import (
     add_up_on_air,
     analog_gain_error,
     analog_snr_db,
@@ -15,7 +16,6 @@ from airmixml.integers.residues_on_air import (
     symbols_in_planes,
     symbols_one_by_one,
 )
-from airmixml.integers.uniform_masks import add_up
 
 
 def test_an_analog_residue_needs_an_impossible_link() -> None:

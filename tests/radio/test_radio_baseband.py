@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from symbol_by_symbol import receive_symbol_by_symbol
 
 from airmixml import Scenario, Speed
 from airmixml.data import DataSet
 from airmixml.impairments.timing import smears
 from airmixml.radio import simulate_blocks
-from airmixml.radio.baseband import receive_symbol_by_symbol
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.off_time import in_runs
 from airmixml.radio.senders import make_sender, probed_symbols

@@ -14,10 +14,8 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.impairments.peaks import clipped_gaussian
 from airmixml.radio import senders, simulate_blocks
-from airmixml.radio.clipping import clipped_products
 from airmixml.radio.hardware import convert_received
 from airmixml.radio.privacy_target import gains_tell_schedule, sensitivity_of
-from airmixml.radio.rounded_products import add_rounded_products
 from airmixml.radio.senders import MomentSender, make_sender, shorten
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.radio.transmitters import distort, largest_product, peak_to_average_db, rounded_to_own_peak
@@ -152,32 +150,30 @@ def test_errors_of_many_bits_are_the_noise_that_stands_for_them(monkeypatch: pyt
     assert float(noise.square().mean()) == pytest.approx(stated, rel=0.05)
 
 
+@pytest.mark.parametrize("changes", [(), ("air.dac_bits=4",)])
 @pytest.mark.parametrize("limited", [False, True])
-def test_products_rounded_in_the_cache_are_those_rounded_one_by_one(limited: bool) -> None:
+def test_sums_in_pieces_are_those_of_what_each_worker_sends(changes: tuple[str, ...], limited: bool) -> None:
     """300 workers in pieces that end anywhere."""
     data, rng = unit_data(300, 20), np.random.default_rng(4)
     vectors = moments_of(data, 0.5)
     lengths = (33, 100, vectors.shape[1] - 133)
     shares = rng.uniform(-1.0, 1.0, (300, 3))
     limits = rng.uniform(0.2, 1.2, 300) * np.abs(vectors).max(axis=1) if limited else np.full(300, np.inf)
-    sent = rounded(vectors, 4)
-    sent *= np.minimum(1.0, math.sqrt(1.25) / np.linalg.norm(sent, axis=1, keepdims=True))
+    sent = rounded(vectors, 4) if changes else vectors
+    sent = sent * np.minimum(1.0, math.sqrt(1.25) / np.linalg.norm(sent, axis=1, keepdims=True))
     expected = (np.repeat(shares, lengths, axis=1) * np.clip(sent, -limits[:, None], limits[:, None])).sum(axis=0)
-    found = add_rounded_products(
-        torch.from_numpy(data.train_inputs),
-        torch.from_numpy(np.eye(2)[data.train_labels]),
-        0.5,
-        torch.from_numpy(shares),
+    found = senders.mix_in_pieces(
+        make_sender(scenario(*MOMENTS, *changes), data, torch.device("cpu")),
+        torch.arange(300)[None],
+        torch.from_numpy(shares)[None],
         lengths,
-        bits=4,
-        largest_norm=math.sqrt(1.25),
-        limits=torch.from_numpy(limits) if limited else None,
-    ).numpy()
+        limits=torch.from_numpy(limits)[None] if limited else None,
+    )[0].numpy()
     assert np.abs(expected).max() > 1.0
     # Numbers half-way between two levels may go to either in float32.
     assert np.linalg.norm(found - expected) < 0.005 * np.linalg.norm(expected)
     exact = (np.repeat(shares, lengths, axis=1) * vectors).sum(axis=0)
-    assert np.linalg.norm(exact - expected) > 0.03 * np.linalg.norm(expected)
+    assert not (changes or limited) or np.linalg.norm(exact - expected) > 0.03 * np.linalg.norm(expected)
 
 
 def test_few_bits_and_few_numbers_are_rounded_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,29 +189,6 @@ def test_few_bits_and_few_numbers_are_rounded_exactly(monkeypatch: pytest.Monkey
     assert models(16)
     assert not models(5)
     assert not models(16, Secret())
-
-
-def test_clipped_products_are_those_of_all_products() -> None:
-    """Only numbers that can exceed the limit are multiplied; the sum is that of all of them, piece by piece."""
-    data, rng = unit_data(60, 12), np.random.default_rng(2)
-    vectors = moments_of(data, 0.5)
-    limits = rng.uniform(0.05, 0.5, 60) * np.abs(vectors).max(axis=1)
-    limits[::7] = np.inf
-    shares = rng.uniform(-1.0, 1.0, (60, 3))
-    lengths = (30, 50, vectors.shape[1] - 80)
-    weights = np.repeat(shares, lengths, axis=1)
-    lost = vectors - np.clip(vectors, -limits[:, None], limits[:, None])
-    found = clipped_products(
-        torch.from_numpy(data.train_inputs),
-        torch.from_numpy(np.eye(2)[data.train_labels]),
-        0.5,
-        torch.from_numpy(shares),
-        torch.from_numpy(limits),
-        lengths,
-    )
-    expected = (weights * lost).sum(axis=0)
-    assert np.abs(expected).max() > 0.1
-    assert found.numpy() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("changes", [(), ("air.dac_bits=4",), ("workers.bits=4",)])

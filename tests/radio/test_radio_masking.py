@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from symbol_by_symbol import receive_symbol_by_symbol
 from test_radio_baseband import data, planned, scenario, vectors_of
 
 from airmixml import Scenario, Speed, simulate
@@ -14,7 +15,6 @@ from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.radio import simulate_blocks
-from airmixml.radio.baseband import receive_symbol_by_symbol
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.masking import masking_of
 from airmixml.radio.recoverable import check_recoverable

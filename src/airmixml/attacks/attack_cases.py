@@ -29,7 +29,7 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.scope import require_classes, require_coherent, require_real_numbers
+from airmixml.scenario.scope import require_classes, require_real_numbers
 from airmixml.scenario.varied import parse_varied
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import Arrays, ResultStore
@@ -179,7 +179,6 @@ def check_attackable(cases: Sequence[Case], attacks: Mapping[str, Attack]) -> No
     """Refuse a target that cannot be certified, and a setting that none of the attacks fits."""
     for case in cases:
         require_classes(case.scenario.workers, "an attack")
-        require_coherent(case.scenario.air, "an attack")
         require_real_numbers(case.scenario.privacy, "an attack")
         check_privacy_target(case.scenario)
         _check_any_fits(case, attacks)

@@ -13,7 +13,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES, Design, Sensitivity
 from airmixml.radio.privacy_target import check_privacy_target, planned_design
 from airmixml.scenario import Scenario
-from airmixml.scenario.scope import require_coherent, require_real_numbers, require_single_rows
+from airmixml.scenario.scope import require_real_numbers, require_single_rows
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -167,7 +167,6 @@ class AuditSettings:
             raise ScenarioError(f"confidence = {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95")
         require_real_numbers(scenario.privacy, "an audit")
         require_single_rows(scenario.workers, "an audit")
-        require_coherent(scenario.air, "an audit")
         check_privacy_target(scenario)
         self._check_masks(scenario)
         if self.fault.schedule_revealed:

@@ -21,7 +21,6 @@ from airmixml.planning.known_inputs import data_dimensions
 from airmixml.radio.mixtures import Transmission, open_air
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.scope import require_coherent
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import Signal, place_coordinates
@@ -76,7 +75,6 @@ class Stage:
 
 def make_scene(scenario: Scenario) -> Scene:
     """Run the first slots of a scenario; refuse those that take long, or whose data are not on every machine."""
-    require_coherent(scenario.air, "the explorer's slot")
     workers, radio = scenario.workers, scenario.radio
     known = known_dataset(workers.dataset)
     if known is None or known.published is not None:

@@ -31,7 +31,6 @@ class Frame:
         overhead_symbols: pilots, guards and the like of the whole slot.
         clusters: the cluster of subcarriers of each piece; all 0 on a single carrier.
         hertz: middle of each piece in frequency, from the carrier; all 0 on a single carrier.
-        uses_per_symbol: times that the channel is used for one data symbol.
     """
 
     lengths: tuple[int, ...]
@@ -40,7 +39,6 @@ class Frame:
     overhead_symbols: int
     clusters: tuple[int, ...] = ()
     hertz: tuple[float, ...] = ()
-    uses_per_symbol: int = 1
 
     @property
     def pieces(self) -> int:
@@ -55,7 +53,7 @@ class Frame:
     @property
     def symbols(self) -> int:
         """All symbols of a slot on the air, data and overhead."""
-        return self.uses_per_symbol * sum(self.lengths) + self.overhead_symbols
+        return sum(self.lengths) + self.overhead_symbols
 
     @property
     def first_pieces(self) -> list[int]:
@@ -95,12 +93,12 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
         return Frame(lengths=(symbols,), blocks=(0,), seconds=(0.0,), overhead_symbols=0)
     if air.waveform == "ofdm":
         return _ofdm_frame(air, symbols, held=not piece_symbols)
-    overhead, uses = air.block_overhead_symbols, air.uses_per_symbol
+    overhead = air.block_overhead_symbols
     before = overhead - air.guard_symbols - air.ringing_symbols
     fitting = air.block_seconds * SYMBOLS_PER_SECOND
-    per_block = symbols if math.isinf(fitting) else min(symbols, (int(fitting) - overhead) // uses)
+    per_block = symbols if math.isinf(fitting) else min(symbols, int(fitting) - overhead)
     block_count = -(-symbols // per_block)
-    pieces = _pieces_per_block(air, uses * per_block / SYMBOLS_PER_SECOND)
+    pieces = _pieces_per_block(air, per_block / SYMBOLS_PER_SECOND)
     most = piece_symbols or max(1, -(-per_block // pieces))
     lengths, blocks, seconds = [], [], []
     for block in range(block_count):
@@ -109,13 +107,12 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
             length = min(most, left - first)
             lengths.append(length)
             blocks.append(block)
-            seconds.append((before + uses * (first + length / 2.0)) / SYMBOLS_PER_SECOND)
+            seconds.append((before + first + length / 2.0) / SYMBOLS_PER_SECOND)
     return Frame(
         lengths=tuple(lengths),
         blocks=tuple(blocks),
         seconds=tuple(seconds),
         overhead_symbols=block_count * overhead,
-        uses_per_symbol=uses,
     )
 
 

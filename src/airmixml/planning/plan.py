@@ -34,7 +34,6 @@ from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_stateme
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
-from airmixml.scenario.scope import require_coherent
 from airmixml.units import watts_to_dbm
 from airmixml.workers import Signal, encoded_dim, encoder_of
 from airmixml.workers.settling import planned_holding
@@ -148,7 +147,6 @@ def make_plan(
         alternatives: also look for better designs, which takes most of the time.
         progress: told how many options were tried.
     """
-    require_coherent(scenario.air, "a plan")
     if scenario.privacy.arithmetic == "integers":
         scenario = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
         real = make_plan(

@@ -248,13 +248,9 @@ def _seats(setting: AirSetting, slots: range, scheduled_workers: torch.Tensor, g
 
 
 def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) -> torch.Tensor:
-    """Draw the noise of consecutive slots: independent standard normal values; slots x symbols.
-
-    Detection by energy takes complex noise on two resources: slots x 4 symbols.
-    """
+    """Draw the noise of consecutive slots: independent standard normal values; slots x symbols."""
     source = slot_words(Streams(setting.scenario.seed, setting.secret), "noise", device)
-    each = 1 if setting.scenario.air.is_coherent else 4
-    return source.normals(slots, each * setting.signal.symbols)
+    return source.normals(slots, setting.signal.symbols)
 
 
 def draw_blocks(

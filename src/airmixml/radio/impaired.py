@@ -54,7 +54,6 @@ def impair(
     if has_levels(scenario):
         possible = possible_power(scenario, power_watts, radiated_share)
         kept = (possible / power_watts).nan_to_num_(nan=0.0)
-        # What is received of a worker goes with its amplitude, or with its power where energies are detected.
-        ratios = ratios * (kept.sqrt_() if scenario.air.is_coherent else kept)
+        ratios = ratios * kept.sqrt_()
         power_watts = possible
     return Impaired(ratios, power_watts, SeatGains(scenario=scenario, draws=seats))

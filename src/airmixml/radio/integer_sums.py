@@ -1,6 +1,6 @@
 """A scenario whose workers send integers: step, bits and noise that keep its target, and what that takes on the air.
 
-A channel adds up and does not reduce modulo 2^b, so residues are sent as bit planes (``integers.residues_on_air``): one
+A channel adds up and does not reduce modulo 2^b, so residues are sent as bit planes: one
 symbol of constant power for each bit, all workers of a slot at once. On the ideal air gains are right, and the power is
 such that one number is wrong in a hundred runs. Planes tell more than the sum, but nothing that separate residues do
 not tell. So everybody is stated to learn what somebody learns who hears each worker alone: with masks the sum of the
@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from scipy.special import ndtri
+
 from airmixml.errors import ScenarioError
 from airmixml.integers.fitting import WRAP_FAILURE, SumTarget, fitted
 from airmixml.integers.integer_noise import IntegerNoise
-from airmixml.integers.residues_on_air import plane_snr_db
 from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
@@ -23,10 +24,18 @@ from airmixml.privacy.rounded_noise import Rounding
 from airmixml.radio.masking import honest_of, honest_with
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
-from airmixml.units import db_to_ratio, dbm_to_watts, watts_to_dbm
+from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 
 WRONG_NUMBERS: Final = 0.01
 """Expected numbers of all sums of a run that are wrong because a bit plane was heard wrongly."""
+
+
+def plane_snr_db(error_rate: float) -> float:
+    """Return the SNR per worker at which the ones of a bit plane are miscounted at that rate, in dB.
+
+    Bits are sent as +-1/2, so with G = (1/4) / (noise variance of the real part) the rate is 2 Phi(-sqrt(G)).
+    """
+    return float(ratio_to_db(ndtri(error_rate / 2.0) ** 2))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,4 @@
-"""Power control: P = beta q^2 / |h|^2 (Eq. transmit_power), beta from the power limit, the privacy target, or given.
-
-Where the server detects energies it is P = beta q / |h|^2: functions that take shares get sqrt(q) there.
-"""
+"""Power control: P = beta q^2 / |h|^2 (Eq. transmit_power), beta from the power limit, the privacy target, or given."""
 
 from dataclasses import dataclass
 
@@ -42,16 +39,11 @@ def transmit_power(power_scale_watts: torch.Tensor, ratios: torch.Tensor, magnit
     return (ratios / magnitude).square_().mul_(power_scale_watts[:, None])
 
 
-def amplitude_shares(scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
-    """Return what a worker's amplitude is in proportion to: q, or sqrt(q) where energies are to add up; same shape."""
-    return ratios if scenario.air.is_coherent else ratios.sqrt()
-
-
 def largest_shares(scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
-    """Return the largest amplitude share of each slot, or what a Poisson schedule gives all who send; shape slots."""
+    """Return the largest share of each slot, or what a Poisson schedule gives all who send; shape slots."""
     if scenario.radio.schedule == "poisson":
-        return amplitude_shares(scenario, ratios.new_full((len(ratios),), 1.0 / scenario.radio.scheduled))
-    return amplitude_shares(scenario, ratios).amax(dim=1)
+        return ratios.new_full((len(ratios),), 1.0 / scenario.radio.scheduled)
+    return ratios.amax(dim=1)
 
 
 def control_power(
@@ -63,8 +55,7 @@ def control_power(
     and magnitude abs(h) are slots x scheduled.
     """
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
-    amplitudes = amplitude_shares(scenario, ratios)
-    largest = largest_power_scale(amplitudes, magnitude, max_power_watts)
+    largest = largest_power_scale(ratios, magnitude, max_power_watts)
     if scenario.mixing.power == "max":
         asked = largest
     elif scenario.mixing.power == "fixed":
@@ -73,5 +64,5 @@ def control_power(
         asked = private_received_watts / largest_shares(scenario, ratios) ** 2
     beta = torch.minimum(asked, largest)
     # Rounding may carry the worker that sets the limit a hair above it.
-    power_watts = transmit_power(beta, amplitudes, magnitude).clamp_(max=max_power_watts)
+    power_watts = transmit_power(beta, ratios, magnitude).clamp_(max=max_power_watts)
     return PowerControl(power_scale_watts=beta, power_watts=power_watts, limited=asked > largest)

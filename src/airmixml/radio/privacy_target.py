@@ -15,7 +15,6 @@ from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, ch
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.energy_sensitivity import energy_sensitivity
 from airmixml.radio.integer_sums import check_plane_power, integer_sums_of
 from airmixml.radio.masking import masking_of
 from airmixml.radio.rounded_sensitivity import with_rounding
@@ -56,11 +55,10 @@ def prefix_bound(air: Air) -> float:
 def pilot_energy(scenario: Scenario, input_dim: int, label_dim: int) -> float:
     """Return the energy of all pilots of a slot, where a symbol of amplitude 1 has energy 1; 0 on the ideal air.
 
-    A Poisson schedule has none: how many workers tossed heads shows in a pilot as a gain does. Nor has detection by
-    energy.
+    A Poisson schedule has none: how many workers tossed heads shows in a pilot as a gain does.
     """
     air = scenario.air
-    if air.is_ideal or not air.is_coherent or scenario.radio.schedule == "poisson":
+    if air.is_ideal or scenario.radio.schedule == "poisson":
         return 0.0
     return air.pilot_share * _data_sensitivity(scenario, input_dim, label_dim).removal
 
@@ -68,11 +66,9 @@ def pilot_energy(scenario: Scenario, input_dim: int, label_dim: int) -> float:
 def _data_sensitivity(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
     signal = Signal.of(scenario.workers, input_dim, label_dim)
     if scenario.privacy.sensitivity == "paper":
-        # Label weights are at most 1. Of numbers in [0, 1] it bounds the absolute sum too, which energies ask for.
+        # Label weights are at most 1.
         return with_rounding(scenario, Sensitivity.paper(input_dim, label_dim), signal)
     squared_norm, squared_distance = declared_bounds(scenario.workers, input_dim)
-    if not scenario.air.is_coherent:
-        return energy_sensitivity(signal, squared_norm, squared_distance)
     sensitivity = Sensitivity(
         removal=signal.largest_squared_norm(squared_norm),
         replacement=signal.largest_squared_distance(squared_norm, squared_distance),
@@ -160,15 +156,13 @@ def gain_failure(scenario: Scenario) -> float:
 def gains_tell_schedule(scenario: Scenario) -> bool:
     """Return whether what an imperfect air does to a seat may depend on who sits there; see ``privacy.adversaries``.
 
-    Powers that cannot be sent only shorten vectors (``shares_follow_workers``), but detection by energy adds squares.
+    Powers that cannot be sent only shorten vectors (``shares_follow_workers``).
     Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A peak
     limit clips the more the weaker a worker's channel, and two workers that clip differently may be farther apart than
     their samples are.
     """
     if scenario.air.is_ideal:
         return False
-    if shares_follow_workers(scenario) and not scenario.air.is_coherent:
-        return True
     if scenario.air.antennas > 1 and scenario.radio.fading != "none":
         return True
     if scenario.radio.schedule == "poisson":
@@ -210,7 +204,7 @@ def largest_received_watts(scenario: Scenario, private_received_watts: float) ->
         return private_received_watts
     equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
     largest_share = equal_share if mixing.policy == "equalmix" else 1.0
-    return mixing.power_scale_watts * largest_share ** (2 if scenario.air.is_coherent else 1)
+    return mixing.power_scale_watts * largest_share**2
 
 
 def round_length_of(scenario: Scenario) -> int:

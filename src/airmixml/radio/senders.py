@@ -20,10 +20,8 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.impairments.converters import steps_to_end
 from airmixml.radio.air import mix_samples
-from airmixml.radio.clipping import clip_samples, clipped_products
 from airmixml.radio.private_sums import BLOCK, add_up_products, add_up_samples, softness
 from airmixml.radio.products_in_pieces import Tile, add_up_tiles, most_pairs, tiles_of
-from airmixml.radio.rounded_products import add_rounded_products
 from airmixml.radio.row_sums import NUMBERS_AT_ONCE, RowSums
 from airmixml.radio.transmitters import FEW_NUMBERS, STEPS_PER_DEVIATION, largest_product, rounded_to_own_peak
 from airmixml.scenario import Scenario
@@ -41,10 +39,6 @@ _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody:
 
 Dither = np.random.Generator | torch.Generator
 """What symbols are rounded with: NumPy's where it is secret, or else torch's on the device of the symbols."""
-
-
-_Parts = list[tuple[torch.Tensor, torch.Tensor]]
-"""Samples and shares of some of the workers at a time, each slots x workers."""
 
 
 class Sender(Protocol):
@@ -229,8 +223,55 @@ class PoolSender:
         return self.shortened(rounded_to_own_peak(vectors, self.dac_bits)) if self.dac_bits else vectors
 
     def vectors(self, sample_index: torch.Tensor) -> torch.Tensor:
-        """Return what workers with these samples send, each by itself; workers x symbols."""
+        """Return what workers with these samples hold to send, each by itself, unrounded; workers x symbols."""
         raise NotImplementedError
+
+    def formed(self, sample_index: torch.Tensor) -> torch.Tensor:
+        """Return what leaves their converters, symbol by symbol; workers x symbols."""
+        raise NotImplementedError
+
+    def add_formed(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None = None,
+        in_slot: int = 0,
+        limits: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Form every worker's symbols, clip them to the limits if there are any, and add them up; slots x symbols.
+
+        Arguments as in ``mix_in_pieces``. Slot by slot, in parts that follow from the signal alone: then blocks of any
+        size round alike. In float64.
+        """
+        workers_at_once = self._workers_at_once(self.signal.symbols)
+        softened = self._softened(shares, in_slot or self.in_slot or sample_index.shape[1], workers_at_once)
+        lengths = self._lengths(shares, lengths)
+        total = torch.zeros((len(shares), self.signal.symbols), dtype=torch.float64, device=self.inputs.device)
+        for slot in range(len(shares)):
+            for first in range(0, sample_index.shape[1], workers_at_once):
+                some = slice(first, first + workers_at_once)
+                sent = self.formed(sample_index[slot, some]).double()
+                if limits is not None:
+                    limit = limits[slot, some, None]
+                    sent = torch.minimum(torch.maximum(sent, -limit), limit)
+                pieces = zip(torch.split(sent, lengths, dim=1), softened[slot, some].unbind(dim=1), strict=True)
+                total[slot] += torch.cat([share @ piece for piece, share in pieces])
+        return total if symbols is None else total[:, symbols]
+
+    @property
+    def _most_rows(self) -> int:
+        return 1 if self.rows is None else self.rows.index.shape[1]
+
+    def _lengths(self, shares: torch.Tensor, lengths: Sequence[int]) -> list[int]:
+        return list(lengths) if shares.shape[2] > 1 else [self.signal.symbols]
+
+    def _workers_at_once(self, width: int) -> int:
+        return max(1, min(BLOCK, NUMBERS_AT_ONCE // width) // self._most_rows)
+
+    def _softened(self, shares: torch.Tensor, in_slot: int, workers_at_once: int = BLOCK) -> torch.Tensor:
+        """Return shares that leave room for what rounding adds, float64; same shape."""
+        return softness(in_slot * self._most_rows, workers_at_once * self._most_rows) * shares.double()
 
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
@@ -288,6 +329,8 @@ class SampleSender(PoolSender):
         """Return (x, w l) of each worker; workers x symbols."""
         return self.table[sample_index]
 
+    formed = vectors
+
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
         """The largest amplitude of each sample; samples."""
@@ -321,12 +364,14 @@ class SampleSender(PoolSender):
         limits: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return sum_i q_i (x_i, w l_i), piece after piece; slots x symbols."""
+        if limits is not None:
+            return self.add_formed(sample_index, shares, lengths, symbols, in_slot, limits)
         workers = in_slot or self.in_slot or sample_index.shape[1]
         exact = self.protects or workers > _MOST_IN_FLOAT32
-        table = self.exact_table if exact else self.table
-        lengths = tuple(lengths) if shares.shape[2] > 1 else (sum(lengths),)
-        columns = self._columns(lengths, None if symbols is None else tuple(symbols.tolist()), exact)
-        mixed = torch.cat(
+        columns = self._columns(
+            tuple(self._lengths(shares, lengths)), None if symbols is None else tuple(symbols.tolist()), exact
+        )
+        return torch.cat(
             [
                 add_up_samples(part, sample_index, softness(workers) * shares[:, :, piece])
                 if exact
@@ -335,16 +380,6 @@ class SampleSender(PoolSender):
             ],
             dim=1,
         )
-        if limits is not None:
-            pieces = torch.repeat_interleave(torch.tensor(lengths)).to(table.device)
-            wanted = torch.arange(len(pieces), device=table.device) if symbols is None else symbols
-            # Slot by slot, so that a block of any size gives the same.
-            beyond = torch.nonzero((self.largest_symbols[sample_index] > limits).any(dim=1))[:, 0].tolist()
-            soft = softness(workers) if exact else 1.0
-            part = table if symbols is None else table[:, wanted]
-            for slot in beyond:
-                mixed[slot] = clip_samples(part, sample_index[slot], soft * shares[slot], limits[slot], pieces[wanted])
-        return mixed
 
     def _columns(
         self, lengths: tuple[int, ...], symbols: tuple[int, ...] | None, exact: bool
@@ -375,8 +410,6 @@ class SampleSender(PoolSender):
 
 class MomentSender(PoolSender):
     """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
-
-    numbers_at_once = NUMBERS_AT_ONCE
 
     def vectors(self, sample_index: torch.Tensor) -> torch.Tensor:
         """Return (svec(x x^T), w x l^T) of each worker; workers x symbols."""
@@ -413,23 +446,30 @@ class MomentSender(PoolSender):
         """Whether every worker's own symbols must be computed."""
         return bool(self.signal.bits or (self.dac_bits and not self.models_rounding))
 
+    def formed(self, sample_index: torch.Tensor) -> torch.Tensor:
+        """Return the products, rounded to the levels that are sent and through the converter; workers x symbols."""
+        products, with_labels = self._products(sample_index)
+        if not self.signal.bits:
+            return self.converted(torch.cat([products, with_labels], dim=1))
+        rounded = [
+            self.rounded(products, self.norm**2, self.signal.input_symbols),
+            self.rounded(with_labels, self.signal.label_weight * self.norm, self.signal.features),
+        ]
+        return self.converted(self.shortened(torch.cat(rounded, dim=1)))
+
     def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
         """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T), in float64; slots x symbols."""
-        scheduled, most_rows = sample_index.shape[1], 1 if self.rows is None else self.rows.index.shape[1]
-        width = self.signal.symbols if self.forms_products else self.signal.features
-        workers_at_once = max(1, min(BLOCK, self.numbers_at_once // width) // most_rows)
-        workers = self.in_slot or scheduled
-        shares = softness(workers * most_rows, workers_at_once * most_rows) * ratios.double()
-        # Rounding slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
-        slots_at_once = 1
-        if not self.forms_products:
-            slots_at_once = max(1, self.numbers_at_once // (width * max(most_rows * scheduled, width)))
-        add_up = self._add_rounded if self.forms_products else self._add_exact
-        parts = [torch.split(part, workers_at_once, dim=1) for part in (sample_index, shares)]
-        mixed = [
-            add_up([(index[here], share[here]) for index, share in zip(*parts, strict=True)])
-            for here in (slice(first, first + slots_at_once) for first in range(0, len(sample_index), slots_at_once))
-        ]
+        if self.forms_products:
+            return self.add_formed(sample_index, ratios[:, :, None], [self.signal.symbols])
+        width, scheduled = self.signal.features, sample_index.shape[1]
+        workers_at_once = self._workers_at_once(width)
+        shares = self._softened(ratios, self.in_slot or scheduled, workers_at_once)
+        slots_at_once = max(1, NUMBERS_AT_ONCE // (width * max(self._most_rows * scheduled, width)))
+        mixed = []
+        for first in range(0, len(sample_index), slots_at_once):
+            here = slice(first, first + slots_at_once)
+            parts = [torch.split(part[here], workers_at_once, dim=1) for part in (sample_index, shares)]
+            mixed.append(self._add_exact(list(zip(*parts, strict=True))))
         return torch.cat(mixed)
 
     def probed_symbols(self) -> torch.Tensor:
@@ -447,24 +487,10 @@ class MomentSender(PoolSender):
         limits: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T), piece after piece; slots x symbols, float64."""
-        if self._rounds_in_cache or self._forms_pieces(limits):
-            return self._add_formed(sample_index, shares, lengths, symbols, in_slot, limits)
+        if self.forms_products or limits is not None:
+            return self.add_formed(sample_index, shares, lengths, symbols, in_slot, limits)
         together: torch.Tensor
-        (together,) = self.add_pieces(sample_index, shares, lengths, symbols, in_slot, exact=limits is not None)
-        if limits is not None:
-            beyond = self.largest_symbols[sample_index] > limits
-            for slot in torch.nonzero(beyond.any(dim=1))[:, 0].tolist():
-                who = torch.nonzero(beyond[slot])[:, 0]
-                index = sample_index[slot, who]
-                lost = clipped_products(
-                    self.inputs[index],
-                    self.labels[index],
-                    self.signal.label_weight,
-                    self._softened(shares, in_slot or self.in_slot or sample_index.shape[1])[slot, who],
-                    limits[slot, who],
-                    self._lengths(shares, lengths),
-                )
-                together[slot] -= lost if symbols is None else lost[symbols]
+        (together,) = self.add_pieces(sample_index, shares, lengths, symbols, in_slot)
         return together
 
     def add_pieces(
@@ -475,22 +501,19 @@ class MomentSender(PoolSender):
         symbols: torch.Tensor | None,
         in_slot: int,
         factors: torch.Tensor | None = None,
-        *,
-        exact: bool = False,
     ) -> torch.Tensor:
         """Add up products by matrix products; factors x slots x symbols, float64 (see ``mix_with_factors``).
 
-        In a simulation, which protects nobody, products of some workers at a time are added up in float32, unless they
-        are to be ``exact``.
+        In a simulation, which protects nobody, products of some workers at a time are added up in float32.
         """
-        tiles = tiles_of(self.signal, self._lengths(shares, lengths), symbols, self.inputs.device)
+        tiles = tiles_of(self.signal, tuple(self._lengths(shares, lengths)), symbols, self.inputs.device)
         scheduled, most_rows = sample_index.shape[1], self._most_rows
         width = self.signal.features + most_pairs(tiles)
         workers_at_once = self._workers_at_once(width)
         softened = self._softened(shares, in_slot or self.in_slot or scheduled, workers_at_once)
-        if not (self.protects or exact):
+        if not self.protects:
             softened = softened.float()
-        slots_at_once = max(1, self.numbers_at_once // (width * min(scheduled, workers_at_once) * most_rows))
+        slots_at_once = max(1, NUMBERS_AT_ONCE // (width * min(scheduled, workers_at_once) * most_rows))
         mixed = []
         for first in range(0, len(sample_index), slots_at_once):
             here = slice(first, first + slots_at_once)
@@ -500,87 +523,8 @@ class MomentSender(PoolSender):
         return torch.cat(mixed, dim=1)
 
     def multiplies_pieces(self, limits: torch.Tensor | None) -> bool:
-        """Whether sums are matrix products: no symbols are formed, rounded or clipped, or made of several rows."""
-        return limits is None and self.rows is None and not (self._rounds_in_cache or self._forms_pieces(limits))
-
-    def _forms_pieces(self, limits: torch.Tensor | None) -> bool:
-        """Whether sums are computed worker by worker: clipped ones of several rows, and of protected data, too."""
-        return self.forms_products or (limits is not None and (self.rows is not None or self.protects))
-
-    @property
-    def _most_rows(self) -> int:
-        return 1 if self.rows is None else self.rows.index.shape[1]
-
-    def _lengths(self, shares: torch.Tensor, lengths: Sequence[int]) -> tuple[int, ...]:
-        return tuple(lengths) if shares.shape[2] > 1 else (self.signal.symbols,)
-
-    def _workers_at_once(self, width: int) -> int:
-        return max(1, min(BLOCK, self.numbers_at_once // width) // self._most_rows)
-
-    def _softened(self, shares: torch.Tensor, in_slot: int, workers_at_once: int = BLOCK) -> torch.Tensor:
-        """Return shares that leave room for what rounding adds, float64; same shape."""
-        return softness(in_slot * self._most_rows, workers_at_once * self._most_rows) * shares.double()
-
-    def _add_formed(
-        self,
-        sample_index: torch.Tensor,
-        shares: torch.Tensor,
-        lengths: Sequence[int],
-        symbols: torch.Tensor | None,
-        in_slot: int,
-        limits: torch.Tensor | None,
-    ) -> torch.Tensor:
-        """Add up symbols that are formed worker by worker; slots x symbols, float64."""
-        lengths, in_slot = self._lengths(shares, lengths), in_slot or self.in_slot or sample_index.shape[1]
-        if self._rounds_in_cache:
-            return self._add_in_cache(sample_index, shares, lengths, symbols, in_slot, limits)
-        workers_at_once = self._workers_at_once(self.signal.symbols)
-        softened = self._softened(shares, in_slot, workers_at_once)
-        mixed = []
-        for slot in range(len(sample_index)):  # rounding as ``mix`` does
-            here = slice(slot, slot + 1)
-            parts = [torch.split(part[here], workers_at_once, dim=1) for part in (sample_index, softened)]
-            clips = None if limits is None else torch.split(limits[here], workers_at_once, dim=1)
-            every = self._add_rounded(list(zip(*parts, strict=True)), lengths, clips)
-            mixed.append(every if symbols is None else every[:, symbols])
-        return torch.cat(mixed)
-
-    @property
-    def _rounds_in_cache(self) -> bool:
-        """Whether nothing but a converter of at least two bits rounds, and nobody's real data."""
-        return self.dac_bits > 1 and self.forms_products and not (self.signal.bits or self.protects or self.rows)
-
-    def _add_in_cache(
-        self,
-        sample_index: torch.Tensor,
-        shares: torch.Tensor,
-        lengths: Sequence[int],
-        symbols: torch.Tensor | None,
-        in_slot: int,
-        limits: torch.Tensor | None,
-    ) -> torch.Tensor:
-        """Return the sums of rounded products, slot by slot; slots x symbols, float64."""
-        numbers = None
-        if symbols is not None and int(symbols.max()) < self.signal.input_symbols:
-            left, _ = torch.triu_indices(self.signal.features, self.signal.features)
-            numbers = torch.unique(left[symbols.cpu()])
-        softened = softness(in_slot) * shares.double()
-        mixed = [
-            add_rounded_products(
-                self.inputs[index],
-                self.labels[index],
-                self.signal.label_weight,
-                share,
-                lengths,
-                bits=self.dac_bits,
-                largest_norm=math.sqrt(self.signal.largest_squared_norm(self.norm**2)),
-                limits=None if limits is None else limits[slot],
-                numbers=numbers,
-            )
-            for slot, (index, share) in enumerate(zip(sample_index, softened, strict=True))
-        ]
-        together = torch.stack(mixed)
-        return together if symbols is None else together[:, symbols]
+        """Whether sums are matrix products: no symbols are formed or clipped, or made of several rows."""
+        return limits is None and self.rows is None and not self.forms_products
 
     def _add_pieces(
         self, tiles: list[Tile], sample_index: torch.Tensor, shares: torch.Tensor, factors: torch.Tensor | None = None
@@ -591,7 +535,7 @@ class MomentSender(PoolSender):
             sample_index, shares = self.rows.index[sample_index].flatten(1), weights.flatten(1, 2)
         return add_up_tiles(tiles, self.inputs[sample_index], self.labels[sample_index], shares, factors)
 
-    def _add_exact(self, parts: _Parts) -> torch.Tensor:
+    def _add_exact(self, parts: list[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
         """Add up products by matrix products, without forming any worker's own; slots x symbols."""
         products: torch.Tensor | float = 0.0
         with_labels: torch.Tensor | float = 0.0
@@ -601,35 +545,6 @@ class MomentSender(PoolSender):
             products, with_labels = products + more, with_labels + more_with_labels
         packed = pack_symmetric(torch.as_tensor(products))
         return torch.cat([packed, self.signal.label_weight * torch.as_tensor(with_labels).flatten(1)], dim=1)
-
-    def _add_rounded(
-        self, parts: _Parts, lengths: Sequence[int] = (), limits: Sequence[torch.Tensor] | None = None
-    ) -> torch.Tensor:
-        """Round every worker's own symbols, then add them up, with shares of each piece or of all; slots x symbols.
-
-        What is rounded goes through the worker's converter and is clipped to its limits, slots x workers of each part.
-        """
-        total: torch.Tensor | float = 0.0
-        for number, (index, shares) in enumerate(parts):
-            products, with_labels = self._products(index.flatten())
-            vectors = torch.cat([products, with_labels], dim=1)
-            if self.signal.bits:
-                rounded = [
-                    self.rounded(products, self.norm**2, self.signal.input_symbols),
-                    self.rounded(with_labels, self.signal.label_weight * self.norm, self.signal.features),
-                ]
-                vectors = self.shortened(torch.cat(rounded, dim=1))
-            sent = self.converted(vectors).double()
-            sent = sent.reshape(*index.shape, -1)
-            if limits is not None:
-                limit = limits[number][:, :, None]
-                sent = torch.minimum(torch.maximum(sent, -limit), limit)
-            if lengths:
-                pieces = zip(torch.split(sent, list(lengths), dim=2), shares.unbind(dim=2), strict=True)
-                total = total + torch.cat([torch.einsum("ts,tsd->td", share, piece) for piece, share in pieces], dim=1)
-            else:
-                total = total + torch.einsum("ts,tsd->td", shares, sent)
-        return torch.as_tensor(total)
 
     def _products(self, sample_index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return every worker's own products, of inputs and with labels; workers x input, and x label symbols."""

@@ -23,7 +23,7 @@ from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
 from airmixml.radio.integer_sums import integer_sums_of
-from airmixml.radio.power import amplitude_shares, largest_shares
+from airmixml.radio.power import largest_shares
 from airmixml.radio.privacy_target import (
     adversary_named,
     asked_received_watts,
@@ -134,7 +134,7 @@ class Tally:
         # A worker that brings its own noise is hidden by it however softly or loudly both arrive: the plan counts.
         by_plan = draws.planned_ratios is not None
         ratios = draws.ratios if draws.planned_ratios is None else draws.planned_ratios
-        squares = amplitude_shares(self.scenario, ratios).square()
+        squares = ratios.square()
         received_watts = squares * draws.power_scale_watts[:, None]
         strengths = draws.power_scale_watts * largest_shares(self.scenario, ratios) ** 2
         if draws.gains is not None:

@@ -28,7 +28,6 @@ from airmixml.radio.draws import (
     slots_in_blocks,
     suitable_block,
 )
-from airmixml.radio.energy_reception import receive_energy
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.impaired_reception import receive_impaired
 from airmixml.radio.integer_reception import receive_integers
@@ -36,7 +35,6 @@ from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import noise_in_sum_watts
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.ratios import varying_share
-from airmixml.radio.root_senders import RootSenders
 from airmixml.radio.senders import Sender, make_sender
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmitters import peak_to_average_db
@@ -278,16 +276,12 @@ def simulate_family_blocks(
     first = settings[0]
     sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
     holder = torch.from_numpy(population.sample_index).to(device)
-    roots = None if first.scenario.air.is_coherent else RootSenders.of(sender)
 
     def simulate_block(slots: range) -> list[MixtureBlock]:
         draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
         if draws.gains is not None:
             index = holder[draws.scheduled_workers]
-            if roots is None:
-                heard = receive_impaired(first, sender, index, draws, noise, slots)
-            else:
-                heard = receive_energy(first, roots, index, draws, noise)
+            heard = receive_impaired(first, sender, index, draws, noise, slots)
             blocks = [_as_block(each, heard.clean, heard.received, draws, slots.start) for each in settings]
             measured = [replace(block, measured_noise=heard.noise_variance, divisor=heard.divisor) for block in blocks]
             return measured if heard.snr is None else [replace(block, snr=heard.snr) for block in measured]

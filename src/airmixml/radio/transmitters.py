@@ -109,15 +109,6 @@ def _distort_waveform(
     return Distortion(factor, error * mean_squares / 2.0, circular=True)
 
 
-def _absolute_sums(signal: Signal, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return ||v||_1 of inputs (samples x features) and labels (samples x outputs); see energy_sensitivity.py."""
-    sums, label_sums = inputs.abs().sum(dim=1), signal.label_weight * labels.abs().sum(dim=1)
-    if not signal.moments:
-        return sums + label_sums
-    half = math.sqrt(0.5)
-    return half * sums.square() + (1.0 - half) * inputs.square().sum(dim=1) + sums * label_sums
-
-
 def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> dict[str, float]:
     """Return median and largest, over some samples, of the largest power over the mean power of what a worker sends.
 
@@ -138,8 +129,6 @@ def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> 
         largest = torch.cat([inputs, signal.label_weight * labels], dim=1).abs().amax(dim=1)
         squared_lengths = squares + label_squares
     powers, peaks = squared_lengths / signal.symbols, largest.square()
-    if not scenario.air.is_coherent:  # the power is that of roots, and one of two resources is silent
-        powers, peaks = _absolute_sums(signal, inputs, labels) / (2.0 * signal.symbols), largest
     sending = powers > 0.0
     ratios = peaks[sending] / powers[sending]
     if not len(ratios):

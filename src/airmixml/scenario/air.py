@@ -115,11 +115,6 @@ class Air:
         0.0, Real(low=0, high=1, open_high=True), "probability that a worker joins late, at a random time of the slot"
     )
     antennas: int = key(1, Whole(low=1, high=10**4), "antennas of the server, which listens with the best of them")
-    detection: str = key(
-        "coherent",
-        Choice(("coherent", "energy")),
-        "workers align their phases, or do not and send energy on two resources, one for each sign",
-    )
     also: tuple[str, ...] = key((), Items(rule=Text()), "names of impairments that other packages bring")
     gain_failure: float = key(
         1e-9,
@@ -136,28 +131,14 @@ class Air:
         return all(getattr(self, entry.name) == entry.default for entry in fields(self) if entry.name not in _MANNERS)
 
     @property
-    def is_coherent(self) -> bool:
-        """Whether workers align their phases."""
-        return self.detection == "coherent"
-
-    @property
-    def uses_per_symbol(self) -> int:
-        """Times that the channel is used for one symbol: detection by energy takes two, one for each sign."""
-        return 1 if self.is_coherent else 2
-
-    @property
     def doppler_hz(self) -> float:
         """Largest Doppler shift, v f / c."""
         return self.speed_metres_per_second * self.carrier_hz / SPEED_OF_LIGHT
 
     @property
     def block_overhead_symbols(self) -> int:
-        """Symbols of a block that carry no data: from which workers and server estimate, guard, silence around data.
-
-        A server that detects energies has no use for a pilot: with random phases that is as much off as any symbol.
-        """
-        pilots = self.estimation_pilots + (self.pilot_symbols if self.is_coherent else 0)
-        return pilots + self.guard_symbols + 2 * self.ringing_symbols
+        """Symbols of a block that carry no data: from which workers and server estimate, guard, silence around data."""
+        return self.estimation_pilots + self.pilot_symbols + self.guard_symbols + 2 * self.ringing_symbols
 
     @property
     def block_seconds(self) -> float:

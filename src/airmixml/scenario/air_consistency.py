@@ -1,22 +1,19 @@
 """What must hold between the table ``[air]`` and the others."""
 
 import math
-from typing import Final
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
 from airmixml.scenario.ofdm_consistency import check_ofdm
-from airmixml.scenario.tables import Mixing, Privacy, Radio, Workers
+from airmixml.scenario.tables import Mixing, Privacy, Radio
 from airmixml.wording import shown
 
-_COHERENT_ONLY: Final = ("timing_offset_symbols", "waveform", "dac_bits", "adc_bits", "peak_power_dbm", "antennas")
 
-
-def check_air(air: Air, workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
+def check_air(air: Air, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
     """Raise a ScenarioError that names the key to change where an air cannot be, or cannot carry the scenario."""
     check_ofdm(air, radio)
     overhead, block_symbols = air.block_overhead_symbols, air.block_seconds * SYMBOLS_PER_SECOND
-    if block_symbols < overhead + air.uses_per_symbol:
+    if block_symbols < overhead + 1:
         told = (
             f"air.resync_seconds = {air.resync_seconds:g}"
             if air.resync_seconds == air.block_seconds
@@ -28,8 +25,6 @@ def check_air(air: Air, workers: Workers, radio: Radio, mixing: Mixing, privacy:
             "and air.estimation_pilots"
         )
     _check_channel(air, radio, mixing)
-    if not air.is_coherent:
-        _check_energy(air, workers)
     if privacy.noise != "receiver":
         _check_workers_noise(air, radio, privacy)
 
@@ -37,7 +32,7 @@ def check_air(air: Air, workers: Workers, radio: Radio, mixing: Mixing, privacy:
 def _check_workers_noise(air: Air, radio: Radio, privacy: Privacy) -> None:
     """What noise and masks that the workers bring allow."""
     noise = f'privacy.noise = "{privacy.noise}"'
-    for name, off in (("detection", "coherent"), ("waveform", "single-carrier"), ("peak_power_dbm", math.inf)):
+    for name, off in (("waveform", "single-carrier"), ("peak_power_dbm", math.inf)):
         value = getattr(air, name)
         if value != off:
             raise ScenarioError(f"air.{name} = {shown(value)}: must be {shown(off)} for {noise}")
@@ -72,32 +67,4 @@ def _check_channel(air: Air, radio: Radio, mixing: Mixing) -> None:
                 f'air.{name} = {value:g}: needs air.truncation_db for radio.fading = "{radio.fading}" and mixing.power '
                 '= "dp": who inverts a channel of any weakness may be received with any power; let workers in a fade '
                 "stay silent with air.truncation_db = -10, say"
-            )
-
-
-def _check_energy(air: Air, workers: Workers) -> None:
-    """What detection by energy allows: each symbol's root is sent, by itself, and the receiver has no phase."""
-    if workers.bits:
-        raise ScenarioError(
-            f'workers.bits = {workers.bits}: must be 0 for air.detection = "energy", which sends roots of unrounded '
-            "symbols"
-        )
-    if workers.several_rows:
-        key = "worker_column" if workers.worker_column else "holding"
-        raise ScenarioError(
-            f'workers.{key} = {shown(getattr(workers, key))}: does not go with air.detection = "energy", which sends '
-            "the roots of one row's symbols; give each worker one row"
-        )
-    if workers.centre_on_air:
-        raise ScenarioError(
-            f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for air.detection = "energy"; a '
-            "mean is estimated over the air only where signals add up in phase"
-        )
-    ideal = Air()
-    for name in _COHERENT_ONLY:
-        value = getattr(air, name)
-        if value != getattr(ideal, name):
-            raise ScenarioError(
-                f'air.{name} = {shown(value)}: must be {shown(getattr(ideal, name))} for air.detection = "energy", '
-                "which cannot be combined with it"
             )

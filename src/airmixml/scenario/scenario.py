@@ -21,7 +21,7 @@ from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
     EXTENDS,
-    check_keys,
+    checked_keys,
     parse_assignments,
     parse_toml,
     preset_text,
@@ -57,7 +57,7 @@ class Scenario:
             raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
         workers, learner = self._chosen()
         check_consistency(workers, self.radio, self.mixing, self.privacy, learner)
-        check_air(self.air, workers, self.radio, self.mixing, self.privacy)
+        check_air(self.air, self.radio, self.mixing, self.privacy)
         check_integers(self.air, workers, self.radio, self.mixing, self.privacy)
 
     def _chosen(self, inputs: int = 0) -> tuple[Workers, Learner]:
@@ -126,7 +126,7 @@ class Scenario:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Scenario:
         """Return the scenario that ``to_json`` was called on; a key that is None there is off."""
-        check_keys(plain)
+        plain = checked_keys(plain)
         told = {name: value for name, value in plain.items() if name not in TABLES}
         tables = {
             name: {key: each for key, each in plain[name].items() if each is not None}
@@ -164,8 +164,7 @@ class Scenario:
 
 def _made(base: dict[str, Any], tables: Mapping[str, Any]) -> Scenario:
     """Make a scenario from parsed tables, on top of those of another one (or of the defaults)."""
-    tables = _with_bounds_spelt_out(tables)
-    check_keys(tables)
+    tables = checked_keys(_with_bounds_spelt_out(tables))
     base = _with_air(base, tables.get("air", {}))
     base = _without_its_data(base, tables.get("workers", {}).get("dataset"))
     values = {**base, **{k: {**base.get(k, {}), **v} if k in TABLES else v for k, v in tables.items()}}
@@ -177,8 +176,7 @@ def _with_air(base: dict[str, Any], air: Mapping[str, Any]) -> dict[str, Any]:
     if "preset" not in air:
         return base
     keys = parse_toml(air_text(air["preset"]), source=f"air {air['preset']}")
-    check_keys({"air": keys})
-    return {**base, "air": keys}
+    return {**base, **checked_keys({"air": keys})}
 
 
 def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:

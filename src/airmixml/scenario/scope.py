@@ -1,7 +1,6 @@
-"""What commands do not treat: several rows or no class on a worker, signals that do not add up in phase."""
+"""What commands do not treat: several rows or no class on a worker, integers."""
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Privacy, Workers
 from airmixml.wording import shown
 
@@ -33,13 +32,4 @@ def require_real_numbers(privacy: Privacy, what: str) -> None:
         raise ScenarioError(
             f'privacy.arithmetic = "{privacy.arithmetic}": {what} is made for real numbers in Gaussian noise; use '
             'privacy.arithmetic = "real", and airmix run, account and plan for integers'
-        )
-
-
-def require_coherent(air: Air, what: str) -> None:
-    """Refuse what needs signals that add up in phase where the server detects energies."""
-    if not air.is_coherent:
-        raise ScenarioError(
-            f'air.detection = "{air.detection}": {what} is made for signals that add up in phase; use air.detection = '
-            '"coherent"'
         )

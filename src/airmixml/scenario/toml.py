@@ -20,6 +20,8 @@ from airmixml.wording import did_you_mean, shown, shown_name
 TOP_LEVEL = ("name", "seed")
 EXTENDS = "extends"
 _LARGEST_FILE_BYTES = 1_000_000
+# Keys that earlier versions wrote into every scenario, and the one value that still holds.
+_DROPPED = {("air", "detection"): "coherent"}
 _PRESETS = files("airmixml") / "presets"
 
 
@@ -42,9 +44,14 @@ def unknown_key(name: str) -> ScenarioError:
     return ScenarioError(f"{shown_name(name)}: unknown key{near or '; `airmix show digits` prints all keys'}")
 
 
-def check_keys(tables: Mapping[str, Any]) -> None:
-    """Refuse a key that does not exist, or a table that is none."""
-    for name, value in tables.items():
+def checked_keys(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables without keys that are no more; refuse a key that does not exist, or a table that is none."""
+    checked = {name: dict(value) if isinstance(value, Mapping) else value for name, value in tables.items()}
+    for (name, entry), left in _DROPPED.items():
+        table = checked.get(name)
+        if isinstance(table, dict) and table.pop(entry, left) != left:
+            raise ScenarioError(f"{name}.{entry}: no longer exists (CHANGELOG.md); remove it")
+    for name, value in checked.items():
         if name in TOP_LEVEL:
             continue
         if name not in TABLES:
@@ -55,6 +62,7 @@ def check_keys(tables: Mapping[str, Any]) -> None:
         for entry in value:
             if entry not in valid:
                 raise unknown_key(f"{name}.{entry}")
+    return checked
 
 
 def parse_toml(text: str, *, source: str) -> dict[str, Any]:

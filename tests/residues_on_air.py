@@ -41,11 +41,6 @@ def plane_error_rate(group: int, gain_error: float, snr_db: float) -> float:
     return 2.0 * float(ndtr(-0.5 / math.sqrt(variance)))
 
 
-def plane_snr_db(error_rate: float) -> float:
-    """Return the SNR per worker at which a bit plane has that error rate where gains are right, in dB."""
-    return float(ratio_to_db(ndtri(error_rate / 2.0) ** 2))
-
-
 def largest_group(gain_error: float, snr_db: float, error_rate: float) -> int:
     """Return the most workers that may send a bit plane at once, or refuse."""
     deviation = -0.5 / float(ndtri(error_rate / 2.0))
