@@ -5,6 +5,7 @@ __all__ = [
     "BoundsWarning",
     "DataError",
     "LedgerError",
+    "LeftoverWarning",
     "PluginError",
     "PrivacyError",
     "ProtocolError",
@@ -47,3 +48,7 @@ class PluginError(AirMixError):
 
 class BoundsWarning(UserWarning):
     """Declared bounds leave little of the data; the command line prints it as one line."""
+
+
+class LeftoverWarning(UserWarning):
+    """Something of an earlier version was removed, since it revealed private data; printed as one line too."""

@@ -10,7 +10,7 @@ import typer
 
 from airmixml.cli.late import LateCommand, add_late, late_group
 from airmixml.devices import is_out_of_memory
-from airmixml.errors import AirMixError, BoundsWarning
+from airmixml.errors import AirMixError, BoundsWarning, LeftoverWarning
 from airmixml.version import __version__
 from airmixml.wording import reason
 
@@ -127,7 +127,7 @@ def answer() -> int:
 
 def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:
     """Print our own warnings as a line, and leave out those of libraries, with which a user can do nothing."""
-    if issubclass(category, BoundsWarning):
+    if issubclass(category, BoundsWarning | LeftoverWarning):
         sys.stderr.write(f"airmix: warning: {message}\n")
 
 
