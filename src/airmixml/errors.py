@@ -2,9 +2,11 @@
 
 __all__ = [
     "AirMixError",
+    "AirMixWarning",
     "BoundsWarning",
     "DataError",
     "LedgerError",
+    "LeftoverWarning",
     "NameWarning",
     "PluginError",
     "PrivacyError",
@@ -46,9 +48,17 @@ class PluginError(AirMixError):
     """There is no encoder, learner, accountant, ... of that name, or the package that brings it is broken."""
 
 
-class BoundsWarning(UserWarning):
-    """Declared bounds leave little of the data; the command line prints it as one line."""
+class AirMixWarning(UserWarning):
+    """Base of our own warnings; the command line prints each as one line."""
 
 
-class NameWarning(UserWarning):
-    """Names in a ledger that look like one person's; the command line prints it as one line."""
+class BoundsWarning(AirMixWarning):
+    """Declared bounds leave little of the data."""
+
+
+class NameWarning(AirMixWarning):
+    """Names in a ledger that look like one person's."""
+
+
+class LeftoverWarning(AirMixWarning):
+    """Something of an earlier version was removed, since it revealed private data."""

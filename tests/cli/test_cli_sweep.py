@@ -138,3 +138,11 @@ def test_a_sweep_that_is_ended_half_way_resumes(
         for name in ("accuracy.final", "epsilon", "energy_joules"):
             assert one["metrics"][name] == other["metrics"][name]
     assert {path.name for path in (tmp_path / "out" / "cells").iterdir() if path.suffix != ".json"} <= {".lock"}
+
+
+def test_a_sweep_of_which_every_cell_fails_has_its_report(airmix: Airmix, tmp_path: Path) -> None:
+    wrong = ("--set", "workers.input_lower=[0, 0]", "--set", "workers.input_upper=[1, 1]")
+    done = airmix("sweep", "--preset", "private-iris", *wrong, "--grid", "privacy.epsilon=1,2", "--jobs", "1")
+    assert done.returncode == 1
+    assert "report.html" not in done.stderr
+    assert "2 runs failed" in (tmp_path / "runs" / "sweep-private-iris" / "report.html").read_text(encoding="utf-8")

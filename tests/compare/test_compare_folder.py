@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -145,3 +147,13 @@ def test_epsilon_follows_its_values(tmp_path: Path) -> None:
     assert [row.privacy[0].epsilon for row in found.rows] == pytest.approx([0.5, 2.0], rel=1e-6)
     energies = [row.energy_joules or 0.0 for row in found.rows]
     assert energies[0] < energies[1]
+
+
+def test_a_scenario_that_no_method_can_run_is_refused_in_one_line(
+    airmix: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    wrong = ("--set", "workers.input_lower=[0, 0]", "--set", "workers.input_upper=[1, 1]")
+    done = airmix("compare", "--preset", "private-iris", *wrong)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("airmix: error: workers.input_lower has 2 values")
+    assert list(tmp_path.iterdir()) == []

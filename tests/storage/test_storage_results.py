@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -272,3 +273,46 @@ def test_trials_of_an_audit_come_back(tmp_path: Path) -> None:
     assert again.load("other", [4]) == []
     np.savez(tmp_path / "trials.npz", **{"known/0": GOOD})  # as it was before: not there
     assert Keeper(tmp_path).resumed_blocks == 0
+
+
+def strictly(text: str | bytes) -> Any:
+    """Parse JSON as every other program does: there is no Infinity and no NaN in it."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_are_json_for_other_programs_too(name: str, tmp_path: Path) -> None:
+    values = {**VALUES, "list": [math.inf, -math.inf, 1.0], "text": "inf", "other": {"number": "seven"}}
+    ResultStore(tmp_path).save(name, values)
+    content = (tmp_path / name).read_bytes()
+    if name.endswith(".npz"):
+        with np.load(tmp_path / name) as archive:
+            content = str(archive["about"]).encode()
+    assert strictly(content)["values"]["nested"] == {"inf": {"number": "inf"}}
+    assert ResultStore(tmp_path).load(name, lambda found, _: found) == values
+    ResultStore(tmp_path).save(name, {"share": math.nan})
+    assert math.isnan(ResultStore(tmp_path).load(name, lambda found, _: found["share"]))
+
+
+def test_files_of_earlier_versions_with_infinity_are_still_read(tmp_path: Path) -> None:
+    saved(tmp_path, "result.json")
+    made_by = ["", "result.json"]
+    checksum = hashlib.sha256(json.dumps([made_by, VALUES], sort_keys=True).encode()).hexdigest()
+    old = json.dumps({"made_by": made_by, "checksum": checksum, "values": VALUES})
+    assert "Infinity" in old
+    (tmp_path / "result.json").write_text(old)
+    assert ResultStore(tmp_path).load("result.json", lambda found, _: found) == VALUES
+
+
+def test_results_of_a_comparison_are_json_for_other_programs_too(tmp_path: Path) -> None:
+    scenario, methods = Scenario.preset("private-iris"), load_methods("logistic")
+    first = compare_methods(scenario, methods, out=tmp_path)
+    (file,) = (tmp_path / "results").iterdir()
+    assert strictly(file.read_bytes())["values"]["privacy"][0]["epsilon"] == {"number": "inf"}
+    again = compare_methods(scenario, methods, out=tmp_path)
+    assert (again.kept, again.rows) == (1, first.rows)
+    assert math.isinf(again.rows[0].privacy[0].epsilon)

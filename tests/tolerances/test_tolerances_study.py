@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airmixml import Scenario, run
+from airmixml import Scenario, ScenarioError, run
 from airmixml.privacy import gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.scenario import Air, Speed
@@ -122,3 +122,17 @@ def test_an_air_that_cannot_be_is_too_much(scenario: Scenario, tmp_path: Path) -
     assert "no symbol is left for data" in speed.why_not
     assert all(math.isinf(each.fall) for each in speed.tried)
     assert [path.suffix for path in write_tolerances(found)] == [".md", ".csv", ".json"]
+
+
+@pytest.mark.parametrize("found_there", [False, True])
+def test_a_scenario_that_cannot_be_run_leaves_no_folder(scenario: Scenario, found_there: bool, tmp_path: Path) -> None:
+    """The two bounds are refused once the data, which have four columns, are read."""
+    wrong = scenario.with_overrides("workers.input_lower=[0, 0]", "workers.input_upper=[1, 1]")
+    out = tmp_path / "a" / "out"
+    if found_there:
+        out.mkdir(parents=True)
+        (out / "notes.txt").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ScenarioError, match=r"workers\.input_lower has 2 values"):
+        find_tolerances(wrong, seeds=1, only="absent", quick=True, jobs=1, out=out if not found_there else out / "new")
+    assert sorted(tmp_path.rglob("*")) == before

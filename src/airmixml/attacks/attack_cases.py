@@ -33,7 +33,7 @@ from airmixml.scenario.scope import require_classes, require_real_numbers
 from airmixml.scenario.varied import parse_varied
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import Arrays, ResultStore
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown, shown_name
 from airmixml.workers import deploy, load_dataset, settle
@@ -128,6 +128,7 @@ def attack(
     progress: Progress = silent,
     engine: str = "local",
     jobs: int | None = None,
+    finish: Finish | None = None,
 ) -> AttackResult:
     """Attack the cases, write the folder, and return what was found.
 
@@ -141,6 +142,7 @@ def attack(
         progress: told how far each stage is.
         engine: "local" for this machine, or "ray" for a Ray cluster.
         jobs: attacks at a time (default: one, in this process, or all that a Ray cluster takes).
+        finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
     """
     chosen = Engine.of(engine, jobs)
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
@@ -166,7 +168,7 @@ def attack(
         write_text(folder.work / "attack.csv", attack_csv(result))
         draw_attack(result, folder.work)
         write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
-        folder.publish(replace=force)
+        folder.publish(replace=force, finish=finish)
     return result
 
 

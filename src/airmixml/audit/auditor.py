@@ -40,7 +40,7 @@ from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.tally import Tally
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, claim, identity_of
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.workers import encoded_dim, load_dataset, settle
 
@@ -235,6 +235,7 @@ def audit(
     progress: Progress = silent,
     engine: str = "local",
     jobs: int | None = None,
+    finish: Finish | None = None,
 ) -> AuditResult:
     """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
 
@@ -248,6 +249,7 @@ def audit(
         progress: told how far each stage is.
         engine: "local" for this machine, or "ray" for trials and schedule to be drawn on a Ray cluster.
         jobs: blocks of trials at a time (default: one, in this process, or all that a Ray cluster takes).
+        finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
     """
     chosen = Engine.of(engine, jobs)
     settings, scenario = settings or AuditSettings(), settle(scenario, data_dir=data_dir, progress=progress)
@@ -263,7 +265,7 @@ def audit(
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         result = audit_scenario(scenario, settings, context=context, keeper=Keeper(folder.work), run_dir=folder.final)
         _write(result, folder.work)
-        folder.publish(replace=force, leave_out=KEPT_FILES)
+        folder.publish(replace=force, leave_out=KEPT_FILES, finish=finish)
     return result
 
 

@@ -9,7 +9,7 @@ import typer
 from airmixml.cli.late import LateCommand, add_late, late_group
 from airmixml.cli.streams import discard
 from airmixml.devices import is_out_of_memory
-from airmixml.errors import AirMixError, BoundsWarning, NameWarning
+from airmixml.errors import AirMixError, AirMixWarning
 from airmixml.version import __version__
 from airmixml.wording import reason
 
@@ -125,7 +125,7 @@ def answer() -> int:
 
 def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:
     """Print our own warnings as a line, and leave out those of libraries, with which a user can do nothing."""
-    if issubclass(category, BoundsWarning | NameWarning):
+    if issubclass(category, AirMixWarning):
         sys.stderr.write(f"airmix: warning: {message}\n")
 
 

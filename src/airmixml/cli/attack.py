@@ -9,7 +9,7 @@ from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import report_into
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.doors import ATTACKS
@@ -82,14 +82,14 @@ def attack_command(
 
     cases = read_cases(scenario, varied, beside)
     parts = choose_parts(attacks, (case.scenario for case in cases))
+    reports: list[dict[str, str]] = []
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        result = attack(cases, parts, engine=engine, jobs=jobs, **where)
-    report = add_report(result.run_dir)
+        result = attack(cases, parts, engine=engine, jobs=jobs, finish=report_into(reports), **where)
     if as_json:
-        print_json({**result.to_dict(), **report})
+        print_json({**result.to_dict(), **reports[0]})
         return
-    _print(result, report)
+    _print(result, reports[0])
 
 
 def _print(result: AttackResult, report: dict[str, str]) -> None:

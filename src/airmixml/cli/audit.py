@@ -9,7 +9,7 @@ from rich.table import Table
 from typer import Exit, Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import epsilon_text
@@ -93,14 +93,14 @@ def audit_command(
     settings.check(scenario)
     from airmixml.audit import audit  # after the checks: importing torch takes seconds
 
+    reports: list[dict[str, str]] = []
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        result = audit(scenario, settings, engine=engine, jobs=jobs, **where)
-    report = add_report(result.run_dir)
+        result = audit(scenario, settings, engine=engine, jobs=jobs, finish=report_into(reports), **where)
     if as_json:
-        print_json({**result.to_dict(), **report})
+        print_json({**result.to_dict(), **reports[0]})
     else:
-        _print(result, report)
+        _print(result, reports[0])
     if result.caught != bool(settings.fault.name):
         raise Exit(1)
 

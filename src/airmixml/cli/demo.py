@@ -11,7 +11,7 @@ from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import duration, joules, plural
@@ -34,10 +34,10 @@ def demo_command(
     if not _FEWEST_SEEDS <= seeds <= _MOST_SEEDS:
         raise ScenarioError(f"--seeds = {seeds}: must be at least {_FEWEST_SEEDS} and at most {_MOST_SEEDS}")
     started = time.perf_counter()
+    reports: list[dict[str, str]] = []
     with progress_bars() as progress:
-        sides = run_both(seeds, epochs, progress)
+        sides = run_both(seeds, epochs, progress, report_into(reports, typed=False))
     draw_demo(sides, _PICTURE)
-    reports = [add_report(side.metrics["run_dir"], typed=False) for side in sides]
     if as_json:
         told = {side.scenario.name: {**side.to_dict(), **each} for side, each in zip(sides, reports, strict=True)}
         print_json({**told, "picture": str(_PICTURE)})

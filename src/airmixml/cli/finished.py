@@ -2,26 +2,39 @@
 
 import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airmixml.cli.terminal import print_error_line
 from airmixml.wording import in_plain_words
 
+if TYPE_CHECKING:
+    from airmixml.storage.run_folder import Finish, RunFolder
 
-def add_report(folder: Path | str, *, typed: bool = True) -> dict[str, str]:
+
+def report_into(places: list[dict[str, str]], *, typed: bool = True) -> "Finish":
+    """Return what writes the report of a folder before that gets its name, and adds to ``places`` where it will be."""
+
+    def finish(folder: "RunFolder") -> None:
+        places.append(add_report(folder.final, work=folder.work, typed=typed))
+
+    return finish
+
+
+def add_report(folder: Path | str, *, work: Path | None = None, typed: bool = True) -> dict[str, str]:
     """Write ``report.html`` into a finished folder and return its place by its name in JSON.
 
-    Results are there already: where the report fails, a line says so, and nothing else is lost. ``typed``: what was
-    typed makes this folder again, and no others.
+    Results are there already: where the report fails, a line says so, and nothing else is lost. ``work`` is where the
+    folder is before it gets its name. ``typed``: what was typed makes this folder again, and no others.
     """
     from airmixml.reports import REPORT, write_report  # here: a report is the last thing that a command needs
     from airmixml.reports.commands import typed_command
 
     try:
-        return {"report": str(write_report(folder, command=typed_command() if typed else ()))}
+        return {"report": str(write_report(folder, command=typed_command() if typed else (), work=work))}
     except Exception as problem:  # whatever a drawing or a disk says
         print_error_line(
             f"airmix: no {REPORT} in {folder}: {in_plain_words(problem)}; airmix report {folder} tries again"
         )
         with contextlib.suppress(OSError):
-            (Path(folder) / REPORT).unlink(missing_ok=True)  # of an earlier command: it no longer fits
+            ((work or Path(folder)) / REPORT).unlink(missing_ok=True)  # of an earlier command: it no longer fits
         return {}

@@ -15,9 +15,8 @@ _RESUMABLE = ("run", "attack", "audit", "compare", "sweep", "reproduce")
 def report_interruption() -> None:
     """Say in one line that the command was interrupted; a second Ctrl-C ends the process without a word."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # A protected run begins again, except for the seeds that it has finished.
-    begins_again = "--private" in sys.argv and "--seeds" not in sys.argv
-    resumable = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE and not begins_again
+    # A protected run begins again.
+    resumable = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE and "--private" not in sys.argv
     with suppress(OSError):  # nobody reads
         os.write(2, f"airmix: interrupted{'; repeat the command to resume' if resumable else ''}\n".encode())
 

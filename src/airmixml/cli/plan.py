@@ -6,14 +6,14 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, print_json, print_line, print_report, progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import terminal_table
@@ -113,8 +113,10 @@ def plan_command(
         from airmixml.planning.plan_folder import write_plan
 
         with writing_to(out):
-            folder = write_plan(plan, scenario, parts, out, seconds=seconds, picture=not no_picture, force=force)
-        report = {"run_dir": str(folder), **add_report(folder)}
+            reports: list[dict[str, str]] = []
+            look: dict[str, Any] = {"seconds": seconds, "picture": not no_picture, "finish": report_into(reports)}
+            folder = write_plan(plan, scenario, parts, out, force=force, **look)
+        report = {"run_dir": str(folder), **reports[0]}
     if as_json:
         print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {}), **report})
         return

@@ -8,7 +8,7 @@ from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, print_json, progress_bars
 from airmixml.runs.run_rows import run_rows, run_title
 from airmixml.scenario import Scenario, Speed
@@ -55,16 +55,17 @@ def run_command(
     options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
+    reports: list[dict[str, str]] = []
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
         where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
+        where["finish"] = report_into(reports)
         result = run(scenario, seeds=seeds, private=private, public_test=public_test, **where)
     metrics = result.to_dict()
-    report = add_report(metrics["run_dir"])
     if as_json:
-        print_json({**metrics, **report})
+        print_json({**metrics, **reports[0]})
     else:
-        console.print(_run_table(scenario, metrics, report))
+        console.print(_run_table(scenario, metrics, reports[0]))
 
 
 def _checkpoint_seconds() -> float:

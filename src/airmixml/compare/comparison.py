@@ -331,12 +331,20 @@ def _run_all(
                         counted.settle(name, seed)
                 results[name].append(outcome)
         context.progress("results", done, len(jobs) * seeds)
-    rows = tuple(
+    return Comparison(scenario=scenario, rows=_rows(jobs, results, failed), seeds=numbers, kept=kept, out=out)
+
+
+def _rows(
+    jobs: Mapping[str, _Job], results: Mapping[str, list[Outcome]], failed: Mapping[str, str] | None
+) -> tuple[Row, ...]:
+    """Return a row for each job that gave something; where none did, raise why the first of them was refused."""
+    if failed and not any(results.values()):
+        raise ScenarioError(next(iter(failed.values())))
+    return tuple(
         Row(name=name, label=jobs[name].label, about=jobs[name].about, outcomes=tuple(found))
         for name, found in results.items()
         if found
     )
-    return Comparison(scenario=scenario, rows=rows, seeds=numbers, kept=kept, out=out)
 
 
 def _file(name: str, seed: int) -> str:

@@ -12,7 +12,7 @@ from airmixml.planning.plan import Plan
 from airmixml.planning.plan_page import Part, plan_markdown
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
-from airmixml.storage.run_folder import METRICS, SCENARIO, claim_folder
+from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
 
 _PLAN: Final = "plan"
 
@@ -26,10 +26,12 @@ def write_plan(
     seconds: float,
     picture: bool = True,
     force: bool = False,
+    finish: Finish | None = None,
 ) -> Path:
     """Write a plan into a new folder, whole or not at all, and return the folder.
 
-    ``force`` replaces an earlier folder of airmix; no ``picture`` is drawn of a plan without other designs.
+    ``force`` replaces an earlier folder of airmix; no ``picture`` is drawn of a plan without other designs. ``finish``
+    adds files to the complete folder before it gets its name.
     """
     with claim_folder(out, {"scenario": scenario.to_json(), _PLAN: True}, force=force) as folder:
         write_text(folder.work / f"{_PLAN}.md", plan_markdown(plan, parts))
@@ -38,4 +40,4 @@ def write_plan(
         write_text(folder.work / SCENARIO, scenario.to_toml())
         found = {**plan.to_dict(), "seconds": seconds, "run_dir": str(folder.final)}
         write_text(folder.work / METRICS, json.dumps(found, indent=2, allow_nan=False) + "\n")
-        return folder.publish(replace=force)
+        return folder.publish(replace=force, finish=finish)

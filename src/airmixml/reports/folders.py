@@ -74,11 +74,15 @@ def _cut(block: Block, name: str) -> Iterator[Block]:
         yield Block(kind="paragraph", lines=(f"{plural(more, 'more row')} in {name}.",))
 
 
-def find_folder(path: Path | str) -> FoundFolder:
-    """Return what a folder holds; refuse one that airmix did not make, or whose results were changed."""
+def find_folder(path: Path | str, work: Path | None = None) -> FoundFolder:
+    """Return what a folder holds; refuse one that airmix did not make, or whose results were changed.
+
+    ``work`` is where its files are before it gets its name.
+    """
     path = Path(path)
     if path.absolute().name.endswith(PARTIAL):
         raise RunFolderError(f"{path}: an interrupted run; run the same command again to finish it")
+    path = work or path
     if not path.is_dir():
         there = "is no folder" if path.exists() else "there is no such folder"
         raise RunFolderError(f"{path}: {there}; give one that airmix made, such as runs/NAME")

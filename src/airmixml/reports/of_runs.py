@@ -11,7 +11,7 @@ from airmixml.reports.cards import NOTHING, against, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
 from airmixml.reports.content import CardGroup, Content, Curve, Drawing, Facts, PrivacyCard
 from airmixml.reports.folders import FoundFolder, read_curve
-from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
+from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, read_result
 from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
 from airmixml.workers.in_words import held_by, row_name
@@ -47,7 +47,7 @@ _LEDGER: Final = "Histogram of what each worker spent against the server (median
 
 def run_content(found: FoundFolder) -> Content:
     """Return what a run folder tells."""
-    result, scenario = load_result(found.path), found.scenario()
+    result, scenario = read_result(found.path), found.scenario()
     metrics = result.to_dict()
     rows = {name: tuple(plain_rows(part)) for name, part in run_rows(scenario, metrics).items()}
     protected = isinstance(result, ProtectedResult)

@@ -181,6 +181,7 @@ def sweep_content(found: FoundFolder) -> Content:
     failed = f"; {plural(sum(failures.values()), 'run')} failed" if failures else ""
     words = [word for key, values in plain["grid"].items() for word in values_option("--grid", key, values)]
     command = () if plain["command"] == "run" else ("--command", plain["command"])
+    drawn = next(iter(plain["metrics"]), "")  # none where every cell failed
     return Content(
         folder=found.path,
         kind="sweep",
@@ -194,9 +195,9 @@ def sweep_content(found: FoundFolder) -> Content:
         drawings=_one_drawing(
             found,
             "sweep.png",
-            f"{plain['metrics'][0]} over the grid",
-            f"{plain['metrics'][0]} at every combination of {', '.join(plain['grid'])}: "
-            f"{_range(cells, plain['metrics'][0])}; the table has the numbers.",
+            f"{drawn} over the grid",
+            f"{drawn} at every combination of {', '.join(plain['grid'])}: {_range(cells, drawn)}; "
+            "the table has the numbers.",
         ),
         scenario=scenario,
         command=command_for("sweep", scenario, *words, *command, *seeds_option(len(plain["seeds"]))),

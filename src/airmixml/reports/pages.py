@@ -27,7 +27,9 @@ PROTECTED: Final = "protected run"
 _MOST_FOLDERS: Final = 12
 
 
-def write_report(folder: Path | str, *, command: Sequence[str] = (), out: Path | None = None) -> Path:
+def write_report(
+    folder: Path | str, *, command: Sequence[str] = (), out: Path | None = None, work: Path | None = None
+) -> Path:
     """Write ``report.html`` into a folder that a command has made, and return its path.
 
     Everything in it comes from the files of the folder. Of a protected run these hold only what its statements cover.
@@ -36,13 +38,15 @@ def write_report(folder: Path | str, *, command: Sequence[str] = (), out: Path |
         folder: of a run, attack, audit, plan, comparison, sweep, study of tolerances or reproduction.
         command: the words that made it; without them those of an earlier report, or what the files tell.
         out: file to write instead; only a page of ours is replaced.
+        work: where its files still are, of a folder that is about to get its name.
     """
     folder = Path(folder)
-    content = read_content(folder)
-    words = tuple(command) or recorded_command(folder) or content.command
+    content = read_content(folder, work)
+    words = tuple(command) or recorded_command(work or folder) or content.command
     if content.kind == PROTECTED:
         words = content.command  # what else was typed, the statements do not cover
-    return _write(folder / REPORT if out is None else out, render_report(content, words))
+    path = _write((work or folder) / REPORT if out is None else out, render_report(content, words))
+    return folder / REPORT if out is None else path
 
 
 def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:
@@ -66,9 +70,12 @@ def _write(path: Path, page: str) -> Path:
     return path
 
 
-def read_content(folder: Path) -> Content:
-    """Return what a folder tells; refuse one that airmix did not make, or that was changed."""
-    found = find_folder(folder)
+def read_content(folder: Path, work: Path | None = None) -> Content:
+    """Return what a folder tells; refuse one that airmix did not make, or that was changed.
+
+    ``work`` is where its files are before it gets its name.
+    """
+    found = find_folder(folder, work)
     try:
         if found.kind != "run":
             return CONTENTS[found.kind](found)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from airmixml.radio import Mixtures
+    from airmixml.storage.run_folder import Finish
 
 _COLOURS: Final = (ORANGE, GREEN)
 _SLOTS_SHOWN: Final = 4
@@ -72,8 +73,11 @@ class Side:
         return {**self.metrics, **seeds, **epsilons}
 
 
-def run_both(seeds: int, epochs: int, progress: Progress) -> tuple[Side, Side]:
-    """Run the paper's Iris experiment and the private one at the same target; write a run folder for seed 0 of each."""
+def run_both(seeds: int, epochs: int, progress: Progress, finish: Finish | None = None) -> tuple[Side, Side]:
+    """Run the paper's Iris experiment and the private one at the same target; write a run folder for seed 0 of each.
+
+    ``finish`` is that of ``run``, for each of the folders.
+    """
     paper = Scenario.preset("paper-iris").with_overrides(f"learner.epochs={epochs}")
     target = (f"privacy.{key}={getattr(paper.privacy, key)}" for key in ("epsilon", "delta", "adjacency"))
     private = Scenario.preset("private-iris").with_overrides(*target)
@@ -81,7 +85,9 @@ def run_both(seeds: int, epochs: int, progress: Progress) -> tuple[Side, Side]:
     from airmixml.radio import simulate
     from airmixml.runs import run
 
-    metrics, private_metrics = (run(each, pictures=False, progress=progress).to_dict() for each in (paper, private))
+    metrics, private_metrics = (
+        run(each, pictures=False, progress=progress, finish=finish).to_dict() for each in (paper, private)
+    )
     histories = train_seeds([simulate(paper.with_seed(seed)) for seed in range(seeds)])
     final, best = ([getattr(each, name) for each in histories] for name in ("final_accuracy", "best_accuracy"))
     private_final = [train(simulate(private.with_seed(seed))).history.final_accuracy for seed in range(seeds)]

@@ -23,7 +23,6 @@ from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.pictures import draw_ledger, draw_run, draw_statements
 from airmixml.runs.protected import ProtectedRunner, stated_rows, stated_scores
 from airmixml.runs.results import (
-    PROTECTION,
     SIMULATION,
     ProtectedResult,
     RunResult,
@@ -37,7 +36,16 @@ from airmixml.runs.summaries import summarise_seeds
 from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, identity_of
+from airmixml.storage.run_folder import (
+    METRICS,
+    RUNS_FOLDER,
+    SCENARIO,
+    Finish,
+    RunFolder,
+    claim,
+    claim_folder,
+    identity_of,
+)
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset, settle, worker_cost
 
@@ -60,6 +68,7 @@ def run(
     engine: str = "local",
     jobs: int | None = None,
     ledger: Path | str | None = None,
+    finish: Finish | None = None,
 ) -> AnyResult:
     """Run a scenario, write its folder, and return its result (that of the folder's ``metrics.json``).
 
@@ -86,6 +95,7 @@ def run(
             several processes need the usual ``if __name__ == "__main__":``.
         ledger: file of budgets that last (``airmix ledger create``): a run that would pass a worker's is refused before
             anything is sent, and what it spends is kept there.
+        finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
     """
     chosen = Engine.of(engine, jobs)
     if private:
@@ -114,9 +124,6 @@ def run(
             data_dir=data_dir,
             progress=progress,
         )
-    identity = {**identity_of(scenario), "seeds": seeds}
-    if private:
-        identity |= {"mode": PROTECTION, "public_test": public_test}
     name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
     result: AnyResult
     runner: SimulationRunner | ProtectedRunner
@@ -126,6 +133,7 @@ def run(
         runner = SimulationRunner(
             context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds, spending=spending
         )
+    identity = {**runner.identity_of(scenario), "seeds": seeds}
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         if spending is not None:
             spending.reserve([each for each in spending.requests if not (folder.work / f"seed-{each.seed}").exists()])
@@ -135,7 +143,7 @@ def run(
             result = runner.summarise(scenario, _run_each(runner, scenario, seeds, folder), str(folder.final))
             if pictures:
                 _draw_all_seeds(result, folder.work)
-        _finish(scenario, result, folder, replace=force)
+        _publish(scenario, result, folder, replace=force, finish=finish)
     return result
 
 
@@ -147,6 +155,10 @@ class SimulationRunner:
     pictures: bool
     checkpoint_seconds: float
     spending: Spending | None = None
+
+    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
+        """Return what must be equal for the run to be resumed."""
+        return identity_of(scenario)
 
     def summarise(self, scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
         """Return means over the seeds."""
@@ -215,9 +227,9 @@ def _run_each(
         if (whole.work / name).exists():
             runs.append(_kept(single, whole.work / name))
             continue
-        with claim_folder(whole.work / name, identity_of(single)) as folder:
+        with claim_folder(whole.work / name, runner.identity_of(single)) as folder:
             result = runner.run_one(single, folder, str(whole.final / name))
-            _finish(single, result, folder)
+            _publish(single, result, folder)
         runs.append(result)
     progress("seeds", seeds, seeds)
     return runs
@@ -258,9 +270,11 @@ def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, 
         draw_ledger(epsilons, stated, folder / "figures" / "privacy.png")
 
 
-def _finish(scenario: Scenario, result: AnyResult, folder: RunFolder, *, replace: bool = False) -> None:
+def _publish(
+    scenario: Scenario, result: AnyResult, folder: RunFolder, *, replace: bool = False, finish: Finish | None = None
+) -> None:
     """Write what makes a run folder whole and give it its name."""
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     shutil.rmtree(folder.work / SHARDS, ignore_errors=True)
-    folder.publish(replace=replace, leave_out=(CHECKPOINT,))
+    folder.publish(replace=replace, leave_out=(CHECKPOINT,), finish=finish)

@@ -11,12 +11,12 @@ from airmixml.radio.mixtures import Transmission
 from airmixml.radio.privacy_target import composes_exactly
 from airmixml.runs.model_files import save_model
 from airmixml.runs.pictures import draw_statements
-from airmixml.runs.results import PROTECTION, ProtectedResult, versions
+from airmixml.runs.results import ProtectedResult, versions
 from airmixml.runs.spending import Spending
 from airmixml.runs.summaries import summarise_releases
 from airmixml.scenario import RunContext, Scenario, keys_in_force
 from airmixml.storage.files import write_text
-from airmixml.storage.run_folder import RunFolder
+from airmixml.storage.run_folder import PROTECTION, RunFolder, identity_of
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, worker_cost
 
@@ -29,6 +29,10 @@ class ProtectedRunner:
     pictures: bool
     public_test: bool
     spending: Spending | None = None
+
+    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
+        """Return what names the run in its folder; of the data, nothing."""
+        return {**identity_of(scenario, protected=True), "public_test": self.public_test}
 
     def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> ProtectedResult:
         """Run one seed inside the folder and return its result.

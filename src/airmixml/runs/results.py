@@ -15,13 +15,12 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
 from airmixml.reading import read_regular
 from airmixml.storage.results import from_plain, odd_content, to_plain
-from airmixml.storage.run_folder import METRICS, PARTIAL
+from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
 from airmixml.version import __version__
 from airmixml.workers import WorkerCost
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
-PROTECTION: Final = "protection"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +252,11 @@ def load_result(folder: Path | str) -> RunResult | SeedsResult | ProtectedResult
     folder = Path(folder)
     if folder.absolute().name.endswith(PARTIAL):
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
+    return read_result(folder)
+
+
+def read_result(folder: Path) -> RunResult | SeedsResult | ProtectedResult:
+    """Return the result in a folder that is complete, whatever its name is; refuse one that was changed."""
     try:
         metrics = json.loads(read_regular(folder / METRICS))
         kind: type[RunResult | SeedsResult | ProtectedResult] = RunResult

@@ -33,9 +33,9 @@ from airmixml.radio.privacy_target import (
 )
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.weakest_channel import weakest_gain
-from airmixml.runs.results import PROTECTION, SIMULATION
+from airmixml.runs.results import SIMULATION
 from airmixml.scenario import Scenario, Workers
-from airmixml.storage.run_folder import identity_of
+from airmixml.storage.run_folder import PROTECTION, identity_of
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim
 from airmixml.workers.loading import load_raw

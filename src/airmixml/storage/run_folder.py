@@ -1,7 +1,8 @@
 """Folders that one process at a time fills, and run folders, which are either whole or not there.
 
 A run is made in ``NAME.partial``, which it locks, and renamed to ``NAME`` when everything is in it. A killed run leaves
-the partial folder behind; the same run recognises it by its identity and resumes from its checkpoint.
+the partial folder behind; the same run recognises it by its identity and resumes from its checkpoint. A protected run
+resumes nothing: it begins again, and nothing in the folder, its identity included, tells of its data.
 """
 
 import contextlib
@@ -12,7 +13,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,29 +23,37 @@ from typing import Any, Final
 from filelock import BaseFileLock
 
 from airmixml.doors import ENCODERS
-from airmixml.errors import RunFolderError
+from airmixml.errors import LeftoverWarning, RunFolderError
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, take_lock, write_text
 from airmixml.version import __version__
+from airmixml.wording import reason
 
 RUNS_FOLDER: Final = Path("runs")
 METRICS: Final = "metrics.json"
 SCENARIO: Final = "scenario.toml"
 PARTIAL: Final = ".partial"
 REPORT: Final = "report.html"
+PROTECTION: Final = "protection"
 _IDENTITY: Final = "identity.json"
 # What commands write into run folders; whatever else is in one is somebody's own.
 _OURS: Final = re.compile(
     r"(metrics|noise)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
-    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html"
+    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
 )
 
 
-def identity_of(scenario: Scenario) -> dict[str, Any]:
-    """Return what must be equal for work to be resumed: scenario, version, and the content of the user's files."""
-    identity = {"scenario": scenario.to_json(), "data": digest_of(scenario.workers.dataset), "airmixml": __version__}
+def identity_of(scenario: Scenario, *, protected: bool = False) -> dict[str, Any]:
+    """Return what must be equal for work to be resumed: scenario, version, and the content of the user's files.
+
+    Of a protected run it tells nothing of those: an adversary who knows all other rows tries values for the last one
+    until a digest fits.
+    """
+    identity = {"scenario": scenario.to_json(), "airmixml": __version__}
+    if protected:
+        return {**identity, "mode": PROTECTION}
     encoder = encoder_digest(scenario)
-    return {**identity, "encoder": encoder} if encoder else identity
+    return {**identity, "data": digest_of(scenario.workers.dataset), **({"encoder": encoder} if encoder else {})}
 
 
 def encoder_digest(scenario: Scenario) -> str:
@@ -69,11 +79,16 @@ class RunFolder:
     work: Path  # the name that it has now
     _lock: BaseFileLock
 
-    def publish(self, *, replace: bool = False, leave_out: tuple[str, ...] = ()) -> Path:
+    def publish(
+        self, *, replace: bool = False, leave_out: tuple[str, ...] = (), finish: "Finish | None" = None
+    ) -> Path:
         """Rename the finished folder to its final name, without the files that served the making alone.
 
-        With ``replace`` it takes the place of an older run folder of that name.
+        With ``replace`` it takes the place of an older run folder of that name. ``finish`` adds the last files before:
+        a process that is killed leaves no folder of that name without them.
         """
+        if finish is not None:
+            finish(self)
         if os.name == "nt":  # no folder with an open file in it can be renamed there
             self._lock.release()
         old = None
@@ -90,6 +105,10 @@ class RunFolder:
             shutil.rmtree(old, ignore_errors=True)
         self._lock.release()
         return self.final
+
+
+Finish = Callable[[RunFolder], None]
+"""Adds the last files to a folder, such as its report, before it gets its name."""
 
 
 def claim(
@@ -109,6 +128,9 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
         raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {PARTIAL}")
     work = final.with_name(final.name + PARTIAL)
     _recover(final, work)
+    beside = final.parent.glob("*") if _resumes_nothing(identity) else ()
+    for folder in (work, final, *beside):
+        _remove_digests(folder)
     check_free(final, force=force)
     with hold_folder(work, identity, holds="an interrupted run", force=force) as lock:
         yield RunFolder(final=final, work=work, _lock=lock)
@@ -157,7 +179,7 @@ def hold_folder(
         path.mkdir(parents=True, exist_ok=True)
         lock = take_lock(path)
         _refuse_foreign(path)
-        _take_over(path, json.dumps(identity, sort_keys=True), holds=holds, force=force, own=own)
+        _take_over(path, identity, holds=holds, force=force, own=own)
         yield lock
     finally:
         if lock is not None and lock.is_locked:  # else it was published
@@ -171,18 +193,23 @@ def hold_folder(
                 folder.rmdir()
 
 
-def _take_over(path: Path, text: str, *, holds: str, force: bool, own: Iterable[str] | None) -> None:
+def _resumes_nothing(identity: dict[str, Any]) -> bool:
+    return identity.get("mode") == PROTECTION
+
+
+def _take_over(path: Path, identity: dict[str, Any], *, holds: str, force: bool, own: Iterable[str] | None) -> None:
     """Keep what the same work left in a locked folder; of other work, remove it or refuse to."""
-    known = path / _IDENTITY
-    if not (known.exists() and known.read_bytes() == text.encode("utf-8")):
+    known, text = path / _IDENTITY, json.dumps(identity, sort_keys=True, allow_nan=False)
+    same = known.exists() and known.read_bytes() == text.encode("utf-8")
+    if not same or _resumes_nothing(identity):
         begun = _begun(path)
-        if begun and not force:
+        if begun and not same and not force:
             raise RunFolderError(
                 f"{path}: holds {holds} with other settings; choose another --out, or --force to replace it"
             )
         for entry in begun:
-            if own is None or entry.name in own:
-                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            if (own is None or entry.name in own) and (force or _is_ours(entry)):
+                _remove(entry)
         write_text(known, text)
     remove_temporaries(path)
 
@@ -193,20 +220,27 @@ def _refuse_foreign(path: Path) -> None:
         raise RunFolderError(f"{path}: is not a folder; move it or choose another --out")
     if not path.is_dir():
         return
-    try:
-        identity = json.loads((path / _IDENTITY).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        identity = None
-    lock = path / LOCK
-    foreign_lock = lock.is_file() and not lock.is_symlink() and lock.stat().st_size > 0  # ours are empty
-    if not (isinstance(identity, dict) and "scenario" in identity) and (
-        foreign_lock or _begun(path) or (path / _IDENTITY).exists()
+    if "scenario" not in _plain(path / _IDENTITY) and (
+        _has_foreign_lock(path) or _begun(path) or (path / _IDENTITY).exists()
     ):
         raise RunFolderError(f"{path}: exists and was not made by airmix; move it or choose another --out")
 
 
+def _has_foreign_lock(path: Path) -> bool:
+    lock = path / LOCK
+    return lock.is_file() and not lock.is_symlink() and lock.stat().st_size > 0  # ours are empty
+
+
 def _begun(path: Path) -> list[Path]:
     return [entry for entry in path.iterdir() if entry.name not in (LOCK, _IDENTITY) and not is_temporary(entry)]
+
+
+def _is_ours(entry: Path) -> bool:
+    return _OURS.fullmatch(entry.name.removesuffix(PARTIAL)) is not None
+
+
+def _remove(entry: Path) -> None:
+    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def _recover(final: Path, work: Path) -> None:
@@ -222,3 +256,55 @@ def _recover(final: Path, work: Path) -> None:
                 if not os.path.lexists(final) and (folder / final.name / METRICS).exists():
                     (folder / final.name).rename(final)
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_digests(folder: Path) -> None:
+    """Remove what a protected run of an earlier version left where it was killed, and say so.
+
+    Its identity held a digest of the private data. Nothing resumes such a run: of its partial folder all that airmix
+    wrote is removed, of a finished one that file alone. A folder that a living process holds is left as it is.
+    """
+    if folder.is_symlink() or not _has_digest(folder) or _has_foreign_lock(folder):
+        return
+    partial, done = folder.name.endswith(PARTIAL), "removed"
+    try:
+        lock = take_lock(folder)
+    except RunFolderError:
+        return
+    try:
+        for entry in (*_identities(folder), *(filter(_is_ours, _begun(folder)) if partial else ())):
+            _remove(entry)
+    except OSError as problem:
+        done = f"it cannot be removed ({reason(problem)}), so delete it"
+    drop_lock(lock)
+    if partial:
+        with contextlib.suppress(OSError):  # it holds something that is not ours
+            folder.rmdir()
+    warnings.warn(
+        f"{folder}: an earlier version of airmixml left a digest of the private data here, from which a row can be "
+        f"found by trying; {done}",
+        LeftoverWarning,
+        stacklevel=2,
+    )
+
+
+def _has_digest(folder: Path) -> bool:
+    """Return whether a protected run filled the folder and a file of its identity tells of the data."""
+    own = [_plain(path) for path in (folder / METRICS, *_identities(folder, "."))]
+    protected = any(each.get("mode") == PROTECTION for each in own)
+    return protected and any(each.get("data") or each.get("encoder") for each in map(_plain, _identities(folder)))
+
+
+def _identities(folder: Path, *below: str) -> list[Path]:
+    """Return the identities in a folder and in those of its seeds, half-written ones included."""
+    names = (_IDENTITY, f".{_IDENTITY}.*.airmix-unfinished")
+    return [path for place in below or (".", "seed-*") for name in names for path in folder.glob(f"{place}/{name}")]
+
+
+def _plain(path: Path) -> dict[str, Any]:
+    """Return what a JSON file holds; nothing where it is none of ours."""
+    try:
+        plain = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return plain if isinstance(plain, dict) else {}

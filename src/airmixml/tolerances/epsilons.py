@@ -61,7 +61,7 @@ class Epsilons:
             except AirMixError as problem:
                 self._store.save(name, {"error": one_line(str(problem))})
                 return None
-            self._store.save(name, {"value": kept if math.isfinite(kept) else "inf"})
+            self._store.save(name, {"value": kept})
         return None if math.isnan(kept) else kept
 
     def needed_power(self) -> NeededPower:

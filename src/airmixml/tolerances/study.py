@@ -1,13 +1,14 @@
 """A study of tolerances: search every impairment's ladder at once, round by round; what is finished is kept."""
 
 import math
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
@@ -80,10 +81,16 @@ def find_tolerances(
         raise RunFolderError(f"{folder}: belongs to an interrupted run; choose an --out that does not end in {PARTIAL}")
     numbers = range(scenario.seed, scenario.seed + seeds)
     identity = {**identity_of(scenario.with_seed(0)), "tolerances": True}
-    own = (CELLS, PRIVACY, *FILES)
+    own, begun = (CELLS, PRIVACY, *FILES), (folder / CELLS).exists()
     with writing_to(folder), hold_folder(folder, identity, holds="a study of tolerances", force=force, own=own):
         trials = Trials(scenario, numbers, folder / CELLS, engine=engine, jobs=jobs, device=device, data_dir=data_dir)
         study = _Study(scenario, trials, chosen, drop=drop, quick=quick, progress=progress)
+        try:
+            base = study.run_unchanged()
+        except AirMixError:
+            if not begun:
+                shutil.rmtree(folder / CELLS, ignore_errors=True)  # why nothing can be run is not worth a folder
+            raise
         study.search_accuracy()
         needed, epsilons = None, None
         if scenario.mixing.power == "dp":
@@ -100,7 +107,7 @@ def find_tolerances(
         drop=drop,
         seeds=list(numbers),
         ideal=study.ideal,
-        base=trials.scores(scenario.air),
+        base=base,
         found=tuple(found),
         target=scenario.privacy.epsilon if epsilons is not None else None,
         needed=needed,
@@ -145,11 +152,15 @@ class _Study:
         self._progress = progress
         self._hardware = {name: describe_air(name).air for name in HARDWARE}
 
-    def search_accuracy(self) -> None:
-        """Run rounds until every ladder has its answer, then what hardware has and no answer covers."""
+    def run_unchanged(self) -> tuple[float, ...]:
+        """Run the ideal air and the base, and return the scores of the base; refuse a scenario that cannot be run."""
         base = self._scenario.air
         self._trials.run([Air(), base], self._progress, "ideal air")
         self.ideal = self._trials.scores(Air())
+        return self._trials.scores(base)
+
+    def search_accuracy(self) -> None:
+        """Run rounds until every ladder has its answer, then what hardware has and no answer covers."""
         round_number = 0
         while asked := [(ladder, size) for ladder in self._ladders.values() if (size := ladder.next_size) is not None]:
             round_number += 1
