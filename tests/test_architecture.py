@@ -14,6 +14,7 @@ FOUNDATION = (
     "errors",
     "version",
     "progress",
+    "reading",
     "sums",
     "units",
     "wording",

@@ -136,7 +136,7 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"absent.csv: cannot be read \(No such file"):
         load_csv(tmp_path / "absent.csv")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match=r"folder.csv: cannot be read \(Is a directory"):
+    with pytest.raises(DataError, match=r"folder.csv: cannot be read \(not a regular file, but a folder"):
         load_csv(tmp_path / "folder.csv")
 
 

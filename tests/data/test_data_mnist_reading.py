@@ -83,7 +83,7 @@ def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     write_files(tmp_path)
     (tmp_path / TRAIN_LABELS).unlink()
     (tmp_path / TRAIN_LABELS).mkdir()
-    with pytest.raises(DataError, match=f"{TRAIN_LABELS}: not a regular file"):
+    with pytest.raises(DataError, match=f"{TRAIN_LABELS}: cannot be read .not a regular file"):
         MNIST.load(tmp_path, silent)
 
 

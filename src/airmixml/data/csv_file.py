@@ -13,6 +13,7 @@ import numpy as np
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError
+from airmixml.reading import open_lines
 from airmixml.wording import did_you_mean, reason, shown
 
 
@@ -106,8 +107,7 @@ def load_csv(
     """Read inputs and labels; complaints name the file, the row (the header is row 1) and the column."""
     source = str(path)
     try:
-        # utf-8-sig: spreadsheet programs put a byte-order mark before the first column name.
-        with path.open(encoding="utf-8-sig", newline="") as lines:
+        with open_lines(path) as lines:
             rows = numbered_rows(lines, source)
             first = next(rows, None)
             if first is None:

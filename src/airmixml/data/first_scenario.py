@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.errors import DataError, ScenarioError
+from airmixml.reading import open_lines, open_regular
 from airmixml.scenario.rules import Real
 from airmixml.wording import did_you_mean, reason, shown
 
@@ -165,7 +166,7 @@ def _regression_lines(regression: bool, known: Declared | None) -> list[str]:
 def _first_rows(path: Path) -> tuple[list[str], list[str]]:
     """Return the names of the columns, and the first row as texts, of which only the kind is used."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
+        with open_lines(path) as lines:
             rows = [row for row, _ in zip(csv.reader(lines, skipinitialspace=True), range(2), strict=False)]
     except OSError as problem:
         raise DataError(f"{path}: cannot be read ({reason(problem)}); give a CSV or NPZ file") from None
@@ -182,7 +183,7 @@ def _first_rows(path: Path) -> tuple[list[str], list[str]]:
 def _array_header(path: Path) -> tuple[tuple[int, ...], str]:
     """Return shape and type of the array ``inputs``, without reading its values."""
     try:
-        with zipfile.ZipFile(path) as archive, archive.open("inputs.npy") as member:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive, archive.open("inputs.npy") as member:
             read: Any = np.lib.format
             header = read.read_array_header_1_0 if read.read_magic(member)[0] == 1 else read.read_array_header_2_0
             shape, _, kind = header(member)

@@ -11,6 +11,7 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import check_outputs, number_classes, number_holders
 from airmixml.errors import DataError
+from airmixml.reading import open_regular
 from airmixml.shapes import ImageShape
 from airmixml.wording import reason, shown
 
@@ -117,7 +118,7 @@ def read_arrays(
     ``key`` is what the user set to the path.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             if not zipfile.is_zipfile(stream):
                 raise DataError(f"{path}: not an NPZ file; {_HOW_TO_SAVE}")
             stream.seek(0)

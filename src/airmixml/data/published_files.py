@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import math
-import stat
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import DataError
+from airmixml.reading import open_regular
 from airmixml.wording import reason
 
 _BYTES_PER_READ: Final = 1 << 18
@@ -98,16 +98,14 @@ def read_from_folder(folder: Path, file: PublishedFile) -> tuple[Path, bytes] | 
     for name in possible_names(file):
         path = folder / name
         try:
-            if not stat.S_ISREG(path.stat().st_mode):  # opening a FIFO would wait for somebody to write to it
-                raise DataError(f"{path}: not a regular file; remove it")
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 content = _read(stream, file, compressed=name.endswith(".gz"))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
             raise BrokenFileError(path, f"not a whole gzip file ({reason(problem)})") from None
         except OSError as problem:
-            raise DataError(f"{path}: cannot be read ({reason(problem)})") from None
+            raise DataError(f"{path}: cannot be read ({reason(problem)}); remove it") from None
         if not is_published(content, file):
             raise BrokenFileError(path, f"not the published {file.name}, whose MD5 is {file.md5} (uncompressed)")
         return path, content

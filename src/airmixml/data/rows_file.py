@@ -13,6 +13,7 @@ from airmixml.data.csv_file import finite_numbers, numbered_rows
 from airmixml.data.dataset import RowFormat
 from airmixml.data.npz_file import laid_out, read_arrays
 from airmixml.errors import DataError
+from airmixml.reading import open_lines
 from airmixml.wording import nearest, reason, shown
 
 
@@ -54,7 +55,7 @@ def read_rows(
     if path.suffix.lower() != ".csv":
         raise DataError(f"{path}: must be a file of rows that ends in .csv or .npz")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
+        with open_lines(path) as lines:
             rows = numbered_rows(lines, str(path))
             first = next(rows, None)
             if first is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
+from airmixml.reading import read_regular
 from airmixml.scenario import Scenario, preset_names
 from airmixml.scenario.grid import value_text
 from airmixml.storage.run_folder import REPORT
@@ -18,6 +19,7 @@ META: Final = "airmix-command"
 GENERATOR: Final = "airmix report"
 _FROM_FILE: Final = "scenario.toml"
 _MOST_CHANGES: Final = 12
+_BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
 _LEFT_OUT: Final = {"--json": 0, "--force": 0, "--out": 1}  # options that decide no result, and how many words follow
 
 
@@ -37,7 +39,7 @@ def recorded_command(folder: Path) -> tuple[str, ...]:
     """Return the command that an earlier report of the folder names; empty where there is none."""
     reader = _MetaReader()
     try:
-        reader.feed((folder / REPORT).read_text(encoding="utf-8")[:20_000])
+        reader.feed(read_regular(folder / REPORT, _BEGINNING).decode("utf-8", errors="ignore"))
         words = json.loads(reader.found.get(META, "[]"))
     except (OSError, ValueError):
         return ()
@@ -48,7 +50,7 @@ def is_report(path: Path) -> bool:
     """Whether a file is a page that this room wrote."""
     reader = _MetaReader()
     try:
-        reader.feed(path.read_text(encoding="utf-8", errors="replace")[:20_000])
+        reader.feed(read_regular(path, _BEGINNING).decode("utf-8", errors="replace"))
     except OSError:
         return False
     return reader.found.get("generator", "").startswith(GENERATOR)

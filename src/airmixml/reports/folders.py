@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Final
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.output.markdown import Block, read_markdown
 from airmixml.output.numbers import plural
+from airmixml.reading import open_lines, read_regular
 from airmixml.reports.content import Curve
 from airmixml.scenario import Scenario
 from airmixml.storage.results import odd_content
@@ -50,15 +52,16 @@ class FoundFolder:
     def scenario(self) -> Scenario:
         """Return what was run: of the TOML file, or of the JSON file where there is none."""
         toml = self.path / SCENARIO
+        there = os.path.lexists(toml)
         try:
-            return Scenario.load(toml) if toml.is_file() else Scenario.from_json(self.plain["scenario"])
+            return Scenario.load(toml) if there else Scenario.from_json(self.plain["scenario"])
         except ScenarioError as problem:
-            raise odd_content(toml if toml.is_file() else self.file, problem, f"the folder {self.path}") from None
+            raise odd_content(toml if there else self.file, problem, f"the folder {self.path}") from None
 
     def page(self, name: str) -> tuple[Block, ...]:
         """Return the parts of one of its pages of Markdown, long tables cut; none where the page is not there."""
         try:
-            blocks = read_markdown((self.path / name).read_text(encoding="utf-8"))
+            blocks = read_markdown(read_regular(self.path / name).decode("utf-8"))
         except FileNotFoundError:
             return ()
         return tuple(part for block in blocks for part in _cut(block, name))
@@ -88,7 +91,7 @@ def find_folder(path: Path | str) -> FoundFolder:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
             raise ValueError("it is too large")
-        plain = json.loads(file.read_bytes())
+        plain = json.loads(read_regular(file))
         if not isinstance(plain, dict):
             raise ValueError("not a JSON object")
     except OSError as problem:
@@ -106,7 +109,7 @@ def _kind(name: str, plain: dict[str, Any]) -> str:
 def read_curve(folder: Path, label: str) -> Curve | None:
     """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
     try:
-        with (folder / "learning_curve.csv").open(encoding="utf-8", newline="") as lines:
+        with open_lines(folder / "learning_curve.csv") as lines:
             rows = list(csv.DictReader(lines))
     except FileNotFoundError:
         return None

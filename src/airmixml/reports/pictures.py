@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, figure_bytes, finish_axis, new_figure
 from airmixml.output.numbers import plural
 from airmixml.output.tables import TextTable
+from airmixml.reading import read_regular
 from airmixml.reports.content import Curve, Drawing
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def embed(drawings: Sequence[Drawing], most_bytes: int = MOST_BYTES) -> list[Emb
 
     If they are more, each loses colours that nobody sees; those that still do not fit are named by their file.
     """
-    contents = [drawing.path.read_bytes() for drawing in drawings]
+    contents = [read_regular(drawing.path) for drawing in drawings]
     if sum(map(len, contents)) > most_bytes:
         contents = [min(content, _fewer_colours(content), key=len) for content in contents]
     found, left = [], most_bytes

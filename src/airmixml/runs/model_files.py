@@ -16,6 +16,7 @@ from airmixml.doors import ENCODERS
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import plural
+from airmixml.reading import open_regular
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_bytes
@@ -161,7 +162,8 @@ def read_stored(folder: Path, encoder: Any = None) -> StoredModel:
     scenario = Scenario.load(folder / SCENARIO)
     learner = scenario.learner
     try:
-        saved = torch.load(folder / _MODEL, map_location="cpu", weights_only=True)
+        with open_regular(folder / _MODEL) as file:
+            saved = torch.load(file, map_location="cpu", weights_only=True)
         shape = saved["image_shape"]
         model = build_model(learner, saved["input_dim"], saved["label_dim"], tuple(shape) if shape else None)
         model.load_state_dict(saved["parameters"])

@@ -13,6 +13,7 @@ from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
+from airmixml.reading import read_regular
 from airmixml.storage.results import from_plain, odd_content, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL
 from airmixml.version import __version__
@@ -248,7 +249,7 @@ def load_result(folder: Path | str) -> RunResult | SeedsResult | ProtectedResult
     if folder.absolute().name.endswith(PARTIAL):
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
     try:
-        metrics = json.loads((folder / METRICS).read_bytes())
+        metrics = json.loads(read_regular(folder / METRICS))
         kind: type[RunResult | SeedsResult | ProtectedResult] = RunResult
         if isinstance(metrics, dict) and metrics.get("mode") == PROTECTION:
             kind = ProtectedResult

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, chance_line, finish_axis, new_figure, save_figure
 from airmixml.output.numbers import plural
+from airmixml.reading import open_lines
 from airmixml.runs.results import SeedsResult
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> F
 
 def read_curve(path: Path, score: str = "accuracy") -> NDArray[np.float64]:
     """Return the score after each epoch, as ``learning_curve.csv`` of a simulation has it; epochs."""
-    with path.open(newline="") as lines:
+    with open_lines(path) as lines:
         return np.array([float(row[f"test_{score}"]) for row in csv.DictReader(lines)])
 
 

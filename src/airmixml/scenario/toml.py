@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.errors import ScenarioError
+from airmixml.reading import read_regular
 from airmixml.scenario.rules import Choice, Items, Text
 from airmixml.scenario.tables import TABLES
 from airmixml.wording import did_you_mean, shown, shown_name
@@ -76,24 +77,17 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
 def read_scenario_file(path: Path, kind: str = "scenario file or --preset NAME") -> str:
     """Return the text of a scenario file, or of another TOML file of that kind."""
     try:
-        content = None if path.is_fifo() else _beginning(path)
+        content = read_regular(path, _LARGEST_FILE_BYTES + 1)
     except OSError as problem:
         raise ScenarioError(f"{path}: cannot be read ({problem.strerror}); give a {kind}") from None
     except ValueError:
         raise ScenarioError(f"{shown(str(path))}: not a file name; give a {kind}") from None
-    if content is None:  # nobody may ever write to it
-        raise ScenarioError(f"{path}: is a pipe; give a {kind}")
     if len(content) > _LARGEST_FILE_BYTES:
         raise ScenarioError(f"{path}: larger than 1 MB, so not a scenario; give a TOML file (`airmix show` prints one)")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ScenarioError(f"{path}: not UTF-8 text; give a TOML scenario file (`airmix show` prints one)") from None
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_LARGEST_FILE_BYTES + 1)
 
 
 def preset_names() -> list[str]:

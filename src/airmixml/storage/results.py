@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import RunFolderError
+from airmixml.reading import read_regular
 from airmixml.storage.files import write_bytes
 from airmixml.wording import in_plain_words, shown
 
@@ -59,12 +60,10 @@ class ResultStore:
         """
         path, made_by = self.folder / name, [self._identity, name]
         try:
-            if not path.is_file():  # a pipe would never end
-                return None
             about, arrays = _content(path)
             if about["made_by"] != made_by or about["checksum"] != _checksum(made_by, about["values"], arrays):
                 return None
-        except Exception:  # whatever a damaged file makes NumPy and JSON say
+        except Exception:  # no such file, or whatever a damaged one makes NumPy and JSON say
             return None
         try:
             return read(about["values"], arrays)
@@ -81,7 +80,7 @@ def odd_content(path: Path, problem: Exception, delete: str = "it") -> RunFolder
 
 
 def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    content = path.read_bytes()
+    content = read_regular(path)
     if path.suffix != ".npz":
         return json.loads(content), {}
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:

@@ -14,7 +14,7 @@ from airmixml.data.label_codes import Bounded, Centred, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
 from airmixml.data.scaling import declare_bounds, declare_target_bounds
 from airmixml.doors import DATASETS
-from airmixml.errors import DataError, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
 from airmixml.scenario.rules import AUTO
@@ -86,13 +86,6 @@ def load_dataset(
     )
 
 
-def _is_pipe(path: Path) -> bool:
-    try:
-        return path.is_fifo()
-    except OSError:  # a name that is too long is no pipe
-        return False
-
-
 def _row_format(workers: Workers, raw: RawData, image_shape: ImageShape) -> RowFormat:
     width = int(raw.inputs.shape[1])
     lower = upper = None
@@ -134,8 +127,6 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
-    if _is_pipe(path):  # nobody may ever write to it
-        raise DataError(f"{path}: is a pipe; workers.dataset must name a CSV or NPZ file")
     if path.suffix.lower() == ".csv":
         return load_csv(
             path,

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from airmixml.errors import ScenarioError
+from airmixml.reading import open_regular
 from airmixml.wording import reason
 
 Read = TypeVar("Read")
@@ -21,7 +22,8 @@ def read_once(read: Callable[[str], Read]) -> Callable[[str, str], Read]:
     def read_file(path: str, name: str) -> Read:
         path = os.path.abspath(os.path.expanduser(path))
         try:
-            found = os.stat(path)
+            with open_regular(path) as file:  # what the libraries that read it would wait for is refused here
+                found = os.fstat(file.fileno())
         except (OSError, ValueError) as problem:
             raise ScenarioError(
                 f'workers.encoder = "{name}": {path} cannot be read ({reason(problem)}); paths are relative to the '
