@@ -1,7 +1,7 @@
 // One slot, step by step. Dragging the eavesdropper asks the server what it would receive there.
-import { ask } from "/pages/server.js";
-import { byId, make, notice, number, onScenario, percent } from "/pages/shared.js";
-import { picture, range } from "/pages/pictures.js";
+import { ask } from "./server.js";
+import { byId, make, notice, number, onScenario, percent } from "./shared.js";
+import { picture, range } from "./pictures.js";
 
 const ADDED = {
   workers: " Each adds noise of its own, which hides it from everyone.",
@@ -32,7 +32,7 @@ async function load() {
   if (busy) { again = true; return; } // one question at a time: of a drag only the last place counts
   busy = true;
   try {
-    scene = await ask("/api/watch", { ...asked(), slot: Math.max(1, Math.round(Number(byId("slot").value) || 1)), place });
+    scene = await ask("api/watch", { ...asked(), slot: Math.max(1, Math.round(Number(byId("slot").value) || 1)), place });
     outdated = false;
     notice("");
     draw();
