@@ -25,8 +25,8 @@ _HEADERS: Final = {
 }
 # Not a redirect: a browser that came from elsewhere, such as a file, would follow it without the new cookie.
 _ENTRANCE: Final = (
-    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./"><title>AirMixML explorer'
-    '</title><p><a href="./">AirMixML explorer</a></p>'
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./">'
+    '<link rel="icon" href="data:,"><title>AirMixML explorer</title><p><a href="./">AirMixML explorer</a></p>'
 )
 _ANOTHER: Final = "press Enter in the terminal of `airmix explore` for another, or start it again"
 

@@ -216,7 +216,8 @@ class RunBook:
             return self._told(name)
         except (AirMixError, OSError) as problem:
             line = str(problem) if isinstance(problem, AirMixError) else f"cannot be read ({reason(problem)})"
-            return {"name": name, "changed": 0.0, "resumable": False, "state": "unreadable", "line": line}
+            printable = name.encode("utf-8", "backslashreplace").decode("utf-8")
+            return {"name": printable, "changed": 0.0, "resumable": False, "state": "unreadable", "line": line}
 
     def _told(self, name: str) -> dict[str, Any]:
         """Return what a list says of a run."""
