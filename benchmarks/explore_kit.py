@@ -34,31 +34,47 @@ def why_no_browser() -> str:
 
 @dataclass(frozen=True)
 class Explorer:
-    """A running explorer: its address with the token, its process, and how long it took to answer."""
+    """A running explorer: its process, the terminal that it reads, and how long it took to answer."""
 
-    address: str
     process: "subprocess.Popen[str]"
+    terminal: int
     seconds: float
+
+    def new_link(self) -> str:
+        """Return a link, which one browser can use once."""
+        os.write(self.terminal, b"\n")
+        return printed_link(self.process)
+
+
+def printed_link(process: "subprocess.Popen[str]") -> str:
+    """Return the link that an explorer prints next."""
+    assert process.stdout is not None
+    found = re.search(r"http://\S+", process.stdout.readline())
+    assert found, "the explorer did not start"
+    return found[0]
 
 
 @contextmanager
 def open_explorer(folder: Path) -> Iterator[Explorer]:
     """Start an explorer in the folder; it ends as by Ctrl-C."""
     started = time.perf_counter()
+    terminal, its_end = os.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "airmixml", "explore", "--no-browser", "--port", "0"],
         cwd=folder,
+        stdin=its_end,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+    os.close(its_end)
     try:
-        assert process.stdout is not None
-        found = re.search(r"http://\S+", process.stdout.readline())
-        assert found, "the explorer did not start"
-        with build_opener(HTTPCookieProcessor()).open(found[0]) as page:
-            assert page.status == 200
-        yield Explorer(found[0], process, time.perf_counter() - started)
+        link = printed_link(process)
+        opener = build_opener(HTTPCookieProcessor())
+        for address in (link, link.partition("?")[0]):
+            with opener.open(address) as page:
+                assert page.status == 200
+        yield Explorer(process, terminal, time.perf_counter() - started)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -66,6 +82,9 @@ def open_explorer(folder: Path) -> Iterator[Explorer]:
             process.wait(30)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
+        os.close(terminal)
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @contextmanager
@@ -73,7 +92,14 @@ def open_browser(width: int = 1360, height: int = 1000, *, dark: bool = False) -
     """Yield a headless Chromium with a window of that size."""
     options = Options()
     options.binary_location = CHROMIUM or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+    ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options=options, service=Service(DRIVER))

@@ -20,15 +20,15 @@ def main() -> None:
         raise SystemExit(why)
     with tempfile.TemporaryDirectory() as name, open_explorer(Path(name)) as explorer:
         with open_browser(1360, 1130) as browser:
-            browser.get(explorer.address)
+            browser.get(explorer.new_link())
             show_design(browser)
             save(browser, "explore-design")
         with open_browser(1360, 1080) as browser:
-            browser.get(explorer.address)
+            browser.get(explorer.new_link())
             show_watch(browser)
             save(browser, "explore-watch")
         with open_browser(1360, 1060) as browser:
-            browser.get(explorer.address)
+            browser.get(explorer.new_link())
             show_run(browser)
             save(browser, "explore-run")
 

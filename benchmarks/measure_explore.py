@@ -54,7 +54,7 @@ def measure_updates(folder: Path) -> dict[str, list[float]]:
     """Return, for some presets, the milliseconds from each change to its numbers on the page."""
     found: dict[str, list[float]] = {}
     with open_explorer(folder) as explorer, open_browser() as browser:
-        browser.get(explorer.address)
+        browser.get(explorer.new_link())
         wait_for_design(browser)  # heavy parts once, so that what they are forked from is ready, too
         for preset in PRESETS:
             go_to(browser, "design")

@@ -185,11 +185,14 @@ def start_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]
     """Start Python in a session of its own, in an empty folder; whatever still lives at the end is killed."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(
+        *arguments: str | Path, environment: dict[str, str] | None = None, stdin: int | None = None
+    ) -> subprocess.Popen[str]:
         child = subprocess.Popen(
             [sys.executable, *map(str, arguments)],
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "120", **(environment or {})},
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

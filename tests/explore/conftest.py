@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,22 +13,39 @@ from starlette.testclient import TestClient
 from airmixml.explore.app import Explorer
 from airmixml.explore.guard import Guard
 
-TOKEN, PORT = "a-token-of-tests", 8799
-HERE = f"http://127.0.0.1:{PORT}"
+sys.path.insert(0, str(Path(__file__).parent))
+from explorer_process import ExplorerProcess
+
+PORT = 8799
 
 
 @pytest.fixture
-def stranger(tmp_path: Path) -> Iterator[TestClient]:
-    """A browser that asks an explorer of the empty folder ``runs`` and was given no token."""
-    with TestClient(Guard(Explorer(tmp_path / "runs"), TOKEN, PORT), base_url=HERE, follow_redirects=False) as client:
+def guard(tmp_path: Path) -> Guard:
+    """An explorer of the empty folder ``runs``."""
+    return Guard(Explorer(tmp_path / "runs"), PORT)
+
+
+@pytest.fixture
+def stranger(guard: Guard) -> Iterator[TestClient]:
+    """A browser at the explorer's address that was given no link."""
+    address = f"http://127.0.0.1:{PORT}{guard.path}"
+    with TestClient(guard, base_url=address, follow_redirects=False) as client:
         yield client
 
 
 @pytest.fixture
-def client(stranger: TestClient) -> TestClient:
-    """The same with the token."""
-    stranger.get(f"/?token={TOKEN}")
+def client(stranger: TestClient, guard: Guard) -> TestClient:
+    """The same after it has used a link."""
+    assert stranger.get(guard.new_link()).status_code == 200
     return stranger
+
+
+@pytest.fixture
+def explorer(start_python: Callable[..., subprocess.Popen[str]]) -> Iterator[ExplorerProcess]:
+    """The command as a process with a terminal, without a browser, in an empty folder."""
+    process = ExplorerProcess(start_python, "--no-browser")
+    yield process
+    process.close()
 
 
 @pytest.fixture

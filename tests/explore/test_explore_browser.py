@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 import explore_kit as kit
+from airmixml.explore.opening import open_link
 
 pytestmark = [
     pytest.mark.long,
@@ -36,7 +39,7 @@ def explorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[kit.Exp
 def page(explorer: tuple[kit.Explorer, Path]) -> Iterator[Any]:
     """A browser at the design page; whatever it complains of at the end fails the test."""
     with kit.open_browser() as browser:
-        browser.get(explorer[0].address)
+        browser.get(explorer[0].new_link())
         kit.wait_for_design(browser, everything=False)
         yield browser
         assert kit.problems_of(browser) == []
@@ -60,8 +63,8 @@ def press(browser: Any, run: str, action: str) -> None:
     kit.wait_until(lambda: browser.execute_script(script, run, action), f"a button to {action}")
 
 
-def test_numbers_follow_a_change_and_the_address_holds_no_token(page: Any) -> None:
-    assert page.current_url.endswith("/")
+def test_numbers_follow_a_change_and_the_address_holds_no_ticket(page: Any) -> None:
+    assert "ticket" not in page.current_url
     before = text_of(page, "facts")
     slider = page.find_element(By.CSS_SELECTOR, "#radio-scheduled ~ input[type=range]")
     slider.send_keys(Keys.ARROW_RIGHT * 3)
@@ -130,6 +133,72 @@ def test_the_eavesdropper_is_dragged_to_a_worker(page: Any) -> None:
     kit.wait_until(lambda: text_of(page, "scene") != shown, "another place")
 
 
+@pytest.mark.parametrize(
+    ("preset", "before", "in_sum"),
+    [("digits", "", ""), ("trustless-iris", "masks that it shares with other workers", "and the masks cancel")],
+)
+def test_the_slot_says_whose_noise_is_added(page: Any, preset: str, before: str, in_sum: str) -> None:
+    kit.choose(page, "preset", preset)
+    kit.go_to(page, "watch")
+    kit.wait_until(lambda: page.find_elements(By.ID, "spy"), "the map")
+    steps = page.find_elements(By.CSS_SELECTOR, "#steps button")
+    steps[3].click()
+    assert before in text_of(page, "scene")
+    assert ("noise of its own" in text_of(page, "scene")) == bool(before)
+    steps[4].click()
+    assert f"The channel adds them up{': their noise adds up too, ' if in_sum else ''}{in_sum}; the receiver adds" in (
+        text_of(page, "scene")
+    )
+
+
+def test_the_private_file_leads_to_the_page(explorer: tuple[kit.Explorer, Path], tmp_path: Path) -> None:
+    """A browser that comes from a file has the cookie at once, although no other site may use it."""
+    link = explorer[0].new_link()
+    with kit.open_browser() as browser:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(webbrowser, "open", lambda _address: None)
+            open_link(link, tmp_path)
+        browser.get((tmp_path / "explorer.html").as_uri())
+        kit.wait_for_design(browser, everything=False)
+        assert browser.current_url == link.partition("?")[0]
+        (cookie,) = browser.get_cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        assert browser.execute_script("return document.cookie") == ""
+        browser.get(link)  # which is used: this browser goes to the page all the same
+        kit.wait_for_design(browser, everything=False)
+    with kit.open_browser() as other:
+        other.get(link)
+        assert "press Enter in the terminal" in other.find_element(By.TAG_NAME, "body").text
+
+
+def test_a_foreign_report_can_ask_for_nothing(page: Any, explorer: tuple[kit.Explorer, Path]) -> None:
+    folder = explorer[1] / "runs" / "foreign"
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_text(
+        "<p id=said>begun</p><script>const say = (text) => document.getElementById('said').textContent = text;"
+        "fetch('../../api/runs', {method: 'POST', headers: {'content-type': 'application/json'}, body: '{}'})"
+        ".then(() => say('answered'), () => say('refused ' + self.origin));</script>"
+    )
+    page.get(page.current_url.partition("#")[0] + "runs/foreign/report.html")
+    kit.wait_until(lambda: text_of(page, "said") != "begun", "the script")
+    assert text_of(page, "said") == "refused null"
+    shutil.rmtree(folder)
+    page.get_log("browser")  # the refusal
+
+
+def test_a_folder_that_cannot_be_read_costs_its_own_row(page: Any, explorer: tuple[kit.Explorer, Path]) -> None:
+    runs = explorer[1] / "runs"
+    bad = runs / os.fsdecode(b"caf\xe9.partial")
+    bad.mkdir(parents=True)
+    (runs / "begun.partial").mkdir()
+    kit.go_to(page, "run")
+    kit.wait_until(lambda: state_of(page, "begun") == "interrupted", "a good row")
+    assert "rename the folder" in text_of(page, "runs")
+    assert text_of(page, "notice") == ""
+    bad.rmdir()
+    (runs / "begun.partial").rmdir()
+
+
 def test_a_run_is_seen_cancelled_and_resumed_from_another_tab(
     page: Any, explorer: tuple[kit.Explorer, Path], tmp_path: Path
 ) -> None:
@@ -142,7 +211,9 @@ def test_a_run_is_seen_cancelled_and_resumed_from_another_tab(
     lines = "return document.querySelectorAll('#accuracy-chart .scatterlayer .trace').length"
     kit.wait_until(lambda: page.execute_script(lines) == 1, "the learning curve")
     with kit.open_browser() as other:  # closed half-way, which disturbs nobody
-        other.get(explorer[0].address + "#/run")
+        other.get(explorer[0].new_link())
+        kit.wait_for_design(other, everything=False)
+        kit.go_to(other, "run")
         kit.wait_until(lambda: state_of(other, "endless-seed0") == "running", "the same run in another tab")
         press(other, "endless-seed0", "cancel")
         kit.wait_until(lambda: state_of(page, "endless-seed0") == "interrupted", "the end of the run")
@@ -165,7 +236,7 @@ def test_finished_runs_are_compared(page: Any) -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_telephone_scrolls_in_one_direction(explorer: tuple[kit.Explorer, Path], dark: bool) -> None:
     with kit.open_browser(390, 800, dark=dark) as phone:
-        phone.get(explorer[0].address)
+        phone.get(explorer[0].new_link())
         kit.wait_for_design(phone, everything=False)
         for name in ("design", "watch", "run"):
             kit.go_to(phone, name)
@@ -180,7 +251,7 @@ def test_a_telephone_scrolls_in_one_direction(explorer: tuple[kit.Explorer, Path
 
 def test_an_explorer_that_was_killed_is_told_of(tmp_path: Path) -> None:
     with kit.open_explorer(tmp_path) as gone, kit.open_browser() as browser:
-        browser.get(gone.address)
+        browser.get(gone.new_link())
         kit.wait_for_design(browser, everything=False)
         os.killpg(gone.process.pid, signal.SIGKILL)
         kit.choose(browser, "preset", "digits")

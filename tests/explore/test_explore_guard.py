@@ -1,48 +1,112 @@
-"""Who is answered: this machine's browser with the token, at this address, and with nothing outside the runs folder."""
+"""Who is answered: a browser on this machine that used a link; it sees nothing outside the runs folder."""
 
 from __future__ import annotations
 
 import json
-from http.cookies import SimpleCookie
+from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from airmixml.explore.guard import Guard
 
 PAGES = ["/", "/pages/main.js", "/plotly.min.js", "/api/choices", "/api/runs", "/api/runs/x", "/runs/x/metrics.json"]
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/?token=", "/?token=another", "/api/choices?token=a-token-of-tests"])
-def test_nothing_is_shown_without_the_token(stranger: TestClient, path: str) -> None:
+def cookie_of(answer: Any) -> Morsel[str]:
+    (cookie,) = SimpleCookie(answer.headers["set-cookie"]).values()
+    return cookie
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/?ticket=", "/?ticket=another", "/?ticket=%ff&ticket=a"])
+def test_nothing_is_shown_without_a_link(stranger: TestClient, path: str) -> None:
     answer = stranger.get(path)
     assert answer.status_code == 403
     assert "airmix explore" in answer.text
     assert "set-cookie" not in answer.headers
+    assert answer.headers["connection"] == "close"
 
 
-def test_a_cookie_of_another_value_is_no_token(stranger: TestClient) -> None:
-    for cookie in ("airmix-8799=another", "airmix-8799=", "airmix-8798=a-token-of-tests", '="; ;;'):
-        assert stranger.get("/", headers={"cookie": cookie}).status_code == 403
-
-
-def test_the_token_becomes_a_cookie_that_no_script_reads_and_no_other_site_sends(stranger: TestClient) -> None:
-    answer = stranger.get("/?token=a-token-of-tests")
-    cookie = SimpleCookie(answer.headers["set-cookie"])["airmix-8799"]
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+def test_a_link_becomes_a_cookie_that_no_script_reads_and_no_other_site_or_port_gets(
+    stranger: TestClient, guard: Guard
+) -> None:
+    answer = stranger.get(guard.new_link())
+    cookie = cookie_of(answer)
+    assert answer.status_code == 200
     assert cookie["httponly"]
     assert cookie["samesite"] == "strict"
+    # All ports of a host share their cookies, but for those of a path that another user's server cannot know.
+    assert cookie["path"] == guard.path
+    assert len(guard.path) > 12
     assert stranger.get("/").status_code == 200
 
 
+def test_a_link_works_once(stranger: TestClient, guard: Guard) -> None:
+    link = guard.new_link()
+    stranger.get(link)
+    assert (again := stranger.get(link)).status_code == 303, "the browser that used it goes to the page"
+    assert again.headers["location"] == guard.path
+    stranger.cookies.clear()
+    refused = stranger.get(link)
+    assert refused.status_code == 403
+    assert "set-cookie" not in refused.headers
+    assert "press Enter in the terminal" in refused.text
+    assert link.partition("ticket=")[2] not in refused.text
+
+
+def test_another_link_voids_the_one_before(stranger: TestClient, guard: Guard) -> None:
+    old, new = guard.new_link(), guard.new_link()
+    assert stranger.get(old).status_code == 403
+    assert stranger.get(new).status_code == 200
+
+
+def test_only_fetching_a_link_uses_it(stranger: TestClient, guard: Guard) -> None:
+    link = guard.new_link()
+    for method in ("HEAD", "POST", "PUT"):
+        assert stranger.request(method, link).status_code == 403
+    assert stranger.get(link.replace("/?", "/api/choices?")).status_code == 403
+    assert stranger.get(link, headers={"host": "evil.example:8799"}).status_code == 403
+    assert stranger.get(link).status_code == 200
+
+
+def test_neither_address_nor_cookie_is_the_other(stranger: TestClient, guard: Guard) -> None:
+    """Who sees the address cannot make the cookie of it, nor the other way round."""
+    link = guard.new_link()
+    ticket = link.partition("ticket=")[2]
+    cookie = cookie_of(stranger.get(link))
+    assert ticket not in (cookie.value, guard.path)
+    stranger.cookies.clear()
+    for value in ("another", "", ticket):
+        assert stranger.get("/", headers={"cookie": f"{cookie.key}={value}"}).status_code == 403
+    assert stranger.get("/", headers={"cookie": f"{cookie.key}2={cookie.value}"}).status_code == 403
+    assert stranger.get(f"/?ticket={cookie.value}").status_code == 403
+
+
+def test_odd_cookies_of_other_programs_lock_nobody_out(client: TestClient) -> None:
+    (own,) = (f"{name}={value}" for name, value in client.cookies.items())
+    client.cookies.clear()
+    for others in ('a={"b": [1, "x"]}', '="; ;;', "caf\xe9=\xe9", "[=]"):
+        assert client.get("/", headers={"cookie": f"{others}; {own}".encode("latin-1")}).status_code == 200
+        assert client.get("/", headers={"cookie": others.encode("latin-1")}).status_code == 403
+
+
 @pytest.mark.parametrize("host", ["evil.example:8799", "127.0.0.1", "127.0.0.1:80", "localhost.evil.example:8799", ""])
-def test_another_name_for_this_machine_is_refused(client: TestClient, host: str) -> None:
+def test_another_name_for_this_machine_is_refused(client: TestClient, guard: Guard, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 403
-    assert client.get("/?token=a-token-of-tests", headers={"host": host}).status_code == 403
+    assert client.get(guard.new_link(), headers={"host": host}).status_code == 403
 
 
 def test_localhost_is_this_machine(client: TestClient) -> None:
-    cookie = "airmix-8799=a-token-of-tests"
-    assert client.get("/", headers={"host": "localhost:8799", "cookie": cookie}).status_code == 200
+    assert client.get("/", headers={"host": "localhost:8799"}).status_code == 200
+
+
+def test_nothing_is_shown_outside_its_path(client: TestClient, guard: Guard) -> None:
+    (own,) = (f"{name}={value}" for name, value in client.cookies.items())
+    for path in ("/", "/api/runs", guard.path[:-1], guard.path[:-2] + "/api/runs", guard.path.upper() + "api/runs"):
+        assert client.get(f"http://127.0.0.1:8799{path}", headers={"cookie": own}).status_code == 403, path
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:80"])
@@ -119,3 +183,28 @@ def test_no_file_outside_the_runs_folder_is_shown(client: TestClient, tmp_path: 
 @pytest.mark.parametrize("action", ["cancel", "resume", "forget"])
 def test_no_run_outside_the_runs_folder_is_touched(client: TestClient, name: str, action: str) -> None:
     assert client.post(f"/api/runs/{name}/{action}", json={}).status_code in (400, 404)
+
+
+@pytest.mark.parametrize("length", ["\xb2", "9" * 5000, "-1", "1e3", " "])
+def test_lengths_that_are_none_are_refused(client: TestClient, length: str) -> None:
+    headers = {"content-type": "application/json", "content-length": length.encode("latin-1")}
+    assert client.post("/api/watch", content=b"{}", headers=headers).status_code == 413
+
+
+def test_websockets_are_refused(client: TestClient) -> None:
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/api/runs"):
+        pass
+    upgrade = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-key": "a", "sec-websocket-version": "13"}
+    assert client.get("/api/runs", headers=upgrade).status_code == 400
+
+
+def test_reports_of_others_may_only_show_themselves(client: TestClient, tmp_path: Path) -> None:
+    """A report may hold any script: it gets an origin of its own, asks for nothing, and can send nothing."""
+    folder = tmp_path / "runs" / "foreign"
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_text("<script>fetch('/api/runs', {method: 'POST'})</script>")
+    policy = client.get("/runs/foreign/report.html").headers["content-security-policy"]
+    rules = dict(rule.strip().partition(" ")[::2] for rule in policy.split(";"))
+    assert rules["sandbox"] == "allow-scripts"
+    assert rules["default-src"] == "'none'"
+    assert not {"connect-src", "form-action", "frame-src"} & set(rules)

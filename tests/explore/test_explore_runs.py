@@ -94,6 +94,9 @@ def test_a_run_of_another_process_is_seen_and_left_alone(book: RunBook) -> None:
     assert other.told(name)["state"] == "running elsewhere"
     with pytest.raises(RunFolderError, match="is not running here"):
         other.cancel(name)
+    with pytest.raises(RunFolderError, match=f"{name}: another process runs it; wait for that, or end it there"):
+        other.resume(name)
+    assert other._children == {}
     assert other.close() == 0
     assert book.close() == 1
     assert book.told(name)["state"] == "interrupted"

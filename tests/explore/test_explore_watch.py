@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from airmixml import Scenario, simulate
+from airmixml.scenario import preset_names
 
 SMALL = {"workers.count": 200, "radio.slots": 300}
 
@@ -115,3 +116,28 @@ def test_a_place_beyond_all_measure_is_refused(client: TestClient, place: str) -
     body = f'{{"preset": "digits", "overrides": {{}}, "place": {place}}}'
     answer = client.post("/api/watch", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides", "noise"),
+    [
+        ("digits", {}, "receiver"),
+        ("trustless-iris", {"radio.scheduled": 200, "radio.slots": 1}, "masked"),
+        ("trustless-iris", {"radio.scheduled": 200, "radio.slots": 1, "privacy.noise": "workers"}, "workers"),
+    ],
+)
+def test_the_slot_says_whose_noise_is_added(
+    watch: Callable[..., dict[str, Any]], preset: str, overrides: dict[str, Any], noise: str
+) -> None:
+    assert watch(preset, overrides=overrides)["noise"] == noise
+
+
+def test_every_preset_is_shown_or_refused_in_one_line(client: TestClient) -> None:
+    shown = set()
+    for preset in preset_names():
+        answer = client.post("/api/watch", json={"preset": preset})
+        if answer.status_code == 200:
+            shown.add(preset)
+        else:
+            assert (answer.status_code, answer.json()["line"].count("\n")) == (400, 0), preset
+    assert {"paper-iris", "digits", "private-iris", "trustless-iris"} <= shown

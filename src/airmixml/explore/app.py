@@ -3,29 +3,60 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from airmixml.errors import AirMixError
+from airmixml.errors import AirMixError, ScenarioError
+from airmixml.wording import reason
 
-_PAGES: Final = Path(str(files("airmixml.explore") / "pages"))
+if TYPE_CHECKING:
+    from airmixml.explore.jobs import Jobs
+    from airmixml.explore.run_book import RunBook
+    from airmixml.explore.watch import Stage
+
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_PAGES: Final = {
+    path.name: path for path in Path(str(files("airmixml.explore") / "pages")).iterdir() if path.suffix in _TYPES
+}
 _REPORT_POLICY: Final = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; " + (
     "style-src 'unsafe-inline'; img-src data:; font-src data:"
 )
 _BEFORE_HEAVY_SECONDS: Final = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What needs torch."""
+
+    book: "RunBook"
+    stage: "Stage"
+    jobs: "Jobs"
+
+    @classmethod
+    def of(cls, folder: Path) -> "_Parts":
+        """Import it all, and compute a first design, which fills what is cached."""
+        from airmixml.explore.asked import read_asked
+        from airmixml.explore.design import light_parts
+        from airmixml.explore.jobs import Jobs
+        from airmixml.explore.run_book import RunBook
+        from airmixml.explore.watch import Stage
+
+        list(light_parts(read_asked({"preset": "paper-iris"}, folder).scenario))
+        return cls(RunBook(folder), Stage(), Jobs())
 
 
 class Explorer:
@@ -33,12 +64,14 @@ class Explorer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ready = asyncio.Event()
+        # Not an event of asyncio: imports may end after the loop has.
+        self._prepared: Future[_Parts] = Future()
+        self._prepared.set_running_or_notify_cancel()  # a page that goes away cancels it for no other
         self.interrupted = 0
         get, post = partial(Route, methods=["GET"]), partial(Route, methods=["POST"])
         self.app = Starlette(
             lifespan=self._lifespan,
-            exception_handlers={AirMixError: _mistake},
+            exception_handlers={AirMixError: _mistake, OSError: _mistake},
             routes=[
                 get("/", self._page),
                 get("/pages/{name}", self._page),
@@ -61,29 +94,27 @@ class Explorer:
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[dict[str, Any]]:
         # Pages are served meanwhile; the first question that needs torch waits for it.
-        loop = asyncio.get_running_loop()
-        Thread(target=self._warm_up, args=(loop,), daemon=True).start()
+        Thread(target=self._prepare, daemon=True).start()
         yield {}
-        if self._ready.is_set():
-            self.interrupted = await asyncio.to_thread(self._book.close)
+        if self._prepared.done() and self._prepared.exception() is None:
+            self.interrupted = await asyncio.to_thread(self._prepared.result().book.close)
 
-    def _warm_up(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _prepare(self) -> None:
+        try:
+            self._prepared.set_result(_Parts.of(self._folder))
+        except Exception as problem:  # then each question says so, instead of waiting without end
+            self._prepared.set_exception(problem)
+            return
         from airmixml.explore import jobs
-        from airmixml.explore.run_book import RunBook
-        from airmixml.explore.watch import Stage
 
-        self._book, self._stage, self._jobs = RunBook(self._folder), Stage(), jobs.Jobs()
-        from airmixml.explore.asked import read_asked
-        from airmixml.explore.design import light_parts
-
-        list(light_parts(read_asked({"preset": "paper-iris"}, self._folder).scenario))  # fills what is cached
-        loop.call_soon_threadsafe(self._ready.set)
         jobs.prepare()  # after the first answer, which it would slow down
 
+    async def _ready(self) -> "_Parts":
+        return await asyncio.wrap_future(self._prepared)
+
     async def _page(self, request: Request) -> Response:
-        name = request.path_params.get("name", "index.html")
-        path = _PAGES / name
-        if path.suffix not in _TYPES or path.parent != _PAGES or not path.is_file():
+        path = _PAGES.get(request.path_params.get("name", "index.html"))
+        if path is None:
             raise HTTPException(404)
         return FileResponse(path, media_type=_TYPES[path.suffix])
 
@@ -100,7 +131,7 @@ class Explorer:
     async def _choices(self, _request: Request) -> Response:
         from airmixml.explore.choices import choices
 
-        return JSONResponse({**choices(), "folder": str(self._folder)})
+        return _json({**choices(), "folder": str(self._folder)})
 
     async def _design(self, request: Request) -> Response:
         """Answer line by line, a part as soon as it is ready; when the page goes away, nothing more is computed."""
@@ -108,7 +139,7 @@ class Explorer:
         return StreamingResponse(self._parts(body, request.is_disconnected), media_type="application/x-ndjson")
 
     async def _parts(self, body: Any, is_gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
-        await self._ready.wait()
+        parts = await self._ready()
         from airmixml.explore import design, heavy
         from airmixml.explore.asked import read_asked
 
@@ -127,14 +158,12 @@ class Explorer:
         await asyncio.sleep(_BEFORE_HEAVY_SECONDS)  # while a slider moves, nothing heavy is begun
         if body.get("light") or await is_gone():
             return
-        async for part in self._jobs.answers(heavy.compute, settled.to_toml(), is_gone):
+        async for part in parts.jobs.answers(heavy.compute, settled.to_toml(), is_gone):
             yield _line(part)
         yield _line({"part": "done"})
 
     async def _watch(self, request: Request) -> Response:
-        body = await _body(request)
-        await self._ready.wait()
-        from airmixml.errors import ScenarioError
+        body, parts = await _body(request), await self._ready()
         from airmixml.explore.asked import read_asked
         from airmixml.explore.design import settle_asked
 
@@ -148,52 +177,56 @@ class Explorer:
             raise ScenarioError("slot must be a whole number, and place two numbers of metres")
         settled = await asyncio.to_thread(settle_asked, asked)
         where = (float(place[0]), float(place[1])) if place is not None else None
-        return JSONResponse(await asyncio.to_thread(self._stage.show, settled, slot - 1, where))
+        return _json(await asyncio.to_thread(parts.stage.show, settled, slot - 1, where))
 
     async def _runs(self, _request: Request) -> Response:
-        await self._ready.wait()
-        return JSONResponse({"runs": await asyncio.to_thread(self._book.listed)})
+        book = (await self._ready()).book
+        return _json({"runs": await asyncio.to_thread(book.listed)})
 
     async def _start_run(self, request: Request) -> Response:
-        body = await _body(request)
-        await self._ready.wait()
+        body, book = await _body(request), (await self._ready()).book
         from airmixml.explore.asked import read_asked
 
         asked = read_asked(body, self._folder)
-        return JSONResponse({"name": await asyncio.to_thread(self._book.start, asked.scenario)})
+        return _json({"name": await asyncio.to_thread(book.start, asked.scenario)})
 
     async def _run(self, request: Request) -> Response:
-        await self._ready.wait()
-        return JSONResponse(await asyncio.to_thread(self._book.told, request.path_params["name"]))
+        book = (await self._ready()).book
+        return _json(await asyncio.to_thread(book.told, request.path_params["name"]))
 
     async def _act(self, request: Request) -> Response:
-        await self._ready.wait()
+        book = (await self._ready()).book
         name, action = request.path_params["name"], request.path_params["action"]
-        actions = {"cancel": self._book.cancel, "resume": self._book.resume, "forget": self._book.forget}
+        actions = {"cancel": book.cancel, "resume": book.resume, "forget": book.forget}
         if action not in actions:
             raise HTTPException(404)
         await asyncio.to_thread(actions[action], name)
-        return JSONResponse({"name": name})
+        return _json({"name": name})
 
     async def _file(self, request: Request) -> Response:
-        await self._ready.wait()
-        path = self._book.file(request.path_params["name"], request.path_params["place"])
+        path = (await self._ready()).book.file(request.path_params["name"], request.path_params["place"])
         # A report brings its own style and script; it may do nothing but show itself.
         own = {"content-security-policy": _REPORT_POLICY} if path.suffix == ".html" else {}
         return FileResponse(path, headers=own)
 
 
 async def _body(request: Request) -> Any:
-    from airmixml.errors import ScenarioError
-
     try:
-        return await request.json()
-    except (ValueError, RecursionError):
-        raise ScenarioError("the request must be a JSON object") from None
+        content = json.loads(await request.body())
+        json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
+        return content
+    except (ValueError, RecursionError, ClientDisconnect):
+        raise ScenarioError("the request must be a JSON object in UTF-8") from None
 
 
 async def _mistake(_request: Request, problem: Exception) -> Response:
-    return JSONResponse({"line": " ".join(str(problem).split())}, status_code=400)
+    line = f"{problem.filename}: {reason(problem)}" if isinstance(problem, OSError) else str(problem)
+    return _json({"line": " ".join(line.split())}, 400)
+
+
+def _json(content: dict[str, Any], status: int = 200) -> Response:
+    """Return an answer in ASCII: names of files may hold what UTF-8 has no bytes for."""
+    return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")
 
 
 def _line(part: dict[str, Any]) -> bytes:

@@ -1,6 +1,5 @@
 """What a run folder tells: its learning curve, half-way or whole, and what came out."""
 
-import csv
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,11 @@ import numpy as np
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import finite
 from airmixml.output.numbers import duration, joules
+from airmixml.reading import read_regular
+from airmixml.reports.folders import find_folder, read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
-
-_CURVE = "learning_curve.csv"
+from airmixml.storage.results import odd_content
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,33 @@ def curve_so_far(partial: Path) -> Curve:
     """Return the curve up to the last checkpoint of a training that is not finished."""
     path = partial / CHECKPOINT
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
+        with np.load(io.BytesIO(read_regular(path)), allow_pickle=False) as kept:
             loss, score = (kept[name] for name in ("loss", "test_accuracy"))
-            return Curve(tuple(loss[:, 0].tolist()), tuple(score[:, 0].tolist()) if score.size else ())
-    except (OSError, ValueError, KeyError, IndexError, EOFError):  # none yet, or it was just taken away
+        if any(each.dtype.kind != "f" or each.ndim != 2 for each in (loss, score) if each.size):
+            raise ValueError("loss and test_accuracy must be epochs x networks")
+        return Curve(tuple(loss[:, 0].tolist()), tuple(score[:, 0].tolist()) if score.size else ())
+    except FileNotFoundError:  # none yet, or it was just taken away
         return Curve()
+    except Exception as problem:  # whatever a damaged file makes NumPy say
+        raise odd_content(path, problem) from problem
 
 
 def curve_of(folder: Path) -> Curve:
     """Return the curve of a finished run; a protected one keeps none."""
-    try:
-        rows = list(csv.DictReader((folder / _CURVE).read_text(encoding="utf-8").splitlines()))
-    except (OSError, ValueError):
-        return Curve()
-    score = next((name for name in (rows[0] if rows else {}) if name.startswith("test_")), "test_accuracy")
-    loss = tuple(float(row["training_loss"]) for row in rows if row.get("training_loss"))
-    return Curve(loss, tuple(float(row[score]) for row in rows if row.get(score)), score.removeprefix("test_"))
+    found = read_curve(folder, "")
+    columns = (
+        {} if found is None else {name: tuple(value for _, value in points) for name, points in found.columns.items()}
+    )
+    score = next((name for name in columns if name.startswith("test_")), "test_accuracy")
+    return Curve(columns.get("training_loss", ()), columns.get(score, ()), score.removeprefix("test_"))
 
 
 def facts_of_run(folder: Path) -> dict[str, Any]:
-    """Return what a table of finished runs has of one; of a changed folder, what is odd about it."""
+    """Return what a table of finished runs has of one; else a line on what it holds, or what is odd about it."""
     try:
+        kind = find_folder(folder).kind
+        if kind != "run":
+            return {"line": f"results of airmix {kind}"}
         result = load_result(folder)
     except AirMixError as problem:
         return {"line": str(problem)}

@@ -1,16 +1,17 @@
-"""Who may ask: a browser on this machine that was given the token, through the address of this server alone."""
+"""Who may ask: a browser on this machine that used a link of this explorer, through its own address alone."""
 
 import secrets
-from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.requests import cookie_parser
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY_BYTES: Final = 1_100_000  # a scenario file has 1 MB at most
+_HOST: Final = "127.0.0.1"
 _HEADERS: Final = {
     # Charts set inline styles; no script but ours runs, and nothing is fetched from elsewhere.
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -22,64 +23,90 @@ _HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+# Not a redirect: a browser that came from elsewhere, such as a file, would follow it without the new cookie.
+_ENTRANCE: Final = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./">'
+    '<link rel="icon" href="data:,"><title>AirMixML explorer</title><p><a href="./">AirMixML explorer</a></p>'
+)
+_ANOTHER: Final = "press Enter in the terminal of `airmix explore` for another, or start it again"
 
 
-@dataclass(frozen=True, eq=False)
 class Guard:
-    """Lets requests through to ``app`` that name this server and bring the token.
+    """Lets requests through to ``app`` that name this server and bring its cookie.
 
-    The token comes in the address once; from then on it is a cookie that no script can read and no other site can send.
-    The Host header is checked, since another site's name may be made to point to this machine (DNS rebinding).
+    A link works once: it is exchanged for a cookie that no script can read and no other site can send. The Host header
+    is checked, since another site's name may be made to point to this machine (DNS rebinding). All addresses lie below
+    a random ``path``, and so does the cookie: otherwise browsers would send it to every other port of this machine,
+    where another user's server may listen.
     """
 
-    app: ASGIApp
-    token: str
-    port: int
+    def __init__(self, app: ASGIApp, port: int, admit: Callable[[Any], None] = lambda _client: None) -> None:
+        """Guard ``app``; ``admit`` is told the client of each request with the cookie."""
+        self._app, self._port, self._admit = app, port, admit
+        self.path: Final = f"/{secrets.token_urlsafe(12)}/"
+        self._token = secrets.token_urlsafe(24)
+        self._ticket: str | None = None
+        self._on_use: Callable[[], None] = lambda: None
 
-    @property
-    def cookie(self) -> str:
-        """Name of the cookie; with the port, since all ports of a host share their cookies."""
-        return f"airmix-{self.port}"
+    def new_link(self, on_use: Callable[[], None] = lambda: None) -> str:
+        """Return an address that works once; the one before works no more. ``on_use`` is called when it is used."""
+        self._ticket, self._on_use = secrets.token_urlsafe(24), on_use
+        return f"http://{_HOST}:{self._port}{self.path}?ticket={self._ticket}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self.app(scope, receive, send)
-            return
-        refused = self._refusal(scope)
-        if refused is not None:
-            await refused(scope, receive, _with_headers(send))
-            return
-        await self.app(scope, receive, _with_headers(send))
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close"})
+        elif scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        else:
+            answer = self._own_answer(scope) or self._app
+            await answer({**scope, "root_path": self.path[:-1]}, receive, _with_headers(send))
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _own_answer(self, scope: Scope) -> Response | None:
         """Return what to answer instead, or None where the request may pass."""
         headers = Headers(scope=scope)
-        hosts = {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
+        hosts = {f"{name}:{self._port}" for name in (_HOST, "localhost")}
         if headers.get("host", "") not in hosts:
-            return _refused("this address is not the explorer's: use the one that `airmix explore` printed")
+            return _refused("this address is not the explorer's: use the link that `airmix explore` printed")
         if headers.get("origin") not in {None, *(f"http://{host}" for host in hosts)}:
             return _refused("another site asked; only the explorer's own page may")
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-        if given and scope["path"] == "/" and secrets.compare_digest(given[0].encode(), self.token.encode()):
-            answer = RedirectResponse("/", status_code=303)
-            answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
-            return answer
-        if not self._has_token(headers.get("cookie", "")):
-            return _refused("no valid token: open the address that `airmix explore` printed, with its token")
-        return _refusal_of_method(scope["method"], headers)
+        brought = cookie_parser(headers.get("cookie", "")).get(self._cookie)
+        known = scope["path"].startswith(self.path) and _same(brought, self._token)
+        tickets = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("ticket")
+        if tickets and scope["path"] == self.path and scope["method"] == "GET":
+            return self._exchange(tickets[0], known=known)
+        if not known:
+            return _refused(f"open the link that `airmix explore` printed; {_ANOTHER}")
+        self._admit(scope.get("client"))
+        return _refusal_of_request(scope["method"], headers)
 
-    def _has_token(self, header: str) -> bool:
-        try:
-            found = SimpleCookie(header).get(self.cookie)
-        except CookieError:
-            return False
-        return found is not None and secrets.compare_digest(found.value.encode(), self.token.encode())
+    def _exchange(self, ticket: str, *, known: bool) -> Response:
+        """Exchange the ticket of a link for the cookie, once."""
+        if self._ticket is None or not _same(ticket, self._ticket):
+            if known:
+                return RedirectResponse(self.path, status_code=303)
+            return _refused(f"this link works no more: it was used, or another took its place; {_ANOTHER}")
+        self._ticket = None
+        self._on_use()
+        answer = HTMLResponse(_ENTRANCE)
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path=self.path)
+        return answer
+
+    @property
+    def _cookie(self) -> str:
+        """Name of the cookie; with the port, so that several explorers have their own."""
+        return f"airmix-{self._port}"
 
 
-def _refusal_of_method(method: str, headers: Headers) -> Response | None:
+def _same(given: str | None, own: str) -> bool:
+    return given is not None and secrets.compare_digest(given.encode(), own.encode())
+
+
+def _refusal_of_request(method: str, headers: Headers) -> Response | None:
     """Refuse what no page of ours sends."""
+    if "upgrade" in headers:
+        return _refused("there are no WebSockets here", 400)
     if method in ("GET", "HEAD"):
         return None
     if method != "POST":
@@ -87,13 +114,14 @@ def _refusal_of_method(method: str, headers: Headers) -> Response | None:
     if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         return _refused("what changes things must be sent as application/json", 415)
     length = headers.get("content-length", "")
-    if not length.isdigit() or int(length) > LARGEST_BODY_BYTES:
+    if not length.isdecimal() or len(length) > len(str(LARGEST_BODY_BYTES)) or int(length) > LARGEST_BODY_BYTES:
         return _refused("the request is larger than 1 MB, or does not say how large it is", 413)
     return None
 
 
 def _refused(why: str, status: int = 403) -> Response:
-    return PlainTextResponse(f"airmix explore: {why}\n", status_code=status)
+    """Return a refusal, after which the connection is closed: it is none of a page of ours."""
+    return PlainTextResponse(f"airmix explore: {why}\n", status_code=status, headers={"connection": "close"})
 
 
 def _with_headers(send: Send) -> Send:

@@ -11,17 +11,19 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.explore.finished import curve_of, curve_so_far, facts_of_run
+from airmixml.explore.finished import Curve, curve_of, curve_so_far, facts_of_run
+from airmixml.reading import open_regular
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, write_text
-from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
-from airmixml.wording import shown
+from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
+from airmixml.wording import reason, shown
 
 NOTES: Final = ".explore"
 _MOST_AT_ONCE: Final = max(2, (os.cpu_count() or 2) // 2)
@@ -29,6 +31,7 @@ _TAIL_BYTES: Final = 4096
 _LONGEST_NAME: Final = 200  # bytes; files beside a folder have longer ones
 _SAID: Final = re.compile(r"airmix: (?P<stage>[^:]+): (?P<done>[\d,]+) of (?P<total>[\d,]+)")
 _ENDING_SECONDS: Final = 10.0
+_ENDS: Final = ("", PARTIAL)
 _FIGURES: Final = re.compile(r"figures/[\w-]+\.png|report\.html|scenario\.toml|metrics\.json")
 
 
@@ -69,6 +72,8 @@ class RunBook:
                 raise RunFolderError(f"{name}: was not started here; repeat the command that started it to resume")
             if self._inside(name).exists():
                 raise RunFolderError(f"{name}: is finished")
+            if _is_locked(self._partial(name)):
+                raise RunFolderError(f"{name}: another process runs it; wait for that, or end it there")
             self._check_room()
             self._launch(name)
 
@@ -104,29 +109,30 @@ class RunBook:
         return len(running)
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return all runs, the newest first."""
-        with self._lock:
-            return sorted((self._told(name) for name in self._names()), key=lambda each: -each["changed"])
+        """Return all runs, the newest first; one that cannot be read says why."""
+        return sorted((self._row(name) for name in self._names()), key=lambda each: -each["changed"])
 
     def told(self, name: str) -> dict[str, Any]:
-        """Return one run with its learning curve and, once finished, what came out."""
-        with self._lock:
-            folder = self._inside(name)
-            if not self._is_running(name) and not any(
-                path.exists() for path in (folder, self._partial(name), self._log(name))
-            ):
-                raise RunFolderError(f"{shown(name)}: no such run")
-            about = self._told(name)
-            curve = curve_of(folder) if about["state"] == "finished" else curve_so_far(self._partial(name))
-            about["curve"] = curve.to_dict()
-            if about["state"] == "finished":
-                about |= facts_of_run(folder)
-                about["files"] = [
-                    path.relative_to(folder).as_posix()
-                    for path in sorted([*folder.glob("figures/*.png"), folder / "report.html"])
-                    if path.is_file()
-                ]
-            return about
+        """Return one run with its learning curve and, once finished, what came out; or what is odd about it."""
+        folder = self._inside(name)
+        if not self._is_running(name) and not any(
+            path.exists() for path in (folder, self._partial(name), self._log(name))
+        ):
+            raise RunFolderError(f"{shown(name)}: no such run")
+        about = {**self._told(name), "curve": Curve().to_dict()}
+        is_finished = about["state"] == "finished"
+        try:
+            about["curve"] = (curve_of(folder) if is_finished else curve_so_far(self._partial(name))).to_dict()
+        except RunFolderError as problem:
+            about["line"] = str(problem)
+        if is_finished:
+            about = {**about, **facts_of_run(folder)}
+            about["files"] = [
+                path.relative_to(folder).as_posix()
+                for path in sorted([*folder.glob("figures/*.png"), folder / REPORT])
+                if path.is_file()
+            ]
+        return about
 
     def file(self, name: str, place: str) -> Path:
         """Return a file of a finished run that a page may show."""
@@ -149,14 +155,18 @@ class RunBook:
 
     def _inside(self, name: str) -> Path:
         """Return the folder of a run; refuse names that lead out of the runs folder."""
+        try:
+            length = len(name.encode())
+        except UnicodeEncodeError:
+            raise RunFolderError(f"{shown(name)}: is no UTF-8; rename the folder") from None
         wrong = name != Path(name).name or name.startswith(".") or "\0" in name or "\\" in name
-        if not name or wrong or len(name.encode()) > _LONGEST_NAME:
+        if not name or wrong or length > _LONGEST_NAME:
             raise RunFolderError(f"{shown(name)}: is no name of a run")
         return self._kept_inside(self.folder / name)
 
     def _kept_inside(self, path: Path) -> Path:
         """Refuse what a link leads out of the runs folder."""
-        if not path.resolve().is_relative_to(self.folder.resolve()):
+        if not _leads_into(self.folder, path):
             raise RunFolderError(f"{path.name}: lies outside {self.folder}")
         return path
 
@@ -180,7 +190,8 @@ class RunBook:
     def _launch(self, name: str) -> None:
         command = ["run", str(self._note(name)), "--out", str(self._inside(name)), "--json"]
         quick = {"AIRMIX_PROGRESS_SECONDS": "0.2", "AIRMIX_CHECKPOINT_SECONDS": "0.5"}
-        with self._log(name).open("wb") as log:
+        self._log(name).unlink(missing_ok=True)
+        with self._log(name).open("xb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "airmixml", *command],
                 stdin=subprocess.DEVNULL,
@@ -193,25 +204,20 @@ class RunBook:
 
     def _names(self) -> set[str]:
         """Return the names of all runs: folders with results, unfinished folders, and notes."""
-        names = {note.stem for note in self._notes.glob("*.toml")} if self._notes.is_dir() else set()
-        if not self.folder.is_dir():
-            return names
-        for entry in self.folder.iterdir():
-            if entry.name.startswith(".") or not entry.is_dir():
-                continue
-            if entry.name.endswith(PARTIAL):
+        names = {note.stem for note in self._notes.glob("[!.]*.toml")}
+        for entry in self.folder.iterdir() if self.folder.is_dir() else ():
+            if not entry.name.startswith(".") and _is_run(entry):
                 names.add(entry.name.removesuffix(PARTIAL))
-            elif (entry / METRICS).is_file() and (entry / SCENARIO).is_file():
-                names.add(entry.name)
-        return {name for name in names if self._is_inside(name)}
+        return {name for name in names if all(_leads_into(self.folder, self.folder / f"{name}{end}") for end in _ENDS)}
 
-    def _is_inside(self, name: str) -> bool:
+    def _row(self, name: str) -> dict[str, Any]:
+        """Return what a list says of a run, or of a folder that cannot be read."""
         try:
-            self._inside(name)
-            self._partial(name)
-        except AirMixError:
-            return False
-        return True
+            return self._told(name)
+        except (AirMixError, OSError) as problem:
+            line = str(problem) if isinstance(problem, AirMixError) else f"cannot be read ({reason(problem)})"
+            printable = name.encode("utf-8", "backslashreplace").decode("utf-8")
+            return {"name": printable, "changed": 0.0, "resumable": False, "state": "unreadable", "line": line}
 
     def _told(self, name: str) -> dict[str, Any]:
         """Return what a list says of a run."""
@@ -233,18 +239,40 @@ class RunBook:
         return {**about, "state": state, "line": line.removeprefix("airmix: error: "), "resumable": not line}
 
 
+def _is_run(entry: Path) -> bool:
+    """Return whether a folder is that of a run; one that may not be looked into may be."""
+    try:
+        if entry.name.endswith(PARTIAL):
+            return entry.is_dir()
+        return (entry / METRICS).is_file() and (entry / SCENARIO).is_file()
+    except PermissionError:
+        return True
+
+
+def _leads_into(folder: Path, path: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # links in a circle
+        return False
+
+
 def _changed(*paths: Path) -> float:
-    return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
+    """Return when the newest of the paths was changed; any may just be taken away."""
+    found = [0.0]
+    for path in paths:
+        with suppress(OSError):
+            found.append(path.stat().st_mtime)
+    return max(found)
 
 
 def _last_lines(log: Path) -> list[str]:
     """Return what a process said last; nothing where it said nothing."""
-    if not log.is_file():
+    try:
+        with open_regular(log) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return file.read().decode("utf-8", errors="replace").splitlines()
+    except OSError:
         return []
-    with log.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - _TAIL_BYTES))
-        return file.read().decode("utf-8", errors="replace").splitlines()
 
 
 def _progress(said: list[str], stage: str = "") -> dict[str, Any]:

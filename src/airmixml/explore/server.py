@@ -1,6 +1,5 @@
 """Serves the explorer on the loopback address until Ctrl-C."""
 
-import secrets
 import socket
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -14,6 +13,10 @@ _HOST: Final = "127.0.0.1"
 _FIRST_PORT: Final = 8750
 _PORTS_TRIED: Final = 50
 _LONGEST_GOODBYE_SECONDS: Final = 2
+
+
+# Makes an address that works once; calls what it is given when that is used.
+NewLink = Callable[[Callable[[], None]], str]
 
 
 class ExploreError(AirMixError):
@@ -39,10 +42,10 @@ def bind(port: int | None) -> socket.socket:
     raise ExploreError(f"--port {port}: cannot be used ({reason(last)}); choose another, or leave --port out") from last
 
 
-def serve(folder: Path, port: int | None, announce: Callable[[str], None]) -> int:
+def serve(folder: Path, port: int | None, announce: Callable[[NewLink], None]) -> int:
     """Serve the runs folder until Ctrl-C and return how many runs that interrupted.
 
-    ``announce`` gets the address, token and all, as soon as it is answered.
+    ``announce`` gets what makes links, as soon as they are answered.
     """
     if find_spec("plotly") is None:
         raise ExploreError("explore: needs the package plotly; pip install 'airmixml[explore]'")
@@ -50,24 +53,29 @@ def serve(folder: Path, port: int | None, announce: Callable[[str], None]) -> in
         import uvicorn
 
         from airmixml.explore.app import Explorer
+        from airmixml.explore.callers import ACCEPTED_AT_ONCE, Callers
         from airmixml.explore.guard import Guard
     except ImportError as problem:
         raise ExploreError(f"explore: needs the package {problem.name}; pip install 'airmixml[explore]'") from None
     listener = bind(port)
     number = listener.getsockname()[1]
-    token = secrets.token_urlsafe(24)
-    explorer = Explorer(folder)
+    explorer, callers = Explorer(folder), Callers()
+    guard = Guard(explorer, number, callers.admit)
     server = uvicorn.Server(
         uvicorn.Config(
-            Guard(explorer, token, number),
-            log_level="warning",
+            guard,
+            loop="asyncio",
+            http=callers.protocol(),
+            ws="none",
+            backlog=ACCEPTED_AT_ONCE,
+            proxy_headers=False,  # there is none, and a client could say that it is another
+            log_level="error",  # everybody on this machine can send what is no HTTP
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_LONGEST_GOODBYE_SECONDS,
-            limit_concurrency=200,
         )
     )
-    announce(f"http://{_HOST}:{number}/?token={token}")
+    announce(guard.new_link)
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:  # uvicorn passes Ctrl-C on once it has ended

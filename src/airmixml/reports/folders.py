@@ -112,14 +112,19 @@ def _kind(name: str, plain: dict[str, Any]) -> str:
 
 def read_curve(folder: Path, label: str) -> Curve | None:
     """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
+    path = folder / "learning_curve.csv"
+    columns: dict[str, tuple[tuple[int, float], ...]] = {}
     try:
-        with open_lines(folder / "learning_curve.csv") as lines:
+        with open_lines(path) as lines:
             rows = list(csv.DictReader(lines))
+        for name in rows[0] if rows else ():
+            points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
+            if points:
+                columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
     except FileNotFoundError:
         return None
-    columns: dict[str, tuple[tuple[int, float], ...]] = {}
-    for name in rows[0] if rows else ():
-        points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
-        if points:
-            columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
+    except OSError as problem:
+        raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
+    except (ValueError, KeyError, TypeError, csv.Error) as problem:
+        raise odd_content(path, problem, delete=f"the folder {folder}") from None
     return Curve(label=label, columns=columns) if columns else None

@@ -1,5 +1,5 @@
 // Inputs of the design page: a number with a slider, or a choice; each has a label and changes one key.
-import { byId, make } from "/pages/shared.js";
+import { byId, make } from "./shared.js";
 
 const GROUPS = [
   ["Workers and slots", [

@@ -1,7 +1,7 @@
 // The design page: controls that change keys, and what follows from them, part by part as the server has it.
-import { stream } from "/pages/server.js";
-import { COLOURS, asked, byId, chart, logAxis, make, notice, number, onScenario, percent, scenario, setKey } from "/pages/shared.js";
-import { fillControls, makeControls } from "/pages/controls.js";
+import { stream } from "./server.js";
+import { COLOURS, asked, byId, chart, logAxis, make, notice, number, onScenario, percent, scenario, setKey } from "./shared.js";
+import { fillControls, makeControls } from "./controls.js";
 
 const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["cross", "✚"], ["star", "★"], ["triangle-up", "▲"]];
 const FAMILY = { release: "circle", server: "square", eavesdropper: "diamond", everyone: "x" };
@@ -44,7 +44,7 @@ function request() {
   const slow = setTimeout(() => { if (own === controller) showComputing(seen); }, SLOW_MILLISECONDS);
   // The light parts come within milliseconds of each other: drawn together, the page is painted once.
   let early = [];
-  stream("/api/design", asks, own.signal, (part) => {
+  stream("api/design", asks, own.signal, (part) => {
     if (own !== controller) return;
     if (early === null) return take(part, seen, started, changed);
     early.push(part);

@@ -1,9 +1,9 @@
 // Which page is shown, and where the scenario comes from.
-import { ask, stream } from "/pages/server.js";
-import { asked as askedScenario, byId, changeScenario, make, notice, onScenario, redrawCharts, restoreScenario, scenario, setKey } from "/pages/shared.js";
-import { startDesign } from "/pages/design.js";
-import { startWatch } from "/pages/watch.js";
-import { startRun } from "/pages/run.js";
+import { ask, stream } from "./server.js";
+import { asked as askedScenario, byId, changeScenario, make, notice, onScenario, redrawCharts, restoreScenario, scenario, setKey } from "./shared.js";
+import { startDesign } from "./design.js";
+import { startWatch } from "./watch.js";
+import { startRun } from "./run.js";
 
 const PAGES = ["design", "watch", "run"];
 const started = {};
@@ -40,7 +40,7 @@ async function openFile(file) {
 function whyRefused(body) {
   const controller = new AbortController();
   return new Promise((resolve, reject) => {
-    stream("/api/design", { ...body, light: true }, controller.signal, (part) => {
+    stream("api/design", { ...body, light: true }, controller.signal, (part) => {
       resolve(part.part === "problem" ? part.line : "");
       controller.abort();
     }).catch(reject);
@@ -48,7 +48,7 @@ function whyRefused(body) {
 }
 
 async function begin() {
-  const choices = await ask("/api/choices");
+  const choices = await ask("api/choices");
   restoreScenario();
   byId("preset").append(...choices.presets.map((each) => make("option", { value: each.name, title: each.about }, each.name)));
   byId("air").append(...choices.airs.map((each) => make("option", { value: each.name, title: each.about }, each.name)));

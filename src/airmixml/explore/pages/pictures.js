@@ -1,5 +1,5 @@
 // Samples and mixtures as small pictures: images on a canvas, other numbers as bars.
-import { make } from "/pages/shared.js";
+import { make } from "./shared.js";
 
 export function range(values) {
   const low = Math.min(...values), high = Math.max(...values);

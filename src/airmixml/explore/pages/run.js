@@ -1,6 +1,6 @@
 // Runs: started here or elsewhere, their progress, curves and results. All of it is the server's: every tab sees the same.
-import { ask } from "/pages/server.js";
-import { COLOURS, byId, chart, make, notice, number, percent } from "/pages/shared.js";
+import { ask } from "./server.js";
+import { COLOURS, byId, chart, make, notice, number, percent } from "./shared.js";
 
 const chosen = new Map(), told = new Map(), colours = new Map();
 let asked, values = null, timer = null, runs = [];
@@ -25,12 +25,12 @@ async function start(event) {
   await attempt(async () => {
     const body = asked(), overrides = { ...body.overrides, seed: Number(byId("seed").value) };
     if (!byId("epochs").disabled) overrides["learner.epochs"] = Number(byId("epochs").value);
-    const { name } = await ask("/api/runs", { ...body, overrides });
+    const { name } = await ask("api/runs", { ...body, overrides });
     chosen.set(name, true);
   });
 }
 
-async function act(name, action) { await attempt(() => ask(`/api/runs/${encodeURIComponent(name)}/${action}`, {})); }
+async function act(name, action) { await attempt(() => ask(`api/runs/${encodeURIComponent(name)}/${action}`, {})); }
 
 async function attempt(work) {
   try { notice(""); await work(); } catch (problem) { notice(problem.message); }
@@ -42,17 +42,13 @@ async function refresh() {
   if (byId("run").hidden || document.hidden) return;
   let wait = 3000;
   try {
-    runs = (await ask("/api/runs")).runs;
+    runs = (await ask("api/runs")).runs;
     // All finished folders are asked about once: which can be compared, and which have a report.
-    for (const run of runs.filter((each) => each.state === "finished" && !(told.get(each.name)?.state === "finished" && told.get(each.name).changed === each.changed))) told.set(run.name, await ask(`/api/runs/${encodeURIComponent(run.name)}`));
+    for (const run of runs.filter((each) => each.state === "finished")) await look(run);
     for (const run of runs) if (!isComparable(run)) chosen.set(run.name, false);
     for (const run of runs) if (!chosen.has(run.name)) chosen.set(run.name, run.state === "running" || [...chosen.values()].filter(Boolean).length < 4);
     const looked = runs.filter((run) => chosen.get(run.name));
-    for (const run of looked) {
-      const known = told.get(run.name);
-      if (known?.state === "finished" && run.state === "finished" && known.changed === run.changed) continue;
-      told.set(run.name, await ask(`/api/runs/${encodeURIComponent(run.name)}`));
-    }
+    for (const run of looked) await look(run);
     if (runs.some((run) => run.state.startsWith("running"))) wait = 600;
     draw(looked.map((run) => told.get(run.name)));
   } catch (problem) {
@@ -62,8 +58,18 @@ async function refresh() {
   timer = setTimeout(refresh, wait);
 }
 
+// Asks about a run, unless it is finished and known. One that cannot be read says so in its own row.
+async function look(run) {
+  const known = told.get(run.name);
+  if (known?.state === "finished" && run.state === "finished" && known.changed === run.changed) return;
+  told.set(run.name, await ask(`api/runs/${encodeURIComponent(run.name)}`).catch((problem) => {
+    if (problem instanceof TypeError) throw problem; // the explorer has ended
+    return { ...run, line: problem.message };
+  }));
+}
+
 // Folders of plans and audits are listed too, but hold no result of a run.
-function isComparable(run) { return run.state !== "finished" || Boolean(told.get(run.name)?.facts); }
+function isComparable(run) { return run.state !== "unreadable" && (run.state !== "finished" || Boolean(told.get(run.name)?.facts)); }
 
 function colour(name) {
   if (!colours.has(name)) colours.set(name, COLOURS[colours.size % COLOURS.length]);
@@ -91,9 +97,9 @@ function row(run) {
   return make("tr", { "data-run": run.name, "data-state": run.state },
     make("td", {}, isComparable(run) ? box : "", chosen.get(run.name) ? make("span", { class: "swatch", style: `background:${colour(run.name)}` }) : ""),
     make("th", { scope: "row" }, run.name),
-    make("td", {}, make("span", { class: `state ${run.state}` }, run.state), running ? make("progress", { "aria-label": `Progress of ${run.name}`, ...(run.total ? { max: run.total, value: run.done } : {}) }) : "", make("div", { class: "quiet" }, far || run.line || "")),
+    make("td", {}, make("span", { class: `state ${run.state}` }, run.state), running ? make("progress", { "aria-label": `Progress of ${run.name}`, ...(run.total ? { max: run.total, value: run.done } : {}) }) : "", make("div", { class: "quiet" }, far || run.line || told.get(run.name)?.line || "")),
     make("td", {}, make("div", { class: "bar" }, run.state === "running" && run.stage !== "interrupting" ? action("Cancel", "cancel") : "", run.resumable ? action("Resume", "resume") : "", run.state === "failed" ? action("Forget", "forget") : "",
-      told.get(run.name)?.files?.map((file) => make("a", { href: `/runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
+      told.get(run.name)?.files?.map((file) => make("a", { href: `runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
 }
 
 function drawComparison(finished) {

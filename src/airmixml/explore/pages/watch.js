@@ -1,11 +1,12 @@
 // One slot, step by step. Dragging the eavesdropper asks the server what it would receive there.
-import { ask } from "/pages/server.js";
-import { byId, make, notice, number, onScenario, percent } from "/pages/shared.js";
-import { picture, range } from "/pages/pictures.js";
+import { ask } from "./server.js";
+import { byId, make, notice, number, onScenario, percent } from "./shared.js";
+import { picture, range } from "./pictures.js";
 
+// Whose noise is added besides the receiver's: before sending, and what of it is left in the sum.
 const ADDED = {
-  workers: " Each adds noise of its own, which hides it from everyone.",
-  masked: " Each adds noise of its own, and masks that it shares with others and that cancel in the sum: nobody nearby can take them off.",
+  workers: [" Each adds noise of its own, so that nobody receives its sample without noise.", ": their noise adds up too"],
+  masked: [" Each adds noise of its own, and masks that it shares with other workers: a listener beside one worker cannot remove them.", ": their noise adds up too, and the masks cancel"],
 };
 const STEPS = ["Schedule", "Ratios", "Powers", "Samples", "Antenna", "Eavesdropper"];
 const ENGLISH = (value) => value.toLocaleString("en");
@@ -32,7 +33,7 @@ async function load() {
   if (busy) { again = true; return; } // one question at a time: of a drag only the last place counts
   busy = true;
   try {
-    scene = await ask("/api/watch", { ...asked(), slot: Math.max(1, Math.round(Number(byId("slot").value) || 1)), place });
+    scene = await ask("api/watch", { ...asked(), slot: Math.max(1, Math.round(Number(byId("slot").value) || 1)), place });
     outdated = false;
     notice("");
     draw();
@@ -60,14 +61,14 @@ function draw() {
 
 function explain() {
   const few = scene.sending > scene.senders.length ? ` The ${scene.senders.length} with the largest share are shown.` : "";
-  const moments = scene.sends === "moments";
+  const moments = scene.sends === "moments", [before, inSum] = ADDED[scene.noise] ?? ["", ""];
   const texts = [
     `${ENGLISH(scene.sending)} of ${ENGLISH(scene.workers)} workers are scheduled in slot ${scene.slot}.${few}`,
     "Each scheduled worker gets a mixing ratio q; together they are 1.",
     `Each sends with power beta q² / |h|², so that its share arrives as q whatever its channel: who is far away sends louder. beta = ${number(scene.power_scale_watts, 3)} W${scene.limited ? ", lowered by the power limit" : ""}.`,
-    (moments ? "All send at the same time: each the products of its numbers and of its label. These are the samples that they hold." : "All send at the same time: each its own sample, input and label.") + (ADDED[scene.noise] ?? ""),
-    `The channel adds them up${scene.noise === "masked" ? ": masks cancel, everybody's noise stays" : ""}; the receiver adds noise. Signal to noise: ${scene.snr_db.toFixed(1)} dB.`,
-    "Somebody elsewhere hears each worker with another loudness and phase. Drag the eavesdropper towards a worker that sends.",
+    (moments ? "All send at the same time: each the products of its numbers and of its label. These are the samples that they hold." : "All send at the same time: each its own sample, input and label.") + before,
+    `The channel adds them up${inSum}; the receiver adds noise. Signal to noise: ${scene.snr_db.toFixed(1)} dB.`,
+    "An eavesdropper receives each worker with another loudness and phase than the server. Drag it towards a worker that sends.",
   ];
   return make("p", { role: "status" }, make("strong", {}, `${STEPS[step]}. `), texts[step]);
 }
