@@ -43,7 +43,7 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float, *
     epsilon_of = chosen.quick_epsilon if quickly else chosen.epsilon
     if mechanism.rounding is not None:
         return _with_tails(epsilon_of, mechanism, mechanism.rounding, delta)
-    return epsilon_of(mechanism, delta) if mechanism.steps == 1 else _two_steps(epsilon_of, mechanism, delta)
+    return epsilon_of(mechanism, delta) if mechanism.steps == 1 else _in_steps(epsilon_of, mechanism, delta)
 
 
 def _with_tails(
@@ -58,20 +58,20 @@ def _with_tails(
     return settled_epsilon(found)
 
 
-def _two_steps(epsilon_of: Callable[[GaussianSlots, float], float], mechanism: GaussianSlots, delta: float) -> float:
-    """Return the epsilon of neighbours two steps apart: (2 e, (1 + exp e) d) where one step has (e, d).
+def _in_steps(epsilon_of: Callable[[GaussianSlots, float], float], mechanism: GaussianSlots, delta: float) -> float:
+    """Return the epsilon of neighbours n steps apart: (n e, (1 + exp e + ... + exp((n - 1) e)) d) where one has (e, d).
 
     The smaller d must be, the larger e gets, so it is raised until the two agree; infinite where d becomes 0.
     """
-    step = 0.0
-    while step < _LARGEST_STEP:
+    step, steps = 0.0, mechanism.steps
+    while (steps - 1) * step < _LARGEST_STEP:
         enough = _HEADROOM * step
-        smaller = delta / (1.0 + math.exp(enough))
+        smaller = delta / math.fsum(math.exp(place * enough) for place in range(steps))
         if not smaller:
             break
         found = epsilon_of(mechanism, smaller)
         if found <= enough:
-            return 2.0 * found
+            return steps * found
         step = found
     return math.inf
 
@@ -208,6 +208,20 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
     epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+    return statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
+
+
+def statement_of(
+    epsilon: float,
+    mechanism: GaussianSlots,
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    adjacency: str,
+    delta: float,
+    target_epsilon: float | None = None,
+) -> PrivacyStatement:
+    """Return the epsilon of a mechanism with all that it assumes."""
     return PrivacyStatement(
         epsilon=epsilon,
         delta=delta,

@@ -17,6 +17,7 @@ from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.impairments.gains import never_exceeded
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
+from airmixml.privacy.copies import state_row
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import plan_centring, with_centring
 from airmixml.radio.draws import SlotTensors
@@ -329,19 +330,34 @@ class Tally:
         """What the server, who knows the schedule, can learn of the worst worker; exact."""
         return self._state(*_EXACT)
 
-    def privacy_of_a_row(self, copies: int) -> PrivacyStatement:
-        """What the server can learn of a row, or a person, that so many workers hold.
+    def privacy_of_a_row(self, copies: int, adversary: str = _EXACT[0]) -> PrivacyStatement:
+        """What an adversary can learn of a row, or a person, that so many workers hold; see ``privacy.copies``.
 
-        At worst all of them send in the same slots: a change of the row then moves what is received by the sum of their
-        shares, as one worker with ``copies`` times the amplitude would. Where a worker holds several rows, one of them
-        moves its sum by at most ``row_amplitude``; on several workers the statement is for the person with all rows.
+        Where a worker holds several rows, one of them moves its sum by at most ``row_amplitude``; on several workers
+        the statement is for the person with all rows. Raises a PrivacyError where nothing is certified.
         """
-        several = self.scenario.workers.several_rows
-        held = "row" if copies == 1 else f"{'person' if several else 'row'} on {copies:,} workers"
-        louder = self.design.scaled((copies if copies > 1 else row_amplitude(self.scenario)) ** 2)
-        if louder.rounding is not None:  # each of them rounds
-            louder = replace(louder, rounding=louder.rounding.times(copies))
-        return replace(self._state(*_EXACT, design=louder, copies=copies), unit=held)
+        scenario = self.scenario
+        alone, several = copies == 1, scenario.workers.several_rows
+        stated = state_row(
+            self.design.scaled(row_amplitude(scenario) ** 2) if alone else self.design,
+            adversary_named(adversary, scenario),
+            copies,
+            adjacency=scenario.privacy.adjacency,
+            delta=slots_target(scenario)[1],
+            unit="person" if several and not alone else "row",
+        )
+        return with_centring(stated, self.centring, copies)
+
+    def privacy_of_rows(self, copies: int) -> list[PrivacyStatement]:
+        """What each adversary that something is certified against can learn of a row on so many workers.
+
+        The scenario's own adversary comes first.
+        """
+        stated = []
+        for adversary in dict.fromkeys([self.scenario.privacy.adversary, *ADVERSARIES.names]):
+            with suppress(PrivacyError):
+                stated.append(self.privacy_of_a_row(copies, adversary))
+        return stated
 
     @property
     def statements(self) -> list[PrivacyStatement]:
@@ -413,7 +429,7 @@ class Tally:
         return total * self._composed_tilt() + mean_mu**2
 
     def _state(
-        self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None, copies: int = 1
+        self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None
     ) -> PrivacyStatement:
         scenario, target = self.scenario, self.scenario.privacy
         adjacency = adjacency or target.adjacency
@@ -426,7 +442,7 @@ class Tally:
             delta=slots_target(scenario)[1],
             target_epsilon=target.epsilon if scenario.mixing.power == "dp" and asked_for else None,
         )
-        return with_centring(statement, self.centring, copies)
+        return with_centring(statement, self.centring)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
