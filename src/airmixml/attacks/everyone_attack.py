@@ -22,7 +22,7 @@ from airmixml.attacks.listener_attacks import as_bright, right_way_round
 from airmixml.attacks.listener_findings import ClearestSlots, ListenerFindings
 from airmixml.attacks.naming import PublicSamples, candidates_of
 from airmixml.attacks.overheard import unrounded
-from airmixml.attacks.server_view import ServerView
+from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
 from airmixml.attacks.target import Outcome, Target
 from airmixml.attacks.whitening import blocks_of
 from airmixml.radio.senders import make_sender
@@ -80,7 +80,7 @@ class EveryoneAttack:
 
     def refusal(self, scenario: Scenario) -> str:
         """Return why it does not fit: what workers of several rows send is no sample."""
-        return "workers hold several rows each" if scenario.workers.several_rows else ""
+        return SEVERAL_ROWS if scenario.workers.several_rows else ""
 
     def run(self, target: Target) -> Outcome:
         """Attack; examples are what is heard of the workers who hold them, decoded."""

@@ -87,6 +87,13 @@ class Listener:
         )
 
 
+def listener_of(view: ServerView) -> Listener:
+    """Return the eavesdropper of a run, at its place."""
+    scenario, workers = view.transmission.scenario, view.transmission.scenario.workers
+    placement = Streams(scenario.seed).generator("placement")
+    return Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
+
+
 def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_000) -> Received:
     """Return what an eavesdropper beside the farthest worker receives in the first slots, in units of its noise.
 
@@ -95,8 +102,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     if most_slots < 1:
         raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
     scenario, dataset, workers = view.transmission.scenario, view.dataset, view.transmission.scenario.workers
-    placement = Streams(scenario.seed).generator("placement")
-    listener = Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
+    listener = listener_of(view)
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
     classes = signal.classes if signal.moments else 1
     slots = slots_kept(min(max(1, most_slots // classes), scenario.radio.slots), signal.symbols)
