@@ -1,7 +1,7 @@
 """Attack and audit the paper's settings and ours, and keep the figures that docs/attacks.md shows.
 
 python benchmarks/measure_attacks.py --device cuda --parts gallery,alpha,distance,slots,seeds
-python benchmarks/measure_attacks.py --parts audits,faults
+python benchmarks/measure_attacks.py --parts informed,audits,faults
 
 Every part is one or several commands of ``airmix``; what they print as JSON is kept, less the scenarios, together with
 the command. Pictures are in the folders below --out.
@@ -32,6 +32,11 @@ FAULTS = {
     "wrong-sensitivity": "--preset paper-iris --fault wrong-sensitivity --trials 100000",
     "schedule-revealed": "--preset paper-iris --fault schedule-revealed --adversary release --trials 100000",
 }
+INFORMED = ",".join(f"informed-{name}" for name in ("server", "release", "eavesdropper", "everyone"))
+PRESETS = (
+    "paper-iris", "private-iris", "trustless-iris", "digits", "trustless-digits", "private-table", "private-images",
+    "paper-mnist", "private-mnist-release", "private-mnist", "trustless-mnist",
+)  # fmt: skip
 MAXIMUM = "--preset paper-mnist --set mixing.power=max"
 PARTS: dict[str, dict[str, str]] = {
     "gallery": {
@@ -54,6 +59,7 @@ PARTS: dict[str, dict[str, str]] = {
         f"seed {seed}": f"attack --preset paper-mnist --seed {seed} --attacks prior,release,eavesdropper"
         for seed in (1, 2, 3)
     },
+    "informed": {f"informed {name}": f"attack --preset {name} --attacks {INFORMED}" for name in PRESETS},
     "audits": {f"audit {name}": f"audit {arguments}" for name, arguments in AUDITED.items()},
     "faults": {f"fault {name}": f"audit {arguments}" for name, arguments in FAULTS.items()},
 }

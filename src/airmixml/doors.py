@@ -254,6 +254,10 @@ ATTACKS: Final = Registry(
         "release": "airmixml.attacks.listener_attacks:RELEASE",
         "eavesdropper": "airmixml.attacks.listener_attacks:EAVESDROPPER",
         "everyone": "airmixml.attacks.everyone_attack:EVERYONE",
+        "informed-server": "airmixml.attacks.informed:SERVER",
+        "informed-release": "airmixml.attacks.informed:RELEASE",
+        "informed-eavesdropper": "airmixml.attacks.informed:EAVESDROPPER",
+        "informed-everyone": "airmixml.attacks.informed:EVERYONE",
     },
     objects=True,
 )

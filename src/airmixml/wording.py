@@ -4,8 +4,8 @@ import difflib
 import json
 from collections.abc import Sequence
 
-# What is said, everywhere, where no attack found anybody and no claim forbids a stronger one to.
-FOUND_NOBODY = "our attacks found nobody"
+# The grade where attacks found nothing, and no epsilon that covers what was attacked forbids a stronger one to.
+NOTHING_PROMISED = "nothing promised"
 _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000
 _LEAST_ALIKE = 0.5  # of the letters of two words

@@ -34,7 +34,7 @@ from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.wording import FOUND_NOBODY
+from airmixml.wording import NOTHING_PROMISED
 from airmixml.workers import deploy, load_dataset
 
 PARTS = ("least-squares", "non-negative", "prior", "release", "eavesdropper")
@@ -256,12 +256,17 @@ def test_how_much_was_found_without_a_schedule(findings: ListenerFindings, level
 
 
 def test_only_a_small_claimed_epsilon_hides_people() -> None:
-    assert [grade_of("", bound) for bound in (0.0, 0.499, 0.5, 1.0)] == ["hidden", "hidden", FOUND_NOBODY, FOUND_NOBODY]
+    assert [grade_of("", bound) for bound in (0.0, 0.499, 0.5, 1.0)] == [
+        "hidden",
+        "hidden",
+        NOTHING_PROMISED,
+        NOTHING_PROMISED,
+    ]
     for level in ("leaks", "exposed"):  # what was found counts, whatever is claimed
         assert {grade_of(level, bound) for bound in (0.1, 1.0)} == {level}
         assert grade_of(level, 0.1, too_few=True) == level
     assert {grade_of("", bound, too_few=True) for bound in (0.1, 1.0)} == {"too few to tell"}
-    assert GRADES == ("hidden", "our attacks found nobody", "too few to tell", "leaks", "exposed")
+    assert GRADES == ("hidden", "nothing promised", "too few to tell", "leaks", "exposed")
 
 
 def test_what_a_claim_leaves_of_naming() -> None:
@@ -362,9 +367,9 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
 def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
     quiet = {"server": of_many(server(0.0, 0.0)), "release": listener(), "eavesdropper": listener()}
     assert result(1.0, **quiet).grade == "hidden"  # e^1 / (e^1 + 99) by replace-one, and a little delta
-    assert result(10.0, **quiet).grade == FOUND_NOBODY
+    assert result(10.0, **quiet).grade == NOTHING_PROMISED
     large = result(1.1e4, **quiet)
-    assert large.grade == FOUND_NOBODY
+    assert large.grade == NOTHING_PROMISED
     assert large.verdict == (
         "OUR ATTACKS FOUND NOBODY: as the server, our attacks found nobody (at epsilon 1.1e+04 a stronger attack may); "
         "as an adversary who sees only the mixtures, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
@@ -372,10 +377,10 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
         "may)."
     )
     unclaimed = result(None, release=listener())
-    assert unclaimed.grade == FOUND_NOBODY
+    assert unclaimed.grade == NOTHING_PROMISED
     assert "(without any claim a stronger attack may)" in unclaimed.verdict
     figures = large.to_dict()
-    assert [figures[name]["grade"] for name in ("server", "release", "eavesdropper")] == [FOUND_NOBODY] * 3
+    assert [figures[name]["grade"] for name in ("server", "release", "eavesdropper")] == [NOTHING_PROMISED] * 3
 
 
 def test_epsilons_in_few_digits() -> None:

@@ -18,7 +18,7 @@ import torch
 from airmixml.attacks import Target, choose_parts, heard_apart, watch
 from airmixml.attacks import overheard as overheard_module
 from airmixml.attacks.everyone_attack import EVERYONE
-from airmixml.attacks.heard_apart import heard_precision, inverse_diagonal
+from airmixml.attacks.heard_apart import alone, heard_precision, inverse_form
 from airmixml.attacks.linkage import area_under_curve
 from airmixml.attacks.listener_attacks import EAVESDROPPER
 from airmixml.attacks.overheard import Listener, overhear_chapters
@@ -172,9 +172,9 @@ def test_the_inverse_is_that_of_the_matrix_with_and_without_colluders(monkeypatc
             matrix[[one, other], [one, other]] += 2.0
             matrix[[one, other], [other, one]] -= 2.0
         expected = np.diag(np.linalg.inv(matrix[honest][:, honest]))[np.cumsum(honest)[seats] - 1]
-        np.testing.assert_allclose(inverse_diagonal(masking, honest, seats), expected, rtol=1e-9)
+        np.testing.assert_allclose(inverse_form(masking, honest, np.eye(300)[:, seats]), expected, rtol=1e-9)
     complete = masking_with(12, 11, own=0.5, pair=2.0)
-    found = inverse_diagonal(complete, np.ones(12, dtype=bool), np.arange(12))
+    found = inverse_form(complete, np.ones(12, dtype=bool), np.eye(12))
     np.testing.assert_allclose(found, np.diag(np.linalg.inv(covariance_of(complete))))
 
 
@@ -188,11 +188,11 @@ def test_what_everyone_knows_of_a_worker_adds_up_over_its_slots() -> None:
         for slot in range(len(draws)):
             for seat, worker in enumerate(draws.scheduled_workers[slot]):
                 expected[worker] += draws.power_scale_watts[slot] * draws.ratios[slot, seat] ** 2 * inverse[seat]
-    np.testing.assert_allclose(heard_precision(view, np.arange(200)), expected, rtol=1e-9)
+    np.testing.assert_allclose(heard_precision(view, np.arange(200), 200), expected, rtol=1e-9)
 
 
 def test_nothing_hides_a_worker_that_brings_no_noise() -> None:
-    assert np.all(np.isinf(heard_precision(watch(PLAIN), np.arange(5))))
+    assert np.all(np.isinf(heard_precision(watch(PLAIN), alone(np.arange(5), 1200), 5)))
 
 
 @pytest.mark.parametrize("air", [(), ("air.reciprocity_nmse_db=-30",)], ids=["ideal", "gain errors"])

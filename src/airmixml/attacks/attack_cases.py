@@ -6,7 +6,8 @@ Tables, pictures and figures are files of one folder; an interrupted command res
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.attacks.claimed_epsilons import least_epsilons
+from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
 from airmixml.attacks.pictures import draw_attack
 from airmixml.attacks.public_knowledge import Reader
 from airmixml.attacks.results import AttackResult, CaseResult, Found
@@ -32,11 +33,11 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.scope import require_classes, require_real_numbers
 from airmixml.scenario.varied import parse_varied
 from airmixml.storage.files import write_text, writing_to
-from airmixml.storage.results import Arrays, ResultStore
+from airmixml.storage.results import Arrays, ResultStore, from_plain
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown, shown_name
-from airmixml.workers import deploy, load_dataset, settle
+from airmixml.workers import Population, deploy, load_dataset, settle
 
 _EXAMPLES: Final = 10
 _DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
@@ -56,11 +57,11 @@ class Case:
 def choose_parts(asked: str | None, scenarios: Iterable[Scenario] = ()) -> tuple[str, ...]:
     """Return the attacks named with commas between them, in the order of the registry; all by default.
 
-    That of everyone must be named, or workers of some scenario bring noise: nothing else hides anybody from it.
+    Those of everyone must be named, or workers of some scenario bring noise: nothing else hides anybody from it.
     """
     names = [name.strip() for name in asked.split(",")] if asked is not None else list(ATTACKS.names)
     if asked is None and all(each.privacy.noise == "receiver" for each in scenarios):
-        names.remove(_NOISY)
+        names = [name for name in names if ATTACKS.load(name).adversary != _NOISY]
     for name in names:
         if name not in ATTACKS:
             raise ScenarioError(
@@ -180,7 +181,7 @@ def load_attacks(parts: Sequence[str]) -> dict[str, Attack]:
 def check_attackable(cases: Sequence[Case], attacks: Mapping[str, Attack]) -> None:
     """Refuse a target that cannot be certified, and a setting that none of the attacks fits."""
     for case in cases:
-        require_classes(case.scenario.workers, "an attack")
+        require_classes(case.scenario.workers, "an attack", single_rows=False)
         require_real_numbers(case.scenario.privacy, "an attack")
         check_privacy_target(case.scenario)
         _check_any_fits(case, attacks)
@@ -208,7 +209,8 @@ def attack_each(
     first, progress = cases[0].scenario, context.progress
     with using_threads(context.speed.threads):
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=context.data_dir, progress=progress)
-        held = [_held_samples(case, dataset) for case in cases]
+        deployed = [deploy(case.scenario.workers, dataset, Streams(case.scenario.seed)) for case in cases]
+        held = [np.unique(population.sample_index) for population in deployed]
         examples = _choose_examples(held, dataset)
         if not context.engine.here:
             _attack_elsewhere(cases, attacks, examples, store=store, context=context)
@@ -217,9 +219,10 @@ def attack_each(
         for number, case in enumerate(cases):
             target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
             found, left_out = _attack_case(target, attacks, store, number, len(cases))
-            claimed = _claimed(store, number, case.scenario, dataset, attacks)
+            claimed = _claimed(store, number, case, dataset, deployed[number], attacks)
             shared: dict[str, Any] = {"label": case.label, "scenario": case.scenario, "held": len(held[number])}
-            results.append(CaseResult(**shared, claimed=claimed, found=found, left_out=left_out))
+            shared |= {"claimed": claimed.worker, "claimed_per_row": claimed.row, "copies": claimed.copies}
+            results.append(CaseResult(**shared, found=found, left_out=left_out))
         progress("attacks", len(cases) * len(attacks), len(cases) * len(attacks))
     return results
 
@@ -296,22 +299,19 @@ def _found(name: str, attack: Attack, figures: dict[str, Any], arrays: Arrays) -
 
 
 def _claimed(
-    store: PartStore, number: int, scenario: Scenario, dataset: DataSet, attacks: Mapping[str, Attack]
-) -> dict[str, float | None]:
+    store: PartStore, number: int, case: Case, dataset: DataSet, population: Population, attacks: Mapping[str, Attack]
+) -> LeastEpsilons:
     """Return what is claimed of one case, from the store where it is there."""
-    known = store.load(number, "claims")
-    if known is not None:
-        return known[0]
-    adversaries = dict.fromkeys((*_ADVERSARIES, *(each.adversary for each in attacks.values())))
-    claimed = least_epsilons(scenario, dataset, adversaries)
-    store.save(number, "claims", claimed, {})
+    kept = store.load(number, "claims")
+    with suppress(ValueError):
+        if kept is not None:
+            known: LeastEpsilons = from_plain(LeastEpsilons, kept[0])
+            return known
+    own = case.scenario.privacy.adversary
+    adversaries = dict.fromkeys((*_ADVERSARIES, own, *(each.adversary for each in attacks.values())))
+    claimed = least_epsilons(case.scenario, dataset, population, adversaries)
+    store.save(number, "claims", asdict(claimed), {})
     return claimed
-
-
-def _held_samples(case: Case, dataset: DataSet) -> NDArray[np.int64]:
-    """Return the different samples that workers hold; rows of the pool."""
-    population = deploy(case.scenario.workers, dataset.train_samples, Streams(case.scenario.seed))
-    return np.unique(population.sample_index)
 
 
 def _choose_examples(held_in_cases: Sequence[NDArray[np.int64]], dataset: DataSet) -> NDArray[np.int64]:

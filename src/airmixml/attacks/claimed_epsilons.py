@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, state_privacy
@@ -13,7 +15,7 @@ from airmixml.privacy.evaluation import refusal
 from airmixml.radio.privacy_target import adversary_named, slots_target
 from airmixml.radio.rehearsal import rehearse
 from airmixml.scenario import Scenario
-from airmixml.workers import encoded_dim
+from airmixml.workers import Population, encoded_dim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +56,43 @@ def sharpest_of(claims: Iterable[Claim]) -> Claim | None:
     return min(stated, key=lambda claim: claim.epsilon or 0.0, default=None)
 
 
-def least_epsilons(scenario: Scenario, dataset: DataSet, adversaries: Iterable[str]) -> dict[str, float | None]:
-    """Return the least epsilon that the exact accountants certify against each adversary; None for none.
+@dataclass(frozen=True, kw_only=True)
+class LeastEpsilons:
+    """The least epsilon that is certified against each adversary, None for none: of a worker, and of a row.
 
-    It is for the schedule that was drawn, and together with the slot that estimates a mean.
+    A row may lie on ``copies`` workers, at most.
+    """
+
+    worker: dict[str, float | None]
+    row: dict[str, float | None]
+    copies: int
+
+
+def least_epsilons(
+    scenario: Scenario, dataset: DataSet, population: Population, adversaries: Iterable[str]
+) -> LeastEpsilons:
+    """Return the least epsilons that the exact accountants certify.
+
+    They are for the schedule that was drawn, and together with the slot that estimates a mean.
     """
     tally = rehearse(scenario, encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim)
     adjacency, delta = scenario.privacy.adjacency, slots_target(scenario)[1]
+    copies = int(np.bincount(population.sample_index).max())
     against: dict[str, float | None] = {}
+    of_rows: dict[str, float | None] = {}
     for name in adversaries:
         told = name == "server" or tally.design.schedule_told
         accountants = ("gdp",) if told else ("gdp", "pld")
         least = sharpest_of(claims_of(scenario, tally.design, name, accountants, adjacency=adjacency, delta=delta))
-        against[name] = None
+        against[name] = of_rows[name] = None
         if least is not None and least.epsilon is not None:
             with suppress(PrivacyError):  # what an eavesdropper learns of that slot is not accounted for
                 against[name] = least.epsilon
                 if tally.centring is not None:
                     against[name] = tally.centring.joined(least.epsilon, delta, name, least.accountant, adjacency)
-    return against
+        if copies == 1 and not scenario.workers.several_rows:
+            of_rows[name] = against[name]  # a row is a worker
+            continue
+        with suppress(PrivacyError):
+            of_rows[name] = tally.privacy_of_a_row(copies, name).epsilon
+    return LeastEpsilons(worker=against, row=of_rows, copies=copies)

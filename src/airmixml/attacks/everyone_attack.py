@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from airmixml.attacks.heard_apart import heard_precision
+from airmixml.attacks.heard_apart import alone, heard_precision
 from airmixml.attacks.image_quality import Recovery, fitted_psnr_db
 from airmixml.attacks.inner_products import InnerProducts, Samples, Symbols
 from airmixml.attacks.layouts import Layout, Moments
@@ -22,7 +22,7 @@ from airmixml.attacks.listener_attacks import as_bright, right_way_round
 from airmixml.attacks.listener_findings import ClearestSlots, ListenerFindings
 from airmixml.attacks.naming import PublicSamples, candidates_of
 from airmixml.attacks.overheard import unrounded
-from airmixml.attacks.server_view import ServerView
+from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
 from airmixml.attacks.target import Outcome, Target
 from airmixml.attacks.whitening import blocks_of
 from airmixml.radio.senders import make_sender
@@ -49,7 +49,8 @@ class _Apart:
         self.device, self._view, self._workers = view.received.device, view, workers
         self._sender = make_sender(unrounded(scenario), dataset, self.device)
         self._noise = Streams(scenario.seed).generator("eavesdropper-noise", _NOISE_CHAPTER)
-        self.variance = 1.0 / np.maximum(heard_precision(view, workers), _LEAST_PRECISION)
+        precision = heard_precision(view, alone(workers, scenario.workers.count), len(workers))
+        self.variance = 1.0 / np.maximum(precision, _LEAST_PRECISION)
         self.signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
         self.inner = InnerProducts(self.signal, dataset.label_code, self.device)
 
@@ -79,7 +80,7 @@ class EveryoneAttack:
 
     def refusal(self, scenario: Scenario) -> str:
         """Return why it does not fit: what workers of several rows send is no sample."""
-        return "workers hold several rows each" if scenario.workers.several_rows else ""
+        return SEVERAL_ROWS if scenario.workers.several_rows else ""
 
     def run(self, target: Target) -> Outcome:
         """Attack; examples are what is heard of the workers who hold them, decoded."""

@@ -1,20 +1,22 @@
 """What an attack found, and how bad that is: five grades, from what was found and from what is claimed.
 
+A grade is never better than the epsilon that covers what was attacked: that of a row, where rows lie on many workers.
+
 Every kind of findings has its own figures; tables, verdicts and pictures ask all of them the same questions.
 """
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from scipy.stats import binom
 
 from airmixml.storage.results import from_plain
-from airmixml.wording import FOUND_NOBODY
+from airmixml.wording import NOTHING_PROMISED
 
 TOO_FEW: Final = "too few to tell"
-GRADES: Final = ("hidden", FOUND_NOBODY, TOO_FEW, "leaks", "exposed")
+GRADES: Final = ("hidden", NOTHING_PROMISED, TOO_FEW, "leaks", "exposed")
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
 EXPOSED: Final = 0.5
@@ -22,7 +24,12 @@ EXPOSED: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(ABC):
-    """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses."""
+    """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses.
+
+    ``informed`` says whether the adversary knew all samples but one.
+    """
+
+    informed: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -45,6 +52,10 @@ class Findings(ABC):
     @abstractmethod
     def learned(self) -> list[str]:
         """Return what the adversary does, such as "reads 7 of 10 samples"; asked only where something was found."""
+
+    def among(self, held: int) -> int:
+        """Return among how many samples one is named, where workers hold so many different ones."""
+        return held
 
     def nothing(self) -> str:
         """Return what to say of the adversary where a small epsilon hides everybody."""
@@ -136,7 +147,7 @@ def grade_of(level: str, bound: float, *, too_few: bool = False) -> str:
     A half is what "exposed" begins at. Where there was too little to tell a finding from a guess, nothing found says
     nothing.
     """
-    return level or (TOO_FEW if too_few else "hidden" if bound < EXPOSED else FOUND_NOBODY)
+    return level or (TOO_FEW if too_few else "hidden" if bound < EXPOSED else NOTHING_PROMISED)
 
 
 def can_tell(trials: int, share: float, chance: float, significance: float) -> bool:

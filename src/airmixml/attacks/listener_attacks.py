@@ -29,7 +29,7 @@ from airmixml.attacks.listener_findings import ClassShares, ClearestSlots, Ident
 from airmixml.attacks.naming import Naming, PublicSamples, better_of, candidates_of, count_loudest, places_among
 from airmixml.attacks.overheard import align_phase, overhear
 from airmixml.attacks.received import Amplitudes, Received, strongest_workers
-from airmixml.attacks.server_view import ServerView
+from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
 from airmixml.attacks.target import Outcome, Target
 from airmixml.attacks.unmixing import Unmixed, unmix
 from airmixml.attacks.whitening import unit_length, whitening_of
@@ -95,9 +95,9 @@ class ListenerAttack:
     pairs_compared: int = 1 << 27  # of candidates and slots, where that is more
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
 
-    def refusal(self, _scenario: Scenario) -> str:
-        """Return nothing: it fits every scenario."""
-        return ""
+    def refusal(self, scenario: Scenario) -> str:
+        """Return why it does not fit: what workers of several rows send is no sample."""
+        return SEVERAL_ROWS if scenario.workers.several_rows else ""
 
     def run(self, target: Target) -> Outcome:
         """Attack what the adversary received; who sent what serves to judge what was found.

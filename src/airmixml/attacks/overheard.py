@@ -87,6 +87,13 @@ class Listener:
         )
 
 
+def listener_of(view: ServerView) -> Listener:
+    """Return the eavesdropper of a run, at its place."""
+    scenario, workers = view.transmission.scenario, view.transmission.scenario.workers
+    placement = Streams(scenario.seed).generator("placement")
+    return Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
+
+
 def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_000) -> Received:
     """Return what an eavesdropper beside the farthest worker receives in the first slots, in units of its noise.
 
@@ -95,8 +102,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     if most_slots < 1:
         raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
     scenario, dataset, workers = view.transmission.scenario, view.dataset, view.transmission.scenario.workers
-    placement = Streams(scenario.seed).generator("placement")
-    listener = Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
+    listener = listener_of(view)
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
     classes = signal.classes if signal.moments else 1
     slots = slots_kept(min(max(1, most_slots // classes), scenario.radio.slots), signal.symbols)
@@ -140,22 +146,32 @@ def _heard_alike(view: ServerView, heard_watts: NDArray[np.float64]) -> bool:
     )
 
 
-def overhear_chapters(
-    sent: Transmission, listener: Listener, slots: int | None = None, speed: Speed | None = None
-) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
-    """Yield, chapter by chapter of the run's own draws, what a listener receives in the first slots, or in all.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arrival:
+    """How the workers of some slots arrive at a listener.
 
-    Yields y / sigma (slots x symbols, complex), the draws, and the power with which each scheduled worker is heard in
-    units of the noise power (slots x scheduled). Of moments the products are as they are before any rounding. Where
-    workers bring noise, noise is all that a listener hears of it, and y is whitened.
+    Attributes:
+        slots: numbers of the slots.
+        draws: what they drew.
+        weights: complex gains of what workers hold, in units of the noise, and behind the filter that whitens it.
+        heard_watts: power with which each scheduled worker is heard in units of the noise power; slots x scheduled.
     """
+
+    slots: range
+    draws: SlotDraws
+    weights: "_Arriving"
+    heard_watts: NDArray[np.float64]
+
+
+def arrivals(
+    sent: Transmission, listener: Listener, slots: int | None = None, speed: Speed | None = None
+) -> Iterator[Arrival]:
+    """Yield, chapter by chapter of the run's own draws, how workers arrive at a listener in the first slots, or all."""
     scenario, dataset, population = sent.scenario, sent.dataset, sent.population
-    speed = speed or Speed()
-    device = find_device(speed.device)
-    sender = make_sender(unrounded(scenario), dataset, device)
+    device = find_device((speed or Speed()).device)
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     streams, every, masking = Streams(scenario.seed), range(scenario.radio.slots)[:slots], masking_of(scenario)
-    for chapter, first in enumerate(range(0, len(every), SLOTS_PER_CHAPTER)):
+    for first in range(0, len(every), SLOTS_PER_CHAPTER):
         numbers = every[first : first + SLOTS_PER_CHAPTER]
         drawn = draw_slots(setting, numbers)
         draws, scheduled = drawn.numpy(), drawn.scheduled_workers.numpy()
@@ -177,15 +193,34 @@ def overhear_chapters(
             heard_watts = _heard_white(arriving)
         elif drawn.gains is not None:
             heard_watts = heard_watts * drawn.gains.peaks.numpy()
-        noise = streams.generator("eavesdropper-noise", chapter)
+        yield Arrival(slots=numbers, draws=draws, weights=arriving, heard_watts=heard_watts)
+
+
+def overhear_chapters(
+    sent: Transmission, listener: Listener, slots: int | None = None, speed: Speed | None = None
+) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
+    """Yield, chapter by chapter of the run's own draws, what a listener receives in the first slots, or in all.
+
+    Yields y / sigma (slots x symbols, complex), the draws, and the power with which each scheduled worker is heard in
+    units of the noise power (slots x scheduled). Of moments the products are as they are before any rounding. Where
+    workers bring noise, noise is all that a listener hears of it, and y is whitened.
+    """
+    scenario, dataset, population = sent.scenario, sent.dataset, sent.population
+    speed = speed or Speed()
+    device = find_device(speed.device)
+    sender = make_sender(unrounded(scenario), dataset, device)
+    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
+    for arrival in arrivals(sent, listener, slots, speed):
+        draws = arrival.draws
+        noise = Streams(scenario.seed).generator("eavesdropper-noise", arrival.slots.start // SLOTS_PER_CHAPTER)
         with using_threads(speed.threads):
-            sample_index = torch.from_numpy(population.sample_index[scheduled]).to(device)
-            parts = [part.float() for part in _mix(setting, sender, sample_index, arriving)]
+            sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
+            parts = [part.float() for part in _mix(setting, sender, sample_index, arrival.weights)]
             # Slot by slot, so that fewer slots are the first of more.
-            normals = noise.standard_normal((len(numbers), 2, parts[0].shape[1]), dtype=np.float32)
+            normals = noise.standard_normal((len(draws), 2, parts[0].shape[1]), dtype=np.float32)
             standard = torch.from_numpy(normals).to(device)
             received = torch.complex(*parts) + math.sqrt(0.5) * torch.complex(standard[:, 0], standard[:, 1])
-        yield received, draws, heard_watts
+        yield received, draws, arrival.heard_watts
 
 
 def unrounded(scenario: Scenario) -> Scenario:

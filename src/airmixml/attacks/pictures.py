@@ -19,7 +19,7 @@ from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.shapes import ImageShape, Shape, is_series, planes
-from airmixml.wording import FOUND_NOBODY
+from airmixml.wording import NOTHING_PROMISED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = {
     "hidden": "#3f8a57",
-    FOUND_NOBODY: "#a08c00",
+    NOTHING_PROMISED: "#a08c00",
     TOO_FEW: "#6f6f6f",
     "leaks": "#d9771a",
     "exposed": "#c8452c",
@@ -137,7 +137,7 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     sums = "class sums · " if found.attack in _OF_SUMS and case.scenario.workers.sends == "moments" else ""
     near = case.scenario.privacy.eavesdropper_distance_metres if found.attack == "eavesdropper" else 0.0
     told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
-    nobody = {FOUND_NOBODY: FOUND_NOBODY, TOO_FEW: f"{told}: too few to tell"}
+    nobody = {NOTHING_PROMISED: "nothing found, nothing promised", TOO_FEW: f"{told}: too few to tell"}
     if grade == "hidden" and isinstance(found.findings, ListenerFindings) and found.findings.clearest_slots.identified:
         told += " by luck"
     text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {nobody.get(grade, told)}"

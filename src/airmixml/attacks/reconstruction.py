@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.attacks.least_squares import solve_least_squares, solve_within_bounds
-from airmixml.attacks.server_view import ServerView
+from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
@@ -48,6 +48,8 @@ class Reconstruction:
 
 def reconstruction_refusal(method: str, workers: Workers) -> str:
     """Return why a method does not fit what the workers send; empty if it does."""
+    if workers.several_rows:
+        return SEVERAL_ROWS
     if method != "non-negative":
         return ""
     if workers.sends == "moments":

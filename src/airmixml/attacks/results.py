@@ -1,18 +1,19 @@
 """Results of attacks: what was found in each setting, its grade, and a verdict in words that need no table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.findings import GRADES, TOO_FEW, Findings, grade_of, naming_bound
+from airmixml.attacks.findings import EXPOSED, GRADES, TOO_FEW, Findings, grade_of, naming_bound
+from airmixml.attacks.informed_findings import InformedFindings
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
 from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario, keys_in_force
-from airmixml.wording import FOUND_NOBODY
+from airmixml.wording import NOTHING_PROMISED, against
 
 LISTENERS: Final = ("release", "eavesdropper", "everyone")
 _WHO: Final = {
@@ -20,7 +21,18 @@ _WHO: Final = {
     "release": "an adversary who sees only the mixtures",
     "everyone": "an adversary who hears each worker without noise and knows all others",
 }
+_INFORMED: Final = {
+    "server": "the informed server",
+    "release": "an informed adversary who sees only the mixtures",
+    "eavesdropper": "an informed eavesdropper {metres:g} m from a worker",
+    "everyone": "an informed adversary who hears each worker without noise",
+}
 epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
+
+
+def _joined(words: list[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,8 +54,8 @@ class Group:
 
     adversary: str
     found: list[Found]
-    epsilon: float | None
-    bound: float  # on naming a worker's sample, by that claim
+    epsilon: float | None  # that covers what was attacked
+    bound: float  # on naming a sample, by that claim
 
     @property
     def best(self) -> Found:
@@ -59,16 +71,13 @@ class Group:
         return grade_of(findings.level, self.bound, too_few=bool(findings.too_few()))
 
     def in_words(self, who: str) -> str:
-        """Return what that adversary learns, or that our attacks found nobody."""
+        """Return what that adversary learns."""
+        best = self.best.findings
         if self.grade == "hidden":
-            return f"{who} {self.best.findings.nothing()}"
-        if self.grade == FOUND_NOBODY:
-            claim = "without any claim" if self.epsilon is None else f"at epsilon {epsilon_text(self.epsilon)}"
-            return f"as {who}, {FOUND_NOBODY} ({claim} a stronger attack may)"
+            return f"{who} {best.nothing()}"
         if self.grade == TOO_FEW:
-            return f"{who} has {self.best.findings.too_few()}"
-        *others, last = self.best.findings.learned()
-        return f"{who} {', '.join(others)} and {last}" if others else f"{who} {last}"
+            return f"{who} has {best.too_few()}"
+        return f"{who} {_joined(best.learned())}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +86,9 @@ class CaseResult:
 
     Attributes:
         label: what tables and pictures call it.
-        claimed: least epsilon against each adversary; None for no claim.
+        claimed: least epsilon of a worker against each adversary; None for no claim.
+        claimed_per_row: the same of a row, with all its copies; empty where every row is a worker of its own.
+        copies: the most workers that hold the same row.
         left_out: attacks that do not fit, and why.
         held: different samples that workers hold, among which one is named.
     """
@@ -88,21 +99,32 @@ class CaseResult:
     found: dict[str, Found]
     left_out: dict[str, str]
     held: int
+    claimed_per_row: dict[str, float | None] = field(default_factory=dict)
+    copies: int = 1
 
     @property
     def groups(self) -> list[Group]:
         """All that was found, by adversary and kind of findings."""
         groups: dict[tuple[str, type], Group] = {}
         for each in self.found.values():
-            who = each.adversary
-            group = Group(adversary=who, found=[], epsilon=self.claimed[who], bound=self.naming_bound(who))
+            who, bound = each.adversary, self.naming_bound(each.adversary, each.findings.among(self.held))
+            group = Group(adversary=who, found=[], epsilon=self.covering(who), bound=bound)
             groups.setdefault((each.adversary, type(each.findings)), group).found.append(each)
         return list(groups.values())
 
-    def naming_bound(self, adversary: str) -> float:
-        """Return the largest probability that the claim leaves an adversary of naming the sample of a worker."""
+    def per_row(self, adversary: str) -> float | None:
+        """Return the epsilon of a row, with all its copies."""
+        return self.claimed_per_row.get(adversary, self.claimed[adversary])
+
+    def covering(self, adversary: str) -> float | None:
+        """Return the epsilon that covers workers and rows: attacks look for both."""
+        both = (self.claimed[adversary], self.per_row(adversary))
+        return None if None in both else max(each for each in both if each is not None)
+
+    def naming_bound(self, adversary: str, among: int = 0) -> float:
+        """Return the largest probability that the claim leaves of naming a sample among all held, or so many."""
         privacy = self.scenario.privacy
-        return naming_bound(self.claimed[adversary], privacy.delta, privacy.adjacency, self.held)
+        return naming_bound(self.covering(adversary), privacy.delta, privacy.adjacency, among or self.held)
 
     def group_of(self, attack: str) -> Group:
         """Return the group of an attack."""
@@ -114,12 +136,38 @@ class CaseResult:
         return max((group.grade for group in self.groups), key=GRADES.index)
 
     @property
+    def promised(self) -> str:
+        """What holds against the scenario's own adversary, for a worker and for a row, by whose noise."""
+        adversary, privacy = self.scenario.privacy.adversary, self.scenario.privacy
+        who, worker = against(adversary), self.claimed.get(adversary)
+        if worker is None:
+            return f"nothing is promised {who}"
+        row = self.per_row(adversary)
+        receiver = "eavesdropper's" if adversary == "eavesdropper" else "server's"
+        noise = "the workers' own noise" if privacy.noise != "receiver" else f"the noise of the {receiver} receiver"
+        held = f"a row on up to {self.copies:,} workers" if self.copies > 1 else "a row"
+        text = f"epsilon {epsilon_text(worker)} per worker and {epsilon_text(row)} per row"
+        if self.naming_bound(adversary) >= EXPOSED:
+            return f"nothing that protects {held} is promised {who}: {text}, by {noise}"
+        return f"promised {who}: {text}, by {noise}"
+
+    @property
     def verdict(self) -> str:
-        """One line for a person who decides."""
+        """One line for a person who decides: what is promised, what was found, and by which adversary."""
         metres = self.scenario.privacy.eavesdropper_distance_metres
         who = {**_WHO, "eavesdropper": f"an eavesdropper {metres:g} m from a worker"}
-        told = dict.fromkeys(group.in_words(who.get(group.adversary, group.adversary)) for group in self.groups)
-        return f"{self.grade.upper()}: {'; '.join(told)}."
+        who |= {f"informed-{name}": text.format(metres=metres) for name, text in _INFORMED.items()}
+        told: dict[str, None] = {}
+        silent: list[str] = []
+        for group in sorted(self.groups, key=lambda group: -GRADES.index(group.grade)):  # who found most comes first
+            informed = "informed-" if group.best.findings.informed else ""
+            name = who.get(f"{informed}{group.adversary}", group.adversary)
+            if group.grade == NOTHING_PROMISED:
+                silent.append(name)
+            else:
+                told[group.in_words(name)] = None
+        nothing = [f"nothing by these attacks of {_joined(silent)}"] if silent else []
+        return f"{self.grade.upper()}: {self.promised}. Found: {'; '.join([*told, *nothing])}."
 
     @property
     def server(self) -> Group | None:
@@ -134,10 +182,15 @@ class CaseResult:
         """Return plain values for JSON; attacks of other packages have an entry of their own, if there are any."""
         scenario, server = self.scenario, self.server
         methods = {} if server is None else {each.attack: each.to_dict() for each in server.found}
+        informed = {
+            each.adversary: self.graded(name)
+            for name, each in self.found.items()
+            if isinstance(each.findings, InformedFindings)
+        }
         others = {
             name: {"adversary": each.adversary, **self.graded(name)}
             for name, each in self.found.items()
-            if name not in (*methods, *LISTENERS)
+            if name not in (*methods, *LISTENERS) and not isinstance(each.findings, InformedFindings)
         }
         return {
             "label": self.label,
@@ -149,8 +202,11 @@ class CaseResult:
             "eavesdropper_distance_metres": scenario.privacy.eavesdropper_distance_metres,
             "server": server and {"best": server.best.attack, "grade": server.grade, "methods": methods},
             **{name: self.graded(name) if name in self.found else None for name in LISTENERS},
+            "informed": informed,
             **({"other_attacks": others} if others else {}),
             "claimed": {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency, **self.claimed},
+            "claimed_per_row": {name: self.per_row(name) for name in self.claimed},
+            "copies": self.copies,
             "naming_bound": {name: self.naming_bound(name) for name in self.claimed},
             "held": self.held,
             "left_out": self.left_out,

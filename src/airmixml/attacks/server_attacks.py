@@ -132,9 +132,9 @@ class ServerFindings(Findings):
     def learned(self) -> list[str]:
         """Return what the server reads, copies, infers or sees."""
         reads, guessing = self._rates
-        told = [f"reads {self.recognised:,} of {self.labels.inferred:,} samples ({reads}; {guessing})"]
+        told = [f"reads the class of {self.recognised:,} of {self.labels.inferred:,} samples ({reads}; {guessing})"]
         if self._copies:
-            told.append(f"copies {self.copied:,} of them")
+            told.append(f"recovers {self.copied:,} almost exactly")
         if self._inferred > self._read + 0.01:
             told.append(f"infers {100 * self.labels.accuracy:.0f} % of the labels")
         if len(told) == 1 and self._read < LEAK:

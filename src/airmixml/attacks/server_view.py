@@ -26,6 +26,8 @@ from airmixml.workers import Signal, encoded_dim, load_dataset
 _COPIES: Final = 7  # of the table of all workers, from the first block solved for to the last picture compared
 _BYTES_PER_SHARE: Final = 60
 _SLOTS_BY_CLASS: Final = 2000
+SEVERAL_ROWS: Final = "workers hold several rows each: what one sends is no sample"
+"""Why most attacks do not fit such workers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +70,7 @@ class ServerView:
 def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
     """Run all slots of the scenario in a context (device, threads, progress), and return what the server then holds."""
     context = context or RunContext()
-    require_classes(scenario.workers, "an attack")
+    require_classes(scenario.workers, "an attack", single_rows=False)
     device, streams = find_device(context.speed.device), Streams(scenario.seed)
     dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
     # A constant is appended only once a private mean is known, so its place counts already here.

@@ -16,14 +16,14 @@ from airmixml.doors import ATTACKS
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Speed
 from airmixml.scenario.varied import only_varied
-from airmixml.wording import FOUND_NOBODY, simulated
+from airmixml.wording import NOTHING_PROMISED, simulated
 
 if TYPE_CHECKING:
     from airmixml.attacks import AttackResult
 
 _STYLES = {
     "hidden": "green",
-    FOUND_NOBODY: "yellow",
+    NOTHING_PROMISED: "yellow",
     "too few to tell": "bright_black",
     "leaks": "dark_orange",
     "exposed": "red",
@@ -66,11 +66,11 @@ def attack_command(
 ) -> None:
     """Attack a run and show what each adversary recovers.
 
-    The adversaries are the server, the release, an eavesdropper and everyone. The grade is EXPOSED, LEAKS, TOO FEW
-    TO TELL (so few workers or mixtures that no finding could be told from a guess), OUR ATTACKS FOUND NOBODY
-    (and no claim keeps a stronger attack from it) or HIDDEN (the claimed epsilon keeps anybody from naming a worker's
-    sample with probability 1/2). Finished attacks are kept: repeat the same command to
-    resume.
+    The adversaries are the server, the release, an eavesdropper and everyone; informed ones know all other samples.
+    The grade is EXPOSED, LEAKS, TOO FEW TO TELL (so few workers or mixtures that no finding could be told from a
+    guess), NOTHING PROMISED (these attacks found nothing, but no epsilon keeps a stronger one from it) or HIDDEN (the
+    epsilon of a worker and of a row keeps anybody from naming a sample with probability 1/2). Finished attacks are
+    kept: repeat the same command to resume.
     """
     scenario = options.choose_scenario(
         file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
@@ -93,7 +93,7 @@ def attack_command(
 
 
 def _print(result: AttackResult, report: dict[str, str]) -> None:
-    from airmixml.attacks.tables import tables_of
+    from airmixml.attacks.tables import legend, tables_of
 
     for case in result.cases:
         label = "" if len(result.cases) == 1 else f"{escape(case.label)}: "
@@ -102,9 +102,11 @@ def _print(result: AttackResult, report: dict[str, str]) -> None:
     for found in tables_of(result):
         rows = [list(map(escape, row)) for row in found.rows]
         look: dict[str, Any] = {"box": SIMPLE, "padding": (0, 1, 0, 0)}
-        words = 1 + (found.columns.index("method") if "method" in found.columns else 1)
+        words = 1 + (found.columns.index("method") if "method" in found.columns else 2)
         elsewhere = "a wider terminal or the files named below"
         console.print(terminal_table(found.columns, rows, title=found.title, words=words, elsewhere=elsewhere, **look))
+    for line in legend(result):
+        print_line(line)
     print_line(simulated(result.cases[0].scenario.seed))
     for case in result.cases:
         for name, why in case.left_out.items():

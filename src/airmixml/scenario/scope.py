@@ -16,14 +16,15 @@ def require_single_rows(workers: Workers, command: str) -> None:
         )
 
 
-def require_classes(workers: Workers, command: str) -> None:
-    """Refuse labels that are no classes, and workers with several rows each."""
+def require_classes(workers: Workers, command: str, *, single_rows: bool = True) -> None:
+    """Refuse labels that are no classes and, unless the command treats them, workers with several rows each."""
     if workers.task != "classification":
         raise ScenarioError(
             f'workers.task = "{workers.task}": must be "classification" for {command}; airmix run, plan, account and '
             "audit take other tasks"
         )
-    require_single_rows(workers, command)
+    if single_rows:
+        require_single_rows(workers, command)
 
 
 def require_real_numbers(privacy: Privacy, what: str) -> None:
