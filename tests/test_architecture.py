@@ -24,6 +24,7 @@ FOUNDATION = (
     "doors",
     "notebook",
     "threads",
+    "hiding",
 )
 # As drawn in docs/architecture.md, left to right.
 ROOMS = (

@@ -22,7 +22,7 @@ from airmixml.arrays import Integers
 from airmixml.budgets.file import create_file, packed, transaction, unpacked
 from airmixml.budgets.order import loss_to
 from airmixml.budgets.rules import PARTS, Budget, Loss
-from airmixml.errors import LedgerError, PrivacyError
+from airmixml.errors import LedgerError, PrivacyError, private
 from airmixml.privacy.mechanism import ADJACENCIES
 from airmixml.wording import against, shown, shown_name
 
@@ -300,9 +300,9 @@ class LedgerFile:
         near = "just above " if f"{total:.6g}" == f"{budget.epsilon:.6g}" else ""
         left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
-            f"{self.path}: worker {shown_name(_name(file, fullest))} would pass its budget {against(adversary)}"
-            f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {near}{total:.6g} of "
-            f"{budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
+            f"{self.path}: {private(f'worker {shown_name(_name(file, fullest))}', 'a worker')} would pass its budget "
+            f"{against(adversary)}{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together "
+            f"{near}{total:.6g} of {budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
         )
 
 
@@ -409,7 +409,8 @@ def _places(file: sqlite3.Connection, who: Integers | tuple[str, ...] | None) ->
     """Return the numbers of these workers; names that are new get the next ones."""
     if who is not None and len(set(who) if isinstance(who, tuple) else np.unique(who)) < len(who):
         (twice, times), *_ = Counter(who if isinstance(who, tuple) else who.tolist()).most_common(1)
-        raise LedgerError(f"who: worker {shown_name(str(twice))} is named {times} times; name each once")
+        which = private(f"worker {shown_name(str(twice))} is named {times} times", "a worker is named twice or more")
+        raise LedgerError(f"who: {which}; name each once")
     if not isinstance(who, tuple):
         workers = _workers(file)
         if who is not None and not (len(who) and who.min() >= 0 and who.max() < workers):

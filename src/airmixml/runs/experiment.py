@@ -14,6 +14,7 @@ from airmixml.devices import find_device
 from airmixml.edge import Learned, TrainedModel, learn
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
+from airmixml.hiding import hides_values
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -40,10 +41,12 @@ from airmixml.storage.results import odd_content
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, RunFolder, claim, claim_folder, identity_of
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset, settle, worker_cost
+from airmixml.workers.loading import check_protectable
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
+@hides_values
 def run(
     scenario: Scenario,
     *,
@@ -60,6 +63,7 @@ def run(
     engine: str = "local",
     jobs: int | None = None,
     ledger: Path | str | None = None,
+    show_values: bool = False,
 ) -> AnyResult:
     """Run a scenario, write its folder, and return its result (that of the folder's ``metrics.json``).
 
@@ -86,19 +90,17 @@ def run(
             several processes need the usual ``if __name__ == "__main__":``.
         ledger: file of budgets that last (``airmix ledger create``): a run that would pass a worker's is refused before
             anything is sent, and what it spends is kept there.
+        show_values: let the errors of a protected run quote rows, values and names, for the owner of the data alone.
     """
     chosen = Engine.of(engine, jobs)
     if private:
+        check_protectable(scenario.workers)
         chosen.require_here("a private run keeps its secret in this process, and nothing of its slots on the disk")
-    if public_test and not private:
-        raise ScenarioError("--public-test: says something about a private run; give --private too")
+    for option, given in (("--public-test", public_test), ("--show-values", show_values)):
+        if given and not private:
+            raise ScenarioError(f"{option}: says something about a private run; give --private too")
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    if private and scenario.workers.holding.endswith("-skewed"):
-        raise ScenarioError(
-            f'workers.holding = "{scenario.workers.holding}": deals rows for a study, by their labels; for --private '
-            "name who holds a row (workers.worker_column)"
-        )
     scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
