@@ -196,6 +196,7 @@ class ProtectedResult(_Plain):
 
     ``releases`` models were trained, each on a transmission of its own; ``privacy`` and ``row_privacy`` hold for all of
     them together. There is an ``accuracy``, or there are ``scores``, only where the test rows were declared public.
+    ``seconds`` are those of the training: how long rows take to read and to encode depends on them.
     """
 
     mode: str
