@@ -26,6 +26,7 @@ FOUNDATION = (
     "doors",
     "notebook",
     "threads",
+    "hiding",
 )
 # As drawn in docs/architecture.md, left to right.
 ROOMS = (

@@ -25,6 +25,9 @@ def digits() -> list[np.ndarray]:
     return train_test_split(data.data, data.target, test_size=500, random_state=0)
 
 
+IRIS = ("setosa", "versicolor", "virginica")
+
+
 @pytest.fixture(scope="module")
 def iris() -> tuple[np.ndarray, np.ndarray]:
     data = load_iris()
@@ -40,6 +43,7 @@ def test_moments_of_gradients_tell_digits_apart(digits: list[np.ndarray]) -> Non
         model="ridge",
         label_weight=0.5,
         input_bounds=(0.0, 16.0),
+        classes=range(10),
         epsilon=None,
         random_state=0,
         **MOMENTS,
@@ -107,24 +111,24 @@ def test_a_recipe_is_a_preset_for_as_many_workers_as_rows() -> None:
 
 
 def test_the_default_learns_a_table(iris: tuple[np.ndarray, np.ndarray]) -> None:
-    """Two numbers are enough, and the statement is for the server itself."""
-    model = AirMixClassifier(epsilon=20.0, input_bounds=(0.0, 8.0), random_state=0).fit(*iris)
+    """A target, bounds and classes are enough, and the statement is for the server itself."""
+    model = AirMixClassifier(epsilon=20.0, input_bounds=(0.0, 8.0), classes=IRIS, random_state=0).fit(*iris)
     assert model.score(*iris) > 0.75
     assert (model.privacy_.adversary, model.privacy_.adjacency) == ("server", "remove-one")
     assert model.privacy_.delta == pytest.approx(0.1 / 150)
     with pytest.raises(ScenarioError, match=r"^input_bounds = None: must be a pair"):
-        AirMixClassifier().fit(*iris)
+        AirMixClassifier(classes=IRIS).fit(*iris)
 
 
 def test_bounds_that_cannot_be_meant_are_warned_of(iris: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.warns(BoundsWarning, match=r"input_bounds\[1\]: an input may vary by 1e\+300"):
-        AirMixClassifier(input_bounds=(0.0, 1e300), random_state=0).fit(*iris)
+        AirMixClassifier(input_bounds=(0.0, 1e300), classes=IRIS, random_state=0).fit(*iris)
     with pytest.warns(BoundsWarning, match=r"input_bounds: 600 of 600 input values lie outside"):
         AirMixClassifier(input_bounds=(100.0, 200.0), random_state=0, mode="simulation").fit(*iris)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # Protected, the number of clipped values is private.
-        AirMixClassifier(input_bounds=(100.0, 200.0), random_state=0).fit(*iris)
+        AirMixClassifier(input_bounds=(100.0, 200.0), classes=IRIS, random_state=0).fit(*iris)
 
 
 @pytest.mark.parametrize("centre", ["none", "own", "public", "private", "refined"])
@@ -139,6 +143,7 @@ def test_iris_is_learnt_and_predicted_with_every_centre(
         model=model,
         epsilon=1e4,
         input_bounds=BOUNDS,
+        classes=IRIS,
         random_state=0,
         **{**MOMENTS, "centre": centre, "norm": "clip"},
     ).fit(*iris)
@@ -154,6 +159,7 @@ def test_iris_is_learnt_and_predicted_with_every_centre(
 
 def test_a_poisson_schedule_and_few_bits_still_learn(iris: tuple[np.ndarray, np.ndarray]) -> None:
     common = {"encoder": "clip", "centre": "public", "input_bounds": BOUNDS, "random_state": 0, "model": "ridge"}
+    common |= {"classes": IRIS}
     coins = AirMixClassifier(
         **common,
         recipe="paper",
@@ -181,4 +187,4 @@ def test_mistakes_are_refused_as_in_a_scenario(iris: tuple[np.ndarray, np.ndarra
         ({"clip_norm": 1.0, "bits": 2, "sensitivity": "paper"}, r"privacy\.sensitivity"),
     ):
         with pytest.raises(ScenarioError, match=f"^{key} = "):
-            AirMixClassifier(recipe="paper", input_bounds=BOUNDS, slots=10, epochs=1, **wrong).fit(*iris)
+            AirMixClassifier(recipe="paper", classes=IRIS, input_bounds=BOUNDS, slots=10, epochs=1, **wrong).fit(*iris)

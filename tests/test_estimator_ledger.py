@@ -31,7 +31,7 @@ def rows() -> Rows:
 
 def classifier(ledger: LedgerFile | None, epsilon: float = 0.5, **given: object) -> AirMixClassifier:
     place = None if ledger is None else str(ledger.path)
-    return AirMixClassifier(epsilon=epsilon, delta=DELTA, input_bounds=(0, 1), ledger=place, **given)
+    return AirMixClassifier(classes=(0, 1), epsilon=epsilon, delta=DELTA, input_bounds=(0, 1), ledger=place, **given)
 
 
 def epsilons(ledger: LedgerFile) -> dict[str, float]:
@@ -101,9 +101,11 @@ def test_mistakes_cost_one_line(rows: Rows, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"give fit\(X, y, worker=...\) the name"):
         classifier(ledger).fit(inputs, classes)
     with pytest.raises(ScenarioError, match="ledger = 3: must be the path"):
-        AirMixClassifier(input_bounds=(0, 1), ledger=3).fit(inputs, classes, worker=worker)
+        AirMixClassifier(classes=(0, 1), input_bounds=(0, 1), ledger=3).fit(inputs, classes, worker=worker)
     with pytest.raises(LedgerError, match="there is no such ledger"):
-        AirMixClassifier(input_bounds=(0, 1), ledger=tmp_path / "nowhere").fit(inputs, classes, worker=worker)
+        AirMixClassifier(classes=(0, 1), input_bounds=(0, 1), ledger=tmp_path / "nowhere").fit(
+            inputs, classes, worker=worker
+        )
     assert ledger.entries() == []
 
 

@@ -16,14 +16,11 @@ import numpy as np
 import pytest
 import torch
 from randomgen import ChaCha
-from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.model_selection import cross_val_score
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, load_network, run, settle, simulate
 from airmixml.data import DataSet
 from airmixml.privacy import gaussian_epsilon
-from airmixml.privacy.gaussian import RowLedger
 from airmixml.radio.draws import AirSetting, draw_blocks, draw_noise, draw_slots
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.randomness.slot_words import slot_words
@@ -46,6 +43,7 @@ def fitted(mode: str, **changes: Any) -> AirMixClassifier:
         "slots": 400,
         "epochs": 2,
         "input_bounds": BOUNDS,
+        "classes": (0, 1, 2),
         "random_state": 3,
         **changes,
     }
@@ -245,31 +243,6 @@ def test_releases_add_up(tmp_path: Path) -> None:
     assert not torch.equal(*(each[next(iter(each))] for each in parameters))
 
 
-def test_fits_of_the_same_rows_add_up() -> None:
-    rows = np.random.default_rng(0).random((60, 4))
-    classes = np.arange(60) % 3
-    settings = {"recipe": "paper", "epsilon": None, "slots": 30, "epochs": 1, "input_bounds": (0.0, 1.0)}
-    model = AirMixClassifier(random_state=0, **settings).fit(rows, classes)
-    alone = model.joint_privacy_
-    assert alone.epsilon == pytest.approx(model.privacy_against_server_.epsilon, rel=1e-9)
-    assert "1 protected fit of the same rows" in alone.why
-    again = clone(model).fit(rows[:30], classes[:30]).joint_privacy_
-    assert again.epsilon > 1.5 * alone.epsilon
-    cross_val_score(AirMixClassifier(random_state=0, **settings), rows, classes, cv=3)
-    last = clone(model).fit(rows, classes).joint_privacy_
-    assert "5 protected fits" in last.why  # two by hand, two of three folds, and this one
-    simulated = AirMixClassifier(random_state=0, mode="simulation", **settings).fit(rows, classes)
-    assert not hasattr(simulated, "joint_privacy_")
-
-
-def test_the_ledger_of_rows() -> None:
-    ledger = RowLedger()
-    assert ledger.add([b"a", b"b", b"b"], 2.0) == (1, 2.0)
-    assert ledger.add([b"c"], 5.0) == (1, 5.0)
-    assert ledger.add([b"b", b"c"], 1.0) == (2, 6.0)
-    assert not any(row in repr(vars(ledger)).encode() for row in (b"b'a'", b"b'b'"))
-
-
 @pytest.mark.parametrize("centre", ["public", "private"])
 def test_a_row_on_several_workers(centre: str) -> None:
     """34 workers that send the same row move what is received as one that is 34 times as loud."""
@@ -336,9 +309,8 @@ def test_which_rows_of_a_worker_enter_is_secret_where_data_are_protected(monkeyp
     monkeypatch.setattr("airmixml.estimator.base.gather_rows", gather)
     workers = np.arange(len(ROWS)) // 3
     for mode in ("protection", "simulation"):
-        AirMixClassifier(epsilon=5.0, input_bounds=BOUNDS, max_rows=1, mode=mode, random_state=0).fit(
-            ROWS, CLASSES, worker=workers
-        )
+        given = {"input_bounds": BOUNDS, "classes": (0, 1, 2), "max_rows": 1, "random_state": 0}
+        AirMixClassifier(epsilon=5.0, mode=mode, **given).fit(ROWS, CLASSES, worker=workers)
     assert drawn_with == ["ChaCha", "PCG64DXSM"]
 
 
@@ -360,13 +332,3 @@ def test_studies_of_skewed_holdings_are_not_protected(tmp_path: Path) -> None:
     scenario = Scenario.preset("private-table").with_overrides("workers.holding=label-skewed", "workers.count=60")
     with pytest.raises(ScenarioError, match=r'^workers.holding = "label-skewed": deals rows for a study'):
         run(scenario, private=True, out=tmp_path / "run")
-
-
-def test_the_same_rows_count_as_such_in_other_types_and_with_workers() -> None:
-    rows, classes = np.random.default_rng(5).random((30, 3)), np.arange(30) % 2
-    model = AirMixClassifier(epsilon=1.0, input_bounds=(0.0, 1.0), random_state=0)
-    model.fit(rows, classes)
-    model.fit(rows.astype(np.float32), classes)
-    model.fit(rows, classes, worker=[f"pair {row // 2}" for row in range(30)])
-    assert "3 protected fits" in model.joint_privacy_.why
-    assert "4 protected fits" in model.fit(rows, classes).joint_privacy_.why

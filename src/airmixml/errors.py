@@ -1,4 +1,12 @@
-"""Errors a user can mend: each message names the field, the value, what it must be and what to do."""
+"""Errors a user can mend: each message names the field, the value, what it must be and what to do.
+
+Where private data are at fault, the message marks what it takes from them: ``private(value, instead)``. A simulation
+shows it. In protection ``hiding.py`` puts in what stands instead, so that an error which ends up in a log or in a
+notebook tells nothing about a row.
+"""
+
+import re
+from typing import Final, Self
 
 __all__ = [
     "AirMixError",
@@ -13,11 +21,37 @@ __all__ = [
     "ProtocolError",
     "RunFolderError",
     "ScenarioError",
+    "private",
 ]
+
+# Around what is private, and before what stands instead: characters that no message has otherwise.
+_BEGIN, _INSTEAD, _END = "\ue000", "\ue001", "\ue002"
+_MARKED: Final = re.compile(f"{_BEGIN}([^{_END}]*){_INSTEAD}([^{_END}]*){_END}")
+_MARKS: Final = str.maketrans("", "", _BEGIN + _INSTEAD + _END)
+
+
+def private(text: object, instead: str = "") -> str:
+    """Return a part of an error's message that comes from private data, with what is said instead in protection."""
+    return f"{_BEGIN}{str(text).translate(_MARKS)}{_INSTEAD}{instead}{_END}"
 
 
 class AirMixError(ValueError):
-    """Base of all errors that a user's input or machine causes; the command line prints it and exits with 2."""
+    """Base of all errors that a user's input or machine causes; the command line prints it and exits with 2.
+
+    Attributes:
+        public: the message without what is ``private``.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        self.public = _MARKED.sub(r"\2", message)
+        super().__init__(_MARKED.sub(r"\1", message))
+
+    def hidden(self, how_to_see: str) -> Self:
+        """Return the error without what is private, with a word on how its owner can see that."""
+        found = type(self).__new__(type(self))  # whatever its own constructor takes
+        cut = self.public != str(self)
+        AirMixError.__init__(found, f"{self.public} (no row or value is shown; {how_to_see})" if cut else self.public)
+        return found
 
 
 class ScenarioError(AirMixError):

@@ -1,4 +1,4 @@
-"""A first scenario for one's own file: columns and what to declare, and never a value of the file."""
+"""A first scenario for one's own file: columns, classes and what to declare, and no other value of the file."""
 
 from pathlib import Path
 
@@ -28,6 +28,21 @@ def test_columns_are_named_and_no_value_is_written(table: Path) -> None:
     scenario = Scenario.from_toml(first.text)
     assert (scenario.workers.feature_columns, scenario.workers.input_lower) == (("age", "height, cm"), ())
     assert (scenario.name, scenario.workers.count, scenario.privacy.delta) == ("my-people", 0, 0.0)
+
+
+def test_the_classes_are_listed_for_the_owner_to_check(table: Path, tmp_path: Path) -> None:
+    text = first_scenario(table).text
+    assert Scenario.from_toml(text).workers.classes == ("n", "y")
+    assert "# Public classes, found in the file. All will be in the model" in text
+    np.savez(tmp_path / "ten.npz", inputs=np.zeros((20, 5)), labels=np.arange(20) % 10)
+    assert Scenario.from_toml(first_scenario(tmp_path / "ten.npz").text).workers.classes == tuple("0123456789")
+    assert "classes =" not in first_scenario(table, label="age", regression=True).text
+    # Measured values are no classes, and none of them is written down.
+    measured = tmp_path / "measured.csv"
+    measured.write_text("a,y\n" + "".join(f"{n},{30.125 + n}\n" for n in range(40)))
+    text = first_scenario(measured).text
+    assert '# classes = ["CLASS", "CLASS"]' in text
+    assert "30.125" not in text
 
 
 def test_what_the_user_knows_is_declared(table: Path) -> None:

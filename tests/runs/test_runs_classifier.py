@@ -102,7 +102,8 @@ def test_names_of_a_header_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyP
     Path("pets.csv").write_text("weight,kind,height\n" + "1.5,cat,20\n9.0,dog,60\n" * 5, encoding="utf-8")
     changes = ("workers.dataset=pets.csv", "workers.label_column=kind", "radio.scheduled=4", "workers.count=6")
     bounds = ("workers.input_lower=0,10", "workers.input_upper=12,80", "mixing.power=max", "learner.epochs=2")
-    run(Scenario.preset("paper-iris").with_overrides(*changes, *bounds), out="here", private=True)
+    declared = Scenario.preset("paper-iris").with_overrides(*changes, *bounds, "workers.classes=cat,dog")
+    run(declared, out="here", private=True)
     model = load_model("here")
     assert model.feature_names_in_.tolist() == ["weight", "height"]
     assert model.classes_.tolist() == ["cat", "dog"]
@@ -119,7 +120,7 @@ def test_what_is_stored_for_it_is_what_was_declared(small: Scenario, tmp_path: P
         rng = np.random.default_rng(seed)
         np.savez(tmp_path / f"{name}.npz", inputs=rng.random((30, 4)), labels=np.arange(30) % 3)
         changes = (f"workers.dataset={tmp_path / name}.npz", "workers.train_samples=20", "workers.count=20")
-        bounds = ("workers.input_lower=-1", "workers.input_upper=2")
+        bounds = ("workers.input_lower=-1", "workers.input_upper=2", "workers.classes=[0, 1, 2]")
         run(small.with_overrides(*changes, *bounds), out=tmp_path / name, private=True)
     one, two = (torch.load(tmp_path / name / "model.pt", weights_only=True) for name in ("one", "two"))
     assert {name: value for name, value in one["rows"].items() if not isinstance(value, torch.Tensor)} == {

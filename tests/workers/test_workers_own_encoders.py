@@ -330,7 +330,7 @@ def test_objects_and_embeddings_in_the_estimator() -> None:
     raw = airmixml.AirMixClassifier(encoder="embeddings", norm="unit", **settings)
     assert raw.fit(inputs - 3.0, classes).score(inputs - 3.0, classes) > 0.6
     with pytest.raises(ScenarioError, match="input_bounds = None: must be"):
-        airmixml.AirMixClassifier(encoder=Doubled()).fit(inputs, classes)
+        airmixml.AirMixClassifier(encoder=Doubled(), classes=(0, 1, 2)).fit(inputs, classes)
 
 
 # --- Rows that are features already -----------------------------------------------------------------------------------
@@ -372,7 +372,7 @@ class Peeking(nn.Module):
 
 def test_a_large_constant_does_not_hide_a_look_at_other_rows() -> None:
     with pytest.raises(PluginError, match="other features among other rows than alone"):
-        airmixml.AirMixClassifier(encoder=TorchEncoder(Peeking()), input_bounds=(0.0, 1.0)).fit(
+        airmixml.AirMixClassifier(encoder=TorchEncoder(Peeking()), input_bounds=(0.0, 1.0), classes=(0, 1)).fit(
             np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
         )
 
@@ -380,7 +380,7 @@ def test_a_large_constant_does_not_hide_a_look_at_other_rows() -> None:
 def test_a_module_is_evaluated_even_if_it_was_put_back_into_training() -> None:
     rows, classes = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
     module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
-    model = airmixml.AirMixClassifier(encoder=TorchEncoder(module), input_bounds=(0.0, 1.0))
+    model = airmixml.AirMixClassifier(encoder=TorchEncoder(module), input_bounds=(0.0, 1.0), classes=(0, 1))
     model.fit(rows, classes)
     module.train()
     model.fit(rows, classes)

@@ -46,7 +46,7 @@ from airmixml.budgets.rows import (
 )
 from airmixml.budgets.rules import Budget, Loss
 from airmixml.budgets.schema import MODES
-from airmixml.errors import LedgerError, NameWarning, PrivacyError
+from airmixml.errors import LedgerError, NameWarning, PrivacyError, private
 from airmixml.names import normal_name, similar_names
 from airmixml.privacy.mechanism import ADJACENCIES
 from airmixml.wording import against, shown, shown_name
@@ -322,9 +322,9 @@ class LedgerFile:
         near = "just above " if f"{total:.6g}" == f"{budget.epsilon:.6g}" else ""
         left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
-            f"{self.path}: worker {shown_name(roll.name(fullest))} would pass its budget {against(adversary)}"
-            f"{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together {near}{total:.6g} of "
-            f"{budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
+            f"{self.path}: {private(f'worker {shown_name(roll.name(fullest))}', 'a worker')} would pass its budget "
+            f"{against(adversary)}{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together "
+            f"{near}{total:.6g} of {budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
         )
 
 
@@ -393,7 +393,8 @@ def _places(file: sqlite3.Connection, who: Any, people: People, roll: Roll) -> I
 def _check_once(who: Sequence[Any]) -> None:
     if len(set(who)) < len(who):
         (twice, times), *_ = Counter(who).most_common(1)
-        raise LedgerError(f"who: worker {shown_name(str(twice))} is named {times} times; name each once")
+        which = private(f"worker {shown_name(str(twice))} is named {times} times", "a worker is named twice or more")
+        raise LedgerError(f"who: {which}; name each once")
 
 
 def _few(every: Sequence[Any], told: Sequence[str]) -> str:

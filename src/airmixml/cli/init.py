@@ -26,9 +26,9 @@ def init_command(
     force: Annotated[bool, Option("--force", help="Replace the scenario file if it exists.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a first scenario for your own data, from the header of the file alone.
+    """Write a first scenario for your own data, from the header of the file.
 
-    It names the columns and what you have to declare. No value of the file is written into it.
+    It names the columns and what you have to declare. Of the rows only the classes are written into it: check them.
     """
     from airmixml.data.first_scenario import first_scenario, parse_declared  # needs NumPy
 

@@ -97,12 +97,17 @@ def choose_scenario(
     Settling reads a user's own file where the scenario has one worker for each of its rows.
     """
     scenario = read_scenario(file, preset, assignments, seed, bounds=bounds)
-    if scenario.is_settled:
-        return scenario
-    if not settled:
+    if not (settled or scenario.is_settled):
         raise ScenarioError(
             "workers.count = 0: needs data to count, and --input-dim says that none are read; add --set workers.count=N"
         )
+    return settle_scenario(scenario, data_dir=data_dir, test_rows=test_rows)
+
+
+def settle_scenario(scenario: Scenario, *, data_dir: Path | None = None, test_rows: bool = True) -> Scenario:
+    """Return the scenario with the numbers that it leaves to its data, which are read where they are needed."""
+    if scenario.is_settled:
+        return scenario
     from airmixml.workers import settle  # here: it needs NumPy
 
     return settle(scenario, data_dir=data_dir, test_rows=test_rows)

@@ -10,6 +10,7 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.hiding import hides_values
 from airmixml.runs.run_rows import run_rows, run_title
 from airmixml.scenario import Scenario, Speed
 
@@ -17,6 +18,7 @@ _CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
 
 
+@hides_values
 def run_command(
     file: options.File = None,
     preset: options.Preset = None,
@@ -39,6 +41,10 @@ def run_command(
     public_test: Annotated[
         bool, Option("--public-test", help="With --private: the test rows are public, so state the accuracy.")
     ] = False,
+    show_values: Annotated[
+        bool,
+        Option("--show-values", help="With --private: let error messages quote rows and values, for the owner alone."),
+    ] = False,
     ledger: options.Ledger = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -48,9 +54,12 @@ def run_command(
     same command to resume an interrupted run. Without --private it is a simulation: its noise follows from the seed.
     """
     tested = public_test or not private
-    scenario = options.choose_scenario(
-        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir, test_rows=tested
-    )
+    scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
+    if private:
+        from airmixml.workers.loading import check_protectable  # here: it needs NumPy
+
+        check_protectable(scenario.workers)
+    scenario = options.settle_scenario(scenario, data_dir=data_dir, test_rows=tested)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
@@ -60,7 +69,8 @@ def run_command(
         where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
         where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
         where["finish"] = report_into(reports)
-        result = run(scenario, seeds=seeds, private=private, public_test=public_test, **where)
+        mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
+        result = run(scenario, seeds=seeds, **mode, **where)
     metrics = result.to_dict()
     if as_json:
         print_json({**metrics, **reports[0]})

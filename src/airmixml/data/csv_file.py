@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from airmixml.data.dataset import RawData
-from airmixml.data.labels import check_outputs, number_classes, number_holders, read_yes_and_no
-from airmixml.errors import DataError
+from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
+from airmixml.errors import DataError, private
 from airmixml.reading import open_lines
 from airmixml.wording import did_you_mean, reason, shown
 
@@ -41,12 +41,13 @@ def choose_columns(
     for place, name in enumerate(names):
         if name in places:
             raise DataError(
-                f"{source}: row 1: columns {places[name] + 1} and {place + 1} are both called {shown(name)}; "
-                "give each column a name of its own"
+                f"{source}: row 1: columns {places[name] + 1} and {place + 1} are both called "
+                f"{private(shown(name), 'the same')}; give each column a name of its own"
             )
         places[name] = place
     if len(names) == 1 and any(separator in names[0] for separator in ";\t"):
-        raise DataError(f"{source}: row 1 is a single column {shown(names[0])}; separate the columns by commas")
+        only = private(f" {shown(names[0])}")
+        raise DataError(f"{source}: row 1 is a single column{only}; separate the columns by commas")
     key = "workers.label_column" if len(label_columns) == 1 else "workers.label_columns"
     labels = tuple(_find(name, key, places, source) for name in label_columns)
     worker = _find(worker_column, "workers.worker_column", places, source) if worker_column else None
@@ -62,9 +63,9 @@ def choose_columns(
 
 def _find(name: str, key: str, places: dict[str, int], source: str) -> int:
     if name.strip() not in places:
+        near = private(did_you_mean(name, list(map(shown, places)), after=" ").removeprefix("; "))
         raise DataError(
-            f"{source}: row 1 names no column {shown(name)}"
-            f"{did_you_mean(name, list(map(shown, places))) or ';'} {key} must name columns as the header row does"
+            f"{source}: row 1 names no column {shown(name)}; {near}{key} must name columns as the header row does"
         )
     return places[name.strip()]
 
@@ -103,8 +104,12 @@ def load_csv(
     label_columns: Sequence[str] = (),
     task: str = "classification",
     worker_column: str = "",
+    declared: DeclaredClasses | None = None,
 ) -> RawData:
-    """Read inputs and labels; complaints name the file, the row (the header is row 1) and the column."""
+    """Read inputs and labels; complaints name the file, the row (the header is row 1) and the column.
+
+    Without ``declared`` classes they are those that the rows hold.
+    """
     source = str(path)
     try:
         with open_lines(path) as lines:
@@ -114,7 +119,7 @@ def load_csv(
                 raise DataError(f"{source}: is empty; give a header row and one row per sample")
             wanted = label_columns or (label_column,)
             columns = choose_columns(first[1], feature_columns, wanted, source, worker_column=worker_column)
-            return _read_samples(rows, columns, path, task)
+            return _read_samples(rows, columns, path, task, declared)
     except OSError as problem:
         raise DataError(f"{source}: cannot be read ({reason(problem)}); workers.dataset must name a CSV file") from None
     except UnicodeDecodeError:
@@ -132,10 +137,13 @@ def numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list
             if row:
                 yield row_number, row
     except csv.Error as problem:
-        raise DataError(f"{source}: row {row_number + 1}: not valid CSV: {reason(problem)}") from None
+        where = private(f" row {row_number + 1}:")
+        raise DataError(f"{source}:{where} not valid CSV: {reason(problem)}") from None
 
 
-def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path: Path, task: str) -> RawData:
+def _read_samples(
+    rows: Iterable[tuple[int, list[str]]], columns: Columns, path: Path, task: str, declared: DeclaredClasses | None
+) -> RawData:
     # One flat array of doubles: lists of lists of strings would take ten times the memory.
     values = array("d")
     labels: list[str] = []
@@ -144,8 +152,8 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
     for row_number, row in rows:
         if len(row) != len(columns.names):
             raise DataError(
-                f"{path}: row {row_number}: has {len(row)} values, but the header names {len(columns.names)} "
-                "columns; give one value per column"
+                f"{path}: {private(f'row {row_number}: has {len(row)} values', 'a row has more or fewer values')}, but "
+                f"the header names {len(columns.names)} columns; give one value per column"
             )
         picked = [row[place] for place in columns.features]
         numbers = finite_numbers(picked)
@@ -153,8 +161,9 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
             raise _bad_value(picked, row_number, columns, path)
         values.extend(numbers)
         texts = [row[place].strip() for place in columns.labels]
-        for text, place in zip(texts, columns.labels, strict=True):
-            _check_there(text, "label", row_number, place, columns, path)
+        if declared is None:  # else a missing label is one that is not among them
+            for text, place in zip(texts, columns.labels, strict=True):
+                _check_there(text, "label", row_number, place, columns, path)
         if task == "classification":
             labels.append(texts[0])
         else:
@@ -165,7 +174,7 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
             holders.append(holder)
     numbered: dict[str, Any] = {}
     if task == "classification":
-        numbered["labels"], numbered["class_names"] = number_classes(labels, str(path))
+        numbered["labels"], numbered["class_names"] = number_classes(labels, str(path), declared)
     else:
         table = np.frombuffer(outputs, dtype=np.float64).reshape(-1, len(columns.labels))
         numbered["labels"] = check_outputs(table, task, str(path))
@@ -183,8 +192,7 @@ def _read_samples(rows: Iterable[tuple[int, list[str]]], columns: Columns, path:
 def _check_there(text: str, what: str, row_number: int, place: int, columns: Columns, path: Path) -> None:
     if text.lower() in ("", "nan"):
         raise DataError(
-            f"{path}: row {row_number}, column {shown(columns.names[place])}: the {what} is "
-            "missing; fill it in or remove the row"
+            f"{_where(path, row_number, columns.names[place])}: the {what} is missing; fill it in or remove the row"
         )
 
 
@@ -197,7 +205,7 @@ def _outputs(texts: Sequence[str], task: str, row_number: int, columns: Columns,
     if numbers is None:
         text, place = next(pair for pair in zip(texts, columns.labels, strict=True) if read([pair[0]]) is None)
         raise DataError(
-            f"{path}: row {row_number}, column {shown(columns.names[place])}: {shown(text)} is not {wanted}, as "
+            f"{_where(path, row_number, columns.names[place])}: {private(shown(text), 'a value')} is not {wanted}, as "
             f'workers.task = "{task}" needs it; correct it or use another task'
         )
     return numbers
@@ -220,10 +228,16 @@ def finite_numbers(texts: Sequence[str]) -> list[float] | None:
 def _bad_value(texts: Sequence[str], row_number: int, columns: Columns, path: Path) -> DataError:
     """Return the error for the first value of a row that is no finite number."""
     text, place = next(pair for pair in zip(texts, columns.features, strict=True) if finite_numbers([pair[0]]) is None)
-    where = f"{path}: row {row_number}, column {shown(columns.names[place])}"
+    where = _where(path, row_number, columns.names[place])
     if text.strip().lower() in _MISSING:
-        return DataError(f"{where}: the value is missing ({shown(text)}); fill it in or remove the row")
+        written = private(f" ({shown(text)})")
+        return DataError(f"{where}: {private('the', 'a')} value is missing{written}; fill it in or remove the row")
     return DataError(
-        f"{where}: {shown(text)} is not a finite number; inputs must be numbers: correct it, or leave the "
-        "column out by listing the others in workers.feature_columns"
+        f"{where}: {private(shown(text), 'a value')} is not a finite number; inputs must be numbers: correct it, or "
+        "leave the column out by listing the others in workers.feature_columns"
     )
+
+
+def _where(path: Path, row_number: int, column: str) -> str:
+    """Return where a fault is, as messages begin; the row is private."""
+    return f"{path}: {private(f'row {row_number}, ')}column {shown(column)}"

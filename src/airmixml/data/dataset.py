@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data.label_codes import LabelCode, OneHot
+from airmixml.data.labels import ABSENT
 from airmixml.data.published_files import PublishedSet
 from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
@@ -137,9 +139,12 @@ class RowFormat:
 class DataSet:
     """Training pool and clean test set, inputs in [0, 1], labels as class numbers or in the targets' own units.
 
+    A sample whose class was not declared is ``ABSENT``: its worker sends zeros, as one that is not there would. Under
+    remove-one neighbours that is the neighbour itself; a replacement moves more than from a sample to zeros.
+
     Attributes:
-        train_inputs: pool samples x input_dim.
-        train_labels: pool samples, each 0 .. classes - 1; other tasks: pool samples x outputs.
+        train_inputs: pool samples x input_dim; zeros where a sample is absent.
+        train_labels: pool samples, each 0 .. classes - 1 or ``ABSENT``; other tasks: pool samples x outputs.
         test_inputs: test samples x input_dim.
         test_labels: test samples, likewise.
         class_names: one per class, in the order of the label numbers; other tasks: one per target or label.
@@ -169,6 +174,18 @@ class DataSet:
     code: LabelCode | None = None
     holders: Integers | None = None
     test_holders: int = 0
+
+    def __post_init__(self) -> None:
+        absent = self.absent
+        if absent.any() and self.train_inputs[absent].any():  # here: also after whatever encoded them anew
+            object.__setattr__(self, "train_inputs", np.where(absent[:, None], np.float32(0.0), self.train_inputs))
+
+    @property
+    def absent(self) -> NDArray[np.bool_]:
+        """Which samples of the pool send zeros; pool samples."""
+        if self.task != OneHot.task:
+            return np.zeros(len(self.train_labels), dtype=bool)
+        return np.asarray(self.train_labels == ABSENT)
 
     @property
     def label_code(self) -> LabelCode:

@@ -1,7 +1,8 @@
-"""A first scenario for a user's own file, from its header alone: it says what to declare and holds no value.
+"""A first scenario for a user's own file, from its header and its labels: it says what to declare.
 
 Of a CSV file the names of the columns are used, and of its first row whether each value is a number. Of an NPZ file the
-shapes and types are used; bytes have bounds of their own.
+shapes and types are used; bytes have bounds of their own. Of the labels the classes are listed, for the owner of the
+data to check: that is the only thing taken from the rows.
 """
 
 import csv
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airmixml.data.npz_file import read_header
+from airmixml.data.csv_file import numbered_rows
+from airmixml.data.labels import number_classes
+from airmixml.data.npz_file import read_header, read_labels
 from airmixml.errors import DataError, ScenarioError
 from airmixml.reading import open_lines
 from airmixml.scenario.rules import Real
@@ -90,6 +93,7 @@ def _of_table(path: Path, label: str, declared: dict[str, Declared], regression:
         *(f"    {_quoted(name)}," for name in inputs),
         "]",
         *(f"# left out, since its first value is no number: {_quoted(name)}" for name in left_out),
+        *([] if regression else _class_lines(_labels_in(path, names.index(label)), path)),
         *_regression_lines(regression, declared.get(label)),
         *_BOUNDS_EXPLAINED,
         "[workers.bounds]",
@@ -112,6 +116,7 @@ def _of_arrays(path: Path, regression: bool) -> FirstScenario:
     images = len(shape) > 2
     lines = _beginning(path, preset="private-images" if images else "private-table")
     lines += [f"# inputs: {' x '.join(map(str, shape))} of type {kind}", *_regression_lines(regression, None)]
+    lines += [] if regression else _class_lines(read_labels(path), path)
     lines += _BOUNDS_EXPLAINED
     missing = ["the target"] if regression else []
     if kind == "uint8":
@@ -125,7 +130,7 @@ def _of_arrays(path: Path, regression: bool) -> FirstScenario:
 
 def _beginning(path: Path, preset: str = "private-table") -> list[str]:
     return [
-        f"# One row of {path.name} on each worker. Written from the header of the file: none of its values is in here.",
+        f"# One row of {path.name} on each worker. Written from the header of the file: no input of a row is in here.",
         f'extends = "{preset}"',
         f"name = {_quoted(_folder_name(path.stem))}",
         "",
@@ -146,6 +151,27 @@ _END: Final = (
     "epsilon = 1.0",
     "delta = 0.0  # a tenth of 1 / rows",
 )
+
+
+def _class_lines(labels: list[str], path: Path) -> list[str]:
+    """Return the declaration of the classes, as found; commented out where the labels look like no classes."""
+    lines = [
+        "",
+        "# Public classes, found in the file. All will be in the model: merge one that could name a person.",
+    ]
+    try:
+        names = number_classes(labels, str(path))[1]
+    except DataError:
+        return [*lines, '# classes = ["CLASS", "CLASS"]  # needed to protect the data']
+    return [*lines, f"classes = [{', '.join(map(_quoted, names))}]  # add those that no row has"]
+
+
+def _labels_in(path: Path, place: int) -> list[str]:
+    """Return the label of each row of a CSV file that has one in that column."""
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        rows = numbered_rows(lines, str(path))
+        next(rows)
+        return [row[place].strip() for _, row in rows if len(row) > place and row[place].strip()]
 
 
 def _regression_lines(regression: bool, known: Declared | None) -> list[str]:

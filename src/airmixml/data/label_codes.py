@@ -41,8 +41,8 @@ class OneHot(LabelCode):
     classes: int
 
     def coded(self, labels: NDArray[Any]) -> Singles:
-        """Return one-hot vectors; samples x classes."""
-        return np.asarray(np.eye(self.classes, dtype=np.float32)[labels])
+        """Return one-hot vectors, and zeros for a label that is ``ABSENT``; samples x classes."""
+        return np.asarray(np.eye(self.classes + 1, self.classes, dtype=np.float32)[labels])  # the last row is of zeros
 
     def decoded(self, scores: Doubles) -> NDArray[Any]:
         """Return the class with the highest score; shape samples."""
@@ -54,14 +54,14 @@ class Centred(OneHot):
     """A one-hot vector less 1 / classes, brought to norm 1: all of it tells classes apart."""
 
     def coded(self, labels: NDArray[Any]) -> Singles:
-        """Return centred vectors; samples x classes."""
+        """Return centred vectors, and zeros for a label that is ``ABSENT``; samples x classes."""
         return np.asarray(self._vectors[labels])
 
     @cached_property
     def _vectors(self) -> Singles:
-        """What is sent of each class, rounded so that no norm exceeds 1; classes x classes."""
+        """What is sent of each class, rounded so that no norm exceeds 1, and zeros at last; (classes + 1) x classes."""
         centred = (np.eye(self.classes) - 1.0 / self.classes) / math.sqrt(1.0 - 1.0 / self.classes)
-        return (centred * (1.0 - 1e-7)).astype(np.float32)
+        return np.vstack([centred * (1.0 - 1e-7), np.zeros(self.classes)]).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """Labels of a user's own data: as class numbers, as targets, as labels that hold or not; and who holds rows."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.errors import DataError
+from airmixml.errors import DataError, ScenarioError, private
 from airmixml.names import normal_name
 from airmixml.wording import shown
 
@@ -18,21 +19,63 @@ _MOST_SINGLE = 0.25  # numbers of which a larger share occurs only once are meas
 _YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 
 
-def number_classes(labels: Sequence[str], source: str) -> tuple[Integers, tuple[str, ...]]:
-    """Return the class number of each label and the names of the classes, in order.
+ABSENT: Final = -1
+"""The number of a label that is not among the declared classes: its row sends zeros."""
 
-    Classes are sorted as numbers if all labels are numbers ("1" and "1.0" are then one class), else as text.
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredClasses:
+    """Classes that are known without the data, and what becomes of a label that is not among them.
+
+    Attributes:
+        names: of the classes, in the order of their numbers.
+        absent: whether the row of another label counts as absent; else it is refused.
+        key: what messages call the declaration.
+        rule: how such rows are made absent, in words.
+    """
+
+    names: tuple[Any, ...]
+    absent: bool = False
+    key: str = "workers.classes"
+    rule: str = 'workers.unknown_labels = "absent"'
+
+    def numbers(self, labels: Sequence[Any], source: str, read: Callable[[Any], Any] = lambda label: label) -> Integers:
+        """Return the class number of each label; ``read`` makes of names and labels what is compared."""
+        place_of = {read(name): place for place, name in enumerate(self.names)}
+        if len(place_of) < max(2, len(self.names)):
+            raise ScenarioError(f"{self.key} = {shown(list(self.names))}: must name at least 2 classes, each once")
+        numbers = np.fromiter((place_of.get(read(each), ABSENT) for each in labels), dtype=np.int64, count=len(labels))
+        if not self.absent and (numbers == ABSENT).any():
+            first = labels[int(np.argmax(numbers == ABSENT))]
+            raise DataError(
+                f"{source}: {private(f'the label {shown(first)}', 'a label')} is not among {self.key}; correct it, "
+                f"declare its class, or count its row as absent by {self.rule}"
+            )
+        return numbers
+
+
+def number_classes(
+    labels: Sequence[str], source: str, declared: DeclaredClasses | None = None
+) -> tuple[Integers, tuple[str, ...]]:
+    """Return the class number of each label and the names of the classes, in order: as declared, or as found.
+
+    Classes are compared, and sorted where they are found, as numbers if all of them are ("1" and "1.0" are then one
+    class), else as text.
     """
     if len(labels) < 2:
         raise DataError(
             f"{source}: has {len(labels)} samples: must have at least 2, one to train on and one to test on"
         )
+    if declared is not None:
+        numeric = None not in map(_number, declared.names)
+        return declared.numbers(labels, source, read=_number if numeric else str), declared.names
     value_of: dict[str, Any] = {text: _number(text) for text in dict.fromkeys(labels)}
     if None in value_of.values():
         value_of = {text: text for text in value_of}
     for value in value_of.values():
         if isinstance(value, float) and not math.isfinite(value):
-            raise DataError(f"{source}: the label {value} is no class; remove the samples without a proper label")
+            which = private(f"the label {value}", "a label")
+            raise DataError(f"{source}: {which} is no class; remove the samples without a proper label")
     distinct = sorted(set(value_of.values()))
     names = tuple(_name(value) for value in distinct)
     place_of = {value: place for place, value in enumerate(distinct)}
@@ -41,14 +84,15 @@ def number_classes(labels: Sequence[str], source: str) -> tuple[Integers, tuple[
     fractional = any(isinstance(value, float) and not value.is_integer() for value in distinct)
     if len(names) < 2:
         raise DataError(
-            f"{source}: all {len(labels)} samples have the label {shown(names[0])}: must have at least 2 classes "
-            "to distinguish"
+            f"{source}: all {len(labels)} samples have the {private(f'label {shown(names[0])}', 'same label')}: must "
+            "have at least 2 classes to distinguish"
         )
     if look_measured(np.bincount(numbers), numeric=numeric, fractional=fractional):
         raise DataError(
-            f"{source}: {len(names)} different labels in {len(labels)} samples, such as {shown(names[0])}: "
-            "labels must be classes, not measured values or identifiers; choose another label column, sort the values "
-            'into classes, or learn to predict numbers by workers.task = "regression"'
+            f"{source}: {private(f'{len(names)} ')}different labels in {len(labels)} samples"
+            f"{private(f', such as {shown(names[0])}')}: labels must be classes, not measured values or identifiers; "
+            "choose another label column, sort the values into classes, or learn to predict numbers by workers.task = "
+            '"regression"'
         )
     return numbers, names
 
@@ -81,12 +125,14 @@ def check_outputs(labels: Doubles, task: str, source: str) -> Doubles:
         raise DataError(f"{source}: labels have no columns: must have one for each target or label")
     if not np.isfinite(labels).all():
         row, column = np.argwhere(~np.isfinite(labels))[0].tolist()
-        raise DataError(f"{source}: labels[{row}, {column}] is {labels[row, column]}: must be finite; fill it in")
+        which = private(f"labels[{row}, {column}] is {labels[row, column]}", "a label is missing or infinite")
+        raise DataError(f"{source}: {which}: must be finite; fill it in")
     if task == "multi-label" and not np.isin(labels, (0.0, 1.0)).all():
         row, column = np.argwhere(~np.isin(labels, (0.0, 1.0)))[0].tolist()
+        which = private(f"labels[{row}, {column}] is {labels[row, column]:g}", "a label is another number")
         raise DataError(
-            f"{source}: labels[{row}, {column}] is {labels[row, column]:g}: must be 0 or 1 for workers.task = "
-            '"multi-label"; for measured values use workers.task = "regression"'
+            f'{source}: {which}: must be 0 or 1 for workers.task = "multi-label"; for measured values use '
+            'workers.task = "regression"'
         )
     return labels
 

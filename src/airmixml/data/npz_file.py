@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.data.dataset import RawData
-from airmixml.data.labels import check_outputs, number_classes, number_holders
+from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders
 from airmixml.devices import physical_memory_bytes
-from airmixml.errors import DataError
+from airmixml.errors import DataError, private
 from airmixml.reading import open_regular
 from airmixml.shapes import ImageShape
 from airmixml.wording import reason, shown
@@ -28,13 +28,15 @@ _LAYOUTS = {1: ("features",), 2: (_IMAGES, _SERIES), 3: (_COLOUR, _COLOUR_LAST)}
 _MOST_COLOURS = 4
 
 
-def load_npz(path: Path, *, task: str = "classification", worker_array: str = "") -> RawData:
+def load_npz(
+    path: Path, *, task: str = "classification", worker_array: str = "", declared: DeclaredClasses | None = None
+) -> RawData:
     """Read ``inputs``, ``labels`` (samples) and, where it is there, ``layout``.
 
     Inputs are samples x features, samples x height x width, or samples x channels x height x width. The text ``layout``
     says where the axes after the first mean something else: "channels x time", or "height x width x channels". Labels
     of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``worker_array`` names the array that
-    says who holds each sample.
+    says who holds each sample. Without ``declared`` classes they are those that the samples have.
     """
     inputs, labels, layout, holders = read_arrays(path, worker_array)
     if inputs.dtype.kind not in "biuf":
@@ -62,7 +64,7 @@ def load_npz(path: Path, *, task: str = "classification", worker_array: str = ""
     inputs, image_shape = laid_out(inputs, layout, path)
     if task == "classification":
         numbers: NDArray[Any]
-        numbers, names = _number_labels(labels, path)
+        numbers, names = _number_labels(labels, path, declared)
     else:
         numbers, names = _read_outputs(labels, task, path)
     _check_finite(inputs, path)
@@ -195,7 +197,18 @@ def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
     return member
 
 
-def _number_labels(labels: NDArray[Any], path: Path) -> tuple[Integers, tuple[str, ...]]:
+def read_labels(path: Path) -> list[str]:
+    """Return the labels of a file as texts, without its inputs; none where they are not proper labels."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return [_text(label).strip() for label in archive["labels"].reshape(-1)]
+    except Exception:  # zipfile, zlib and NumPy raise a dozen unrelated types on broken bytes
+        return []
+
+
+def _number_labels(
+    labels: NDArray[Any], path: Path, declared: DeclaredClasses | None
+) -> tuple[Integers, tuple[str, ...]]:
     if labels.dtype.kind not in "biufUS":
         raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be whole numbers or text")
     try:
@@ -203,9 +216,10 @@ def _number_labels(labels: NDArray[Any], path: Path) -> tuple[Integers, tuple[st
     except (UnicodeError, ValueError, SystemError):  # the last is NumPy's for code points beyond Unicode
         raise DataError(f"{path}: labels are not proper text; save them as UTF-8 text or whole numbers") from None
     for place, text in enumerate(texts):
-        if text.strip().lower() in ("", "nan"):
-            raise DataError(f"{path}: labels[{place}] is missing ({shown(text)}); fill it in or remove the sample")
-    return number_classes([text.strip() for text in texts], str(path))
+        if declared is None and text.strip().lower() in ("", "nan"):
+            which = private(f"labels[{place}] is missing ({shown(text)})", "a label is missing")
+            raise DataError(f"{path}: {which}; fill it in or remove the sample")
+    return number_classes([text.strip() for text in texts], str(path), declared)
 
 
 def _text(label: Any) -> str:
@@ -225,4 +239,5 @@ def _check_finite(inputs: NDArray[Any], path: Path) -> None:
             place = [int(each) for each in np.unravel_index(int(finite.argmin()), finite.shape)]
             place[0] += start
             value = float(inputs[tuple(place)])
-            raise DataError(f"{path}: inputs{place} is {value}: must be finite; fill it in or remove the sample")
+            which = private(f"inputs{place} is {value}", "an input is missing or infinite")
+            raise DataError(f"{path}: {which}: must be finite; fill it in or remove the sample")

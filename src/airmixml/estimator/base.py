@@ -4,7 +4,7 @@ What needs torch is imported by ``fit`` and ``predict``: who imports an estimato
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -20,6 +20,7 @@ from airmixml.errors import ScenarioError
 from airmixml.estimator.checks import declared_pair, holders_of
 from airmixml.estimator.fit_budget import FitBudget
 from airmixml.estimator.joint_privacy import state_jointly
+from airmixml.hiding import hide_values
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.shapes import is_series, per_input
 from airmixml.streams import Secret, Streams
@@ -41,6 +42,7 @@ _MODES: Final = ("protection", "simulation")
 _RECIPES: Final = ("private", "paper")
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
+_Fitted = TypeVar("_Fitted", bound="AirMixEstimator")
 
 
 class ReceivedMixtures(NamedTuple):
@@ -125,6 +127,14 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.mode == "protection"
         return tags
 
+    @property
+    def _protected(self) -> bool:
+        return self.mode != "simulation"
+
+    def _hiding_values(self, fit: Callable[[], _Fitted]) -> _Fitted:
+        """Return the fitted estimator; an error in protection quotes no value of a row, nor does one that caused it."""
+        return hide_values(fit, "look at the data themselves", hide=self._protected)
+
     def _mix_and_train(
         self,
         inputs: NDArray[Any],
@@ -144,7 +154,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
 
         if self.mode not in _MODES:
             raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
-        protected = self.mode == "protection"
+        protected = self._protected
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         holders = None if worker is None else holders_of(worker, len(labels))
         count = len(labels) if holders is None else int(holders.max()) + 1
@@ -177,7 +187,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         self.privacy_against_server_ = mixtures.report.privacy_against_server
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
         if protected:
-            self.joint_privacy_ = state_jointly(np.ascontiguousarray(inputs), mixtures.report, worker)
+            self.joint_privacy_ = state_jointly(mixtures.report, of_rows=worker is None)
         else:
             self.energy_joules_ = mixtures.report.energy_joules
             self.clipped_values_ = dataset.clipped_values

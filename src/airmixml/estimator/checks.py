@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
 from airmixml.data.labels import number_holders
-from airmixml.errors import ScenarioError
+from airmixml.errors import DataError, ScenarioError
 from airmixml.wording import shown
 
 
@@ -35,3 +36,34 @@ def holders_of(worker: ArrayLike, samples: int) -> NDArray[np.int64]:
             f"worker has the shape {shown(given.shape)}: must be ({samples},), the worker of each row of X"
         )
     return number_holders(given, "worker")[0]
+
+
+def validated(estimator: Any, X: Any, y: Any, *, protected: bool, **how: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return ``X`` and ``y`` as scikit-learn checks them; where they are ``protected``, no error quotes a value."""
+    try:
+        inputs, labels = validate_data(estimator, X, y, **how)
+        return inputs, labels
+    except (ValueError, TypeError) as problem:
+        if not protected:
+            raise
+        kind = type(problem).__name__
+    raise DataError(_fault_of(X, y) or f"X or y: scikit-learn cannot use them ({kind}); try made-up data of that kind")
+
+
+def _fault_of(X: Any, y: Any) -> str:
+    """Return what is wrong with the data, by its kind and column alone; empty where it is something else."""
+    table, labels = np.asarray(X, dtype=object), np.asarray(y, dtype=object)
+    if table.ndim != 2 or labels.ndim not in (1, 2) or len(table) != len(labels):
+        return (
+            f"X has the shape {shown(table.shape)} and y {shown(labels.shape)}: must be samples x features, and "
+            "a class or targets for each sample"
+        )
+    names = [str(name) for name in getattr(X, "columns", range(1, table.shape[1] + 1))]
+    for name, column in zip(names, table.T, strict=True):
+        try:
+            finite = bool(np.isfinite(column.astype(np.float64)).all())
+        except (ValueError, TypeError):
+            return f"X, column {shown(name)}: holds something that is not a number; inputs must be numbers"
+        if not finite:
+            return f"X, column {shown(name)}: holds a missing or infinite value; fill it in or leave its row out"
+    return ""

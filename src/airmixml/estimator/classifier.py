@@ -7,11 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from airmixml.data import Signs
-from airmixml.data.labels import look_measured
+from airmixml.data.labels import DeclaredClasses, look_measured
+from airmixml.errors import DataError, ScenarioError
 from airmixml.estimator.base import AirMixEstimator
+from airmixml.estimator.checks import validated
+from airmixml.wording import shown
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -21,12 +24,17 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
     Each row is held by one worker, placed at random in a 500 m square; ``fit`` can be told which rows are one worker's.
     The channel adds up what they send and the receiver's noise hides them; the server trains on the sums alone.
 
-    Only ``epsilon`` and ``input_bounds`` need a thought. Every parameter that is None is the recipe's.
+    Set only ``epsilon``, ``input_bounds`` and ``classes``. Every other parameter that is None is the recipe's.
 
     Parameters:
         epsilon: privacy target of each worker, or None to send with maximum power, which protects nobody.
         input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared, not
             measured, because measuring them would leak private data; values outside are clipped.
+        classes: all class labels that there may be. They are declared, not read from ``y``, where one that a single row
+            has would tell that somebody has it; None reads them from ``y``, in simulation only. Where several labels
+            may hold at once they are the columns of ``y``.
+        unknown_labels: what becomes of a row whose label is not among ``classes``: "refuse" it before anything is sent,
+            or "absent": its worker sends zeros.
         recipe: "private" (the presets ``private-table`` and, with ``image_shape``, ``private-images``: all workers send
             moments in one slot, the target holds against the server, a linear model in closed form) or "paper" (the
             preset ``paper-iris``: many slots of a few samples, the paper's bound, a network).
@@ -95,15 +103,15 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         random_state: seed; in protection only of what is public (the encoder's features, the network's start).
 
     Attributes:
-        classes_: class labels; for several labels at once their numbers.
+        classes_: class labels, in sorted order; for several labels at once their numbers.
         privacy_: the privacy statement of the fit, on the powers really used.
         statements_: what every accountant certifies against every adversary for the same fit.
         privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
         energy_joules_: in simulation, energy that all workers together spent.
-        joint_privacy_: in protection, what all protected fits of this process together reveal of a row of ``X`` to the
-            server, exactly: cross-validation, a grid search and repeated fits each release the same rows again.
-            Rows are the same where all their numbers are: other columns, units or processes (``n_jobs``) of the same
-            people count for themselves, so that it is then a lower bound.
+        joint_privacy_: in protection, what all protected fits of this process together reveal to the server of a row
+            that was in each of them: cross-validation, a grid search and repeated fits each release rows again. It
+            looks at no row and counts every fit in full, so that it is an upper bound; a ledger has the sharp number.
+            Fits in other processes (``n_jobs``) count for themselves.
         mixtures_: what the server received (inputs, labels).
         clipped_values_: in simulation, input values that lay outside ``input_bounds``.
         clipped_samples_: in simulation, rows that were shortened to ``clip_norm``.
@@ -111,36 +119,69 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         model_: the trained model.
     """
 
+    classes: ArrayLike | None = None
+    unknown_labels: str = "refuse"
+
     def fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None = None) -> Self:
         """Mix the rows of ``X`` (samples x features) and their classes ``y`` over the air and train on the mixtures.
 
         Where several labels may hold at once, ``y`` is samples x labels of 0 and 1. ``worker`` (samples) says who holds
         each row, if one may hold several: the guarantee is then one for a worker with all its rows.
         """
+        return self._hiding_values(lambda: self._fit(X, y, worker))
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
         shape = np.asarray(y).shape
         several = len(shape) == 2 and shape[1] > 1
-        inputs, classes = validate_data(self, X, y, multi_output=several)
-        check_classification_targets(classes)
         if several:
-            if type_of_target(classes) != "multilabel-indicator" or not np.isin(classes, (0, 1)).all():
-                raise ValueError("y has several columns: must hold 0 and 1 alone, one column for each label")
-            self.classes_ = np.arange(classes.shape[1])
-            self._signs: Signs | None = Signs(classes.shape[1])
-            names = tuple(f"label {number + 1}" for number in self.classes_)
-            self._mix_and_train(inputs, classes.astype(np.int64), names, self._signs, worker)
-            return self
-        self.classes_, labels, counts = np.unique(classes, return_inverse=True, return_counts=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes")
-        if look_measured(counts, numeric=classes.dtype.kind in "iuf", fractional=False):
-            raise ValueError(
-                f"y holds {len(self.classes_)} different values in {len(labels)} samples, as measured values do: must "
-                "be classes; to predict numbers use AirMixRegressor"
-            )
-        self._signs = None
+            return self._fit_labels(X, y, worker)
+        declared = self._declared()
+        inputs, classes = validated(self, X, y, protected=self._protected)
+        if declared is None:
+            check_classification_targets(classes)
+            self.classes_, labels, counts = np.unique(classes, return_inverse=True, return_counts=True)
+            if len(self.classes_) < 2:
+                raise ValueError(f"y holds 1 class (n_samples = {len(labels)}): must hold at least 2 classes")
+            if look_measured(counts, numeric=classes.dtype.kind in "iuf", fractional=False):
+                raise ValueError(
+                    f"y holds {len(self.classes_)} different values in {len(labels)} samples, as measured values do: "
+                    "must be classes; to predict numbers use AirMixRegressor"
+                )
+        else:
+            self.classes_ = np.asarray(declared.names)
+            labels = declared.numbers(classes.tolist(), "y")
+        self._signs: Signs | None = None
         names = tuple(str(name) for name in self.classes_)
         self._mix_and_train(inputs, labels.astype(np.int64), names, worker=worker)
         return self
+
+    def _fit_labels(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
+        """Fit several labels that may hold at once."""
+        if self.classes is not None:
+            raise ScenarioError(f"classes = {shown(self.classes)}: must be None where y has a column for each label")
+        inputs, classes = validated(self, X, y, protected=self._protected, multi_output=True)
+        if type_of_target(classes) != "multilabel-indicator" or not np.isin(classes, (0, 1)).all():
+            raise DataError("y has several columns: must hold 0 and 1 alone, one column for each label")
+        self.classes_ = np.arange(classes.shape[1])
+        self._signs = Signs(classes.shape[1])
+        names = tuple(f"label {number + 1}" for number in self.classes_)
+        self._mix_and_train(inputs, classes.astype(np.int64), names, self._signs, worker)
+        return self
+
+    def _declared(self) -> DeclaredClasses | None:
+        """Return the declared classes, in sorted order as scikit-learn has them; None where ``y`` is to say them."""
+        if self.unknown_labels not in ("refuse", "absent"):
+            raise ScenarioError(f"unknown_labels = {shown(self.unknown_labels)}: must be one of refuse, absent")
+        if self.classes is not None:
+            names = tuple(np.unique(np.asarray(self.classes)).tolist())
+            absent, rule = self.unknown_labels == "absent", 'unknown_labels="absent"'
+            return DeclaredClasses(names=names, absent=absent, key="classes", rule=rule)
+        if self._protected or self.unknown_labels == "absent":
+            raise ScenarioError(
+                'classes = None: must be declared in protection; add classes=["no", "yes"], with all labels that there '
+                "may be: one found in y would tell that somebody has it"
+            )
+        return None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,49 +1,73 @@
-"""What all protected fits of this process together reveal of the same rows."""
+"""What all protected fits of this process reveal together, at most.
+
+No row is looked at: a statement that knew which rows came back would tell who was in an earlier fit. So every fit
+counts in full, whatever rows it had. A ledger, which knows people by name, has the sharp number.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from airmixml.data.labels import number_holders
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
-from airmixml.privacy.gaussian import RowLedger
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 
 if TYPE_CHECKING:
     from airmixml.radio import AirReport
 
-# By adversary: what hides a row from the server may hide it from nobody who hears each worker alone.
-_ROWS: Final = {"server": RowLedger(), "everyone": RowLedger()}
+_REPLACE, _REMOVE = "replace-one", "remove-one"
 
 
-def state_jointly(inputs: NDArray[Any], report: AirReport, worker: ArrayLike | None = None) -> PrivacyStatement:
-    """Return what this and all earlier protected fits reveal together of a row that was in most of them.
+@dataclass(kw_only=True, eq=False)
+class Together:
+    """Adds up mu^2 of fits, by adversary and adjacency; Gaussian mechanisms compose that way, exactly."""
 
-    Where ``worker`` says who holds each row, it is a worker with all its rows, known by its name. Rows count as the
-    same where all their numbers are, as float32; other columns of the same people are not recognised. The statement is
-    against the server, or against everyone where the fit's target is.
+    fits: int = 0
+    of_rows: bool = False
+    squared_mu: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def with_fit(self, spent: dict[str, float], adjacency: str, *, of_rows: bool) -> Together:
+        """Take a fit into account, and return what there is now.
+
+        A removal never moves more than a replacement can. A replacement is a removal and an addition, so that it has at
+        most twice the mu of a removal.
+        """
+        with self.lock:
+            self.fits += 1
+            self.of_rows |= of_rows
+            for adversary, squared_mu in spent.items():
+                self.squared_mu[adversary, _REMOVE] += squared_mu
+                self.squared_mu[adversary, _REPLACE] += squared_mu * (4.0 if adjacency == _REMOVE else 1.0)
+            return replace(self, squared_mu=self.squared_mu.copy())
+
+
+_PROCESS: Final = Together()
+
+
+def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
+    """Return what this and all earlier protected fits of the process reveal of a row that was in all of them.
+
+    It is about a worker with all its rows where every fit was told who holds which (none is ``of_rows``). The statement
+    is against the server, or against everyone where the fit's target is.
     """
-    names = [row.tobytes() for row in inputs.astype(np.float32) + np.float32(0.0)]  # -0.0 becomes 0.0
-    if worker is not None:
-        names += [f"worker {name}".encode() for name in number_holders(np.asarray(worker), "worker")[1]]
     privacy = report.scenario.privacy
+    # What hides a row from the server may hide it from nobody who hears each worker alone.
     hidden = privacy.noise != "receiver"
     spent = {"server": report.squared_mu(), "everyone": report.squared_mu("everyone") if hidden else math.inf}
-    totals = {adversary: rows.add(names, spent[adversary]) for adversary, rows in _ROWS.items()}
-    fits, squared_mu = totals["everyone" if privacy.adversary == "everyone" else "server"]
-    alone, delta = report.privacy_against_server, privacy.delta
-    if privacy.adversary == "everyone":
-        alone = report.privacy
-    held = "rows" if worker is None else "workers"
-    together = f"{fits} protected fit{'s' if fits > 1 else ''} of the same {held} in this process: mu^2 add up"
+    now = _PROCESS.with_fit(spent, privacy.adjacency, of_rows=of_rows)
+    everyone = privacy.adversary == "everyone"
+    squared_mu = now.squared_mu["everyone" if everyone else "server", privacy.adjacency]
+    fits = f"{now.fits} protected fit{'s' if now.fits > 1 else ''}"
+    together = f"{fits} in this process, as if all had the same rows: mu^2 add up"
     if math.isinf(squared_mu):
         together += "; one of them rests on the receiver's noise, which hides nobody from everyone"
+    delta = privacy.delta
     if privacy.arithmetic == "integers":  # each fit sets next to nothing of delta aside: this is for a thousand
         delta *= 1.0 - 1e3 * COMPOSED_SHARE
     epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta) if math.isfinite(squared_mu) else math.inf
-    return replace(alone, epsilon=epsilon, delta=privacy.delta, unit=held[:-1], why=together)
+    alone = report.privacy if everyone else report.privacy_against_server
+    return replace(alone, epsilon=epsilon, delta=privacy.delta, unit="row" if now.of_rows else "worker", why=together)

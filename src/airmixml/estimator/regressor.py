@@ -6,11 +6,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from airmixml.data import Bounded, declare_target_bounds
 from airmixml.estimator.base import AirMixEstimator
-from airmixml.estimator.checks import declared_pair
+from airmixml.estimator.checks import declared_pair, validated
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -32,7 +32,10 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):  # type: ignore[misc]
         ``worker`` (samples) says who holds each row, if one may hold several: the guarantee is then one for a worker
         with all its rows.
         """
-        inputs, targets = validate_data(self, X, y, multi_output=True, y_numeric=True)
+        return self._hiding_values(lambda: self._fit(X, y, worker))
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
+        inputs, targets = validated(self, X, y, protected=self._protected, multi_output=True, y_numeric=True)
         self._flat = np.ndim(targets) == 1
         table = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
         self._code = Bounded(*self._target_bounds(table.shape[1]))

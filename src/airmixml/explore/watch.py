@@ -192,7 +192,8 @@ def _seats(scene: Scene, slot: int, sending: NDArray[np.int64]) -> list[dict[str
 
 def _label(scene: Scene, sample: int) -> str:
     label, names = scene.sent.dataset.train_labels[sample], scene.sent.dataset.class_names
-    return names[int(label)] if np.ndim(label) == 0 and np.issubdtype(np.asarray(label).dtype, np.integer) else ""
+    of_class = np.ndim(label) == 0 and np.issubdtype(np.asarray(label).dtype, np.integer) and label >= 0
+    return names[int(label)] if of_class else ""
 
 
 def _numbers(values: NDArray[Any] | torch.Tensor) -> list[float]:

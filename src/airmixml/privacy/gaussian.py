@@ -6,11 +6,7 @@ and Wang 2018, Thm. 8).
 """
 
 import math
-import secrets
-import threading
-from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final, Self
 
 import numpy as np
@@ -208,32 +204,6 @@ class Ledger:
             },
             "histogram": {"epsilon_edges": edges.tolist(), "workers": counts.tolist()},
         }
-
-
-class RowLedger:
-    """Adds up mu^2 of every row over all releases; Gaussian mechanisms compose that way, exactly.
-
-    A row is known by a keyed hash alone, and the key never leaves this object. Equal rows of one release are taken for
-    those of different people.
-    """
-
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
-        self._spent: dict[bytes, tuple[int, float]] = {}
-        self._lock = threading.Lock()
-
-    def add(self, rows: Iterable[bytes], squared_mu: float) -> tuple[int, float]:
-        """Take one release of these rows into account, in which each spent at most ``squared_mu``.
-
-        Returns, of its rows, the most releases that one was in, and the largest sum of mu^2 over them.
-        """
-        names = {blake2b(row, key=self._key, digest_size=16).digest() for row in rows}
-        with self._lock:
-            for name in names:
-                releases, before = self._spent.get(name, (0, 0.0))
-                self._spent[name] = (releases + 1, before + squared_mu)
-            totals = [self._spent[name] for name in names]
-        return max(releases for releases, _ in totals), max(spent for _, spent in totals)
 
 
 class Gdp(Accountant):

@@ -14,6 +14,7 @@ from airmixml.devices import find_device
 from airmixml.edge import Learned, TrainedModel, learn
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
+from airmixml.hiding import hides_values
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -48,10 +49,12 @@ from airmixml.storage.run_folder import (
 )
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset, settle, worker_cost
+from airmixml.workers.loading import check_protectable
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
+@hides_values
 def run(
     scenario: Scenario,
     *,
@@ -69,6 +72,7 @@ def run(
     jobs: int | None = None,
     ledger: Path | str | None = None,
     finish: Finish | None = None,
+    show_values: bool = False,
 ) -> AnyResult:
     """Run a scenario, write its folder, and return its result (that of the folder's ``metrics.json``).
 
@@ -96,19 +100,17 @@ def run(
         ledger: file of budgets that last (``airmix ledger create``): a run that would pass a worker's is refused before
             anything is sent, and what it spends is kept there.
         finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
+        show_values: let the errors of a protected run quote rows, values and names, for the owner of the data alone.
     """
     chosen = Engine.of(engine, jobs)
     if private:
+        check_protectable(scenario.workers)
         chosen.require_here("a private run keeps its secret in this process, and nothing of its slots on the disk")
-    if public_test and not private:
-        raise ScenarioError("--public-test: says something about a private run; give --private too")
+    for option, given in (("--public-test", public_test), ("--show-values", show_values)):
+        if given and not private:
+            raise ScenarioError(f"{option}: says something about a private run; give --private too")
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    if private and scenario.workers.holding.endswith("-skewed"):
-        raise ScenarioError(
-            f'workers.holding = "{scenario.workers.holding}": deals rows for a study, by their labels; for --private '
-            "name who holds a row (workers.worker_column)"
-        )
     scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
     scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)

@@ -198,7 +198,8 @@ class ProtectedResult(_Plain):
 
     ``releases`` models were trained, each on a transmission of its own; ``privacy``, ``row_privacy`` and
     ``row_statements`` hold for all of them together. There is an ``accuracy``, or there are ``scores``, only where the
-    test rows were declared public.
+    test rows were declared public. ``seconds`` are those of the training: how long rows take to read and to encode
+    depends on them.
     """
 
     mode: str

@@ -25,6 +25,7 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
     _check_limits(workers, radio, privacy)
     _check_signal(workers, privacy, learner)
     _check_task(workers, privacy, learner)
+    _check_classes(workers)
     if workers.label_code == "centred":
         _check_centred_labels(workers)
     if workers.several_rows:
@@ -129,6 +130,23 @@ def _check_task(workers: Workers, privacy: Privacy, learner: Learner) -> None:
     if workers.holding == "label-skewed":
         raise ScenarioError(
             f'workers.holding = "label-skewed": must be "size-skewed" or another for {task}; it deals classes'
+        )
+
+
+def _check_classes(workers: Workers) -> None:
+    """What declared classes allow."""
+    if workers.classes and workers.task != "classification":
+        raise ScenarioError(
+            f'workers.classes = {shown(list(workers.classes))}: must be empty for workers.task = "{workers.task}", '
+            "whose outputs are the label columns"
+        )
+    if workers.unknown_labels == "absent" and not workers.classes:
+        raise ScenarioError(
+            'workers.unknown_labels = "absent": needs workers.classes, the classes that are known without the data'
+        )
+    if workers.unknown_labels == "absent" and workers.holding == "label-skewed":
+        raise ScenarioError(
+            'workers.holding = "label-skewed": deals rows by their class; use workers.unknown_labels = "refuse" with it'
         )
 
 

@@ -169,6 +169,16 @@ class Text:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Label(Text):
+    """The name of a class: text, or a whole number, which is stored as text."""
+
+    def check(self, name: str, value: object) -> str:
+        """Return the name without space around it."""
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return super().check(name, str(value) if whole else value.strip() if isinstance(value, str) else value)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Items:
     """A list whose entries obey one rule; stored as a tuple."""
 

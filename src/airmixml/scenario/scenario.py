@@ -202,7 +202,8 @@ def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
     if not isinstance(dataset, str) or not dataset.lower().endswith(OWN_FILES) or dataset == workers.get("dataset"):
         return base
     everybody = {"scheduled": 0} if radio and radio["scheduled"] == workers["count"] else {}
-    own = {"count": 0, "train_samples": 0, "holding": "dealt", "input_lower": [], "input_upper": []}
+    own: dict[str, Any] = {"count": 0, "train_samples": 0, "holding": "dealt", "input_lower": [], "input_upper": []}
+    own |= {"classes": [], "unknown_labels": "refuse"}
     return {**base, "workers": {**workers, **own}, "radio": {**radio, **everybody}}
 
 

@@ -17,11 +17,15 @@ def require_single_rows(workers: Workers, command: str) -> None:
 
 
 def require_classes(workers: Workers, command: str, *, single_rows: bool = True) -> None:
-    """Refuse labels that are no classes and, unless the command treats them, workers with several rows each."""
+    """Refuse labels that are no classes, rows that count as absent and, unless treated, workers with several rows."""
     if workers.task != "classification":
         raise ScenarioError(
             f'workers.task = "{workers.task}": must be "classification" for {command}; airmix run, plan, account and '
             "audit take other tasks"
+        )
+    if workers.unknown_labels == "absent":
+        raise ScenarioError(
+            f'workers.unknown_labels = "absent": must be "refuse" for {command}, which looks at the class of every row'
         )
     if single_rows:
         require_single_rows(workers, command)

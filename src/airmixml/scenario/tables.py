@@ -10,7 +10,7 @@ from typing import Any
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
 from airmixml.scenario.air import Air
-from airmixml.scenario.rules import AUTO, Choice, Items, Named, Real, Text, Whole, check_fields, key
+from airmixml.scenario.rules import AUTO, Choice, Items, Label, Named, Real, Text, Whole, check_fields, key
 
 OWN_FILES = (".csv", ".npz")
 """How the path of a user's own file ends."""
@@ -127,6 +127,16 @@ class Workers(Table):
         (),
         Items(rule=Whole(low=1, high=10**9)),
         "an input as [height, width], [channels, height, width] or [channels, 1, time] (empty: as the data set says)",
+    )
+    classes: tuple[str, ...] = key(
+        (),
+        Items(rule=Label()),
+        "your own file: all classes, known without the data (empty: those found in it, for simulations alone)",
+    )
+    unknown_labels: str = key(
+        "refuse",
+        Choice(("refuse", "absent")),
+        "a label that is not among the declared classes: refused before anything is sent, or its row sends zeros",
     )
     label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
     label_columns: tuple[str, ...] = key(

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.errors import ScenarioError
+from airmixml.errors import ScenarioError, private
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import encoder_of
 from airmixml.workers.encoding import bound_norms
@@ -55,8 +55,9 @@ def within_declared(workers: Workers, inputs: Singles) -> Singles:
     longest, least = float(squares.max(initial=0.0)), float(inputs.min(initial=0.0))
     if longest > squared_norm * _ROUNDING_ABOVE:
         raise ScenarioError(
-            f"dataset: an input has the squared norm {longest:.4g}: must be at most {squared_norm:.4g}, which the "
-            "scenario's encoder declares; encode the inputs first (airmixml.workers.encode)"
+            f"dataset: an input has {private(f'the squared norm {longest:.4g}', 'a larger squared norm')}: must be at "
+            f"most {squared_norm:.4g}, which the scenario's encoder declares; encode the inputs first "
+            "(airmixml.workers.encode)"
         )
     if squared_distance < 2.0 * squared_norm:  # it is each number that is bounded, but for the constant
         inputs = _within_cube(workers, inputs)
@@ -86,8 +87,8 @@ def _within_cube(workers: Workers, inputs: Singles) -> Singles:
     low, high = float(body.min(initial=0.0)), float(body.max(initial=0.0))
     if low < 0.0 or high > _ROUNDING_ABOVE:
         raise ScenarioError(
-            f"dataset: inputs reach from {low:.4g} to {high:.4g}: must lie between 0 and 1, which the encoder "
-            f"{workers.encoder} declares; scale them by public bounds first"
+            f"dataset: inputs {private(f'reach from {low:.4g} to {high:.4g}', 'reach too far')}: must lie between 0 "
+            f"and 1, which the encoder {workers.encoder} declares; scale them by public bounds first"
         )
     return inputs if high <= 1.0 else np.hstack([np.minimum(body, np.float32(1.0)), inputs[:, body.shape[1] :]])
 

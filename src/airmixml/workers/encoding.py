@@ -14,7 +14,7 @@ import numpy as np
 from airmixml.arrays import Singles
 from airmixml.data.embedded import are_public, public_images
 from airmixml.doors import ENCODERS
-from airmixml.errors import PluginError, ScenarioError
+from airmixml.errors import PluginError, ScenarioError, private
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, in_words, is_series
 from airmixml.streams import Streams
@@ -160,9 +160,11 @@ def _features(
     if not np.isfinite([low, high]).all():  # the least of numbers with a NaN among them is NaN
         raise _contradiction(workers, "features that are not finite")
     if low < 0.0 and (encoder.never_negative or not encoder.bounds_norm):
-        raise _contradiction(workers, f"the feature {low:.4g}, but declares that none is negative")
+        which = private(f"the feature {low:.4g}", "a negative feature")
+        raise _contradiction(workers, f"{which}, but declares that none is negative")
     if high > 1.0 and not encoder.bounds_norm:
-        raise _contradiction(workers, f"the feature {high:.4g}: must be at most 1 where no norm is bounded")
+        which = private(f"the feature {high:.4g}", "a larger feature")
+        raise _contradiction(workers, f"{which}: must be at most 1 where no norm is bounded")
     return features
 
 

@@ -11,6 +11,7 @@ from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
 from airmixml.data.dataset import DataSet, RawData, RowFormat, known_dataset
 from airmixml.data.label_codes import Bounded, Centred, LabelCode, Signs
+from airmixml.data.labels import ABSENT, DeclaredClasses
 from airmixml.data.npz_file import load_npz
 from airmixml.data.scaling import declare_bounds, declare_target_bounds
 from airmixml.doors import DATASETS
@@ -65,6 +66,8 @@ def load_dataset(
             part if len(train) == len(part) else part[train] for part in (raw.inputs, raw.labels)
         )
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
+    if workers.classes:  # a row of no declared class is not scored
+        test_inputs, test_labels = (part[test_labels != ABSENT] for part in (test_inputs, test_labels))
     scaled_train, clipped_in_train = scale(train_inputs)
     scaled_test, clipped_in_test = scale(test_inputs)
     encoded_train, shortened = encode(workers, scaled_train, image_shape=image_shape, streams=streams, device=device)
@@ -120,6 +123,11 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             raise ScenarioError(
                 f'workers.task = "{workers.task}": must be "{known.task}" for workers.dataset = "{known.name}"'
             )
+        if workers.classes:
+            raise ScenarioError(
+                f"workers.classes = {shown(list(workers.classes))}: must be empty for workers.dataset = "
+                f'"{known.name}", which declares its own; it is for your own file'
+            )
         if workers.worker_column:
             raise ScenarioError(
                 f"workers.worker_column = {shown(workers.worker_column)}: must be empty for workers.dataset = "
@@ -127,6 +135,8 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
+    absent = workers.unknown_labels == "absent"
+    declared = DeclaredClasses(names=workers.classes, absent=absent) if workers.classes else None
     if path.suffix.lower() == ".csv":
         return load_csv(
             path,
@@ -135,14 +145,34 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             label_columns=workers.label_columns,
             task=workers.task,
             worker_column=workers.worker_column,
+            declared=declared,
         )
     if path.suffix.lower() == ".npz":
-        return load_npz(path, task=workers.task, worker_array=workers.worker_column)
+        return load_npz(path, task=workers.task, worker_array=workers.worker_column, declared=declared)
     names = DATASETS.names
     raise ScenarioError(
         f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv or "
         f".npz file{did_you_mean(workers.dataset, names)}"
     )
+
+
+def check_protectable(workers: Workers) -> None:
+    """Refuse to protect data that are dealt for a study, or whose classes would be found in them.
+
+    A class that a single row has would be in the model.
+    """
+    if workers.holding.endswith("-skewed"):
+        raise ScenarioError(
+            f'workers.holding = "{workers.holding}": deals rows for a study, by their labels; for --private name who '
+            "holds a row (workers.worker_column)"
+        )
+    own_file = known_dataset(workers.dataset) is None
+    if own_file and workers.task == "classification" and not workers.classes:
+        raise ScenarioError(
+            'workers.classes: must be declared to protect your own data; add a line such as classes = ["no", "yes"] to '
+            "[workers], with all classes that there may be: one found in the rows would tell that somebody has it "
+            "(`airmix init` writes the line)"
+        )
 
 
 def pool_rows(workers: Workers, rows: int, *, own_test: bool, test_rows: bool = True) -> int:
