@@ -197,6 +197,10 @@ def test_announcements_that_a_server_has_altered_get_no_nonce() -> None:
     unrevealed(party, altered(replace(genuine[9], nonce_commitment=bytes(32))), "worker 9 is not signed")
     exchanged = replace(party.joined, announcements={**genuine, 9: genuine[8]})
     unrevealed(party, exchanged, "announcement of worker 9 is not signed by it")
+    named = replace(genuine[9], identity=8)  # signed by 9, and in the name of 8
+    named = replace(named, signed=signature(party.workers[9]._signing_key, named.statement(party.joined.run)))
+    posing = replace(party.joined, announcements={**genuine, 9: named})
+    unrevealed(party, posing, "announcement of worker 9 is not signed by it")
     own = altered(replace(genuine[0], channel_key=KeyPair.generate().public))
     unrevealed(party, own, "does not have the announcement of worker 0")
     unrevealed(party, replace(party.joined, rules=replace(RULES, quorum=3)), "another name or rules")
