@@ -43,5 +43,6 @@ plt.show()
 # %%
 # The last fit is protected, and says what it reveals:
 
-model = make_pipeline(FunctionTransformer(with_areas), AirMixClassifier(epsilon=5, input_bounds=bounds))
+classifier = AirMixClassifier(epsilon=5, input_bounds=bounds, classes=(0, 1, 2))
+model = make_pipeline(FunctionTransformer(with_areas), classifier)
 model.fit(inputs, classes)[-1].privacy_

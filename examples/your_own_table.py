@@ -24,7 +24,7 @@ private_rows, public_rows, private_classes, public_classes = train_test_split(
 
 # %%
 # Declare bounds from what you know without the data: the range of an instrument, a scale, a unit. Measured on the rows
-# they would leak them. Values outside are clipped.
+# they would leak them. Values outside are clipped. Classes are declared for the same reason.
 
 lower = [5, 5, 40, 0, 5, 0]
 upper = [30, 40, 200, 0.25, 40, 0.3]
@@ -35,7 +35,8 @@ upper = [30, 40, 200, 0.25, 40, 0.3]
 
 from airmixml import AirMixClassifier
 
-model = AirMixClassifier(epsilon=1, input_bounds=(lower, upper)).fit(private_rows, private_classes)
+model = AirMixClassifier(epsilon=1, input_bounds=(lower, upper), classes=(0, 1))
+model.fit(private_rows, private_classes)
 model.privacy_
 
 # %%
@@ -69,9 +70,9 @@ axis.set_title(f"{len(private_rows)} workers with one row each, mean and deviati
 plt.show()
 
 # %%
-# What all fits of this process reveal together:
+# What all protected fits of this process reveal together, at most:
 
-AirMixClassifier(epsilon=1, input_bounds=(lower, upper)).fit(private_rows, private_classes).joint_privacy_
+model.fit(private_rows, private_classes).joint_privacy_
 
 # %%
 # The same with files, as ``airmix run --private`` does it. The folder holds the model, the statements and nothing
@@ -88,6 +89,7 @@ with TemporaryDirectory() as folder:
     scenario = Scenario.preset("private-table").with_overrides(
         f"workers.dataset={table}",
         "workers.label_column=kind",
+        "workers.classes=[0, 1]",
         f"workers.input_lower={lower}",
         f"workers.input_upper={upper}",
     )

@@ -1,7 +1,7 @@
 """From raw rows to what the workers of a finished run would send: the first half of every prediction."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from airmixml.doors import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers.encoding import encode, encode_centred
+
+_LARGEST: Final = 1e30  # of numbers without bounds: their sums stay within float32, where an infinite one would be sent
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,7 +37,7 @@ class RowEncoder:
     def scale(self, rows: NDArray[Any]) -> tuple[Singles, int]:
         """Return rows (samples x numbers) as the encoder takes them, and how many values were outside the bounds."""
         if self.row_format.lower is None or self.row_format.upper is None:
-            return np.asarray(rows, dtype=np.float32), 0
+            return np.clip(rows, -_LARGEST, _LARGEST).astype(np.float32), 0
         return scale_to_unit(rows, self.row_format.lower, self.row_format.upper)
 
     def encode(self, rows: NDArray[Any]) -> Singles:
