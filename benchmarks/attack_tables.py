@@ -136,6 +136,30 @@ def listeners(name: str, *adversaries: str) -> Callable[[Result], str]:
     return write
 
 
+def informed(results: Result) -> str:
+    lines = []
+    for name, result in results.items():
+        if not name.startswith("informed "):
+            continue
+        (case,) = result["cases"]
+        for adversary, found in case["informed"].items():
+            kinds = [found[whom] for whom in ("worker", "row")]
+            lines.append(
+                [
+                    case["label"],
+                    adversary,
+                    f"{case['copies']:,}",
+                    *(epsilon_text(case[claimed][adversary]) for claimed in ("claimed", "claimed_per_row")),
+                    *(f"{100 * each['named']:.1f} %" for each in kinds),
+                    *(f"{100 * each['hits']:.1f} %" for each in kinds),
+                    *("–" if each["mu_median"] is None else f"{each['mu_median']:.3g}" for each in kinds),
+                    found["grade"],
+                ]
+            )
+    head = ["preset", "informed", "copies", "epsilon per worker", "per row", "named: worker", "row"]
+    return table([*head, "hits: worker", "row", "mu: worker", "row", "grade"], lines) if lines else ""
+
+
 def seeds(results: Result) -> str:
     lines = []
     for name in ("gallery", "seed 1", "seed 2", "seed 3"):
@@ -225,6 +249,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "alpha": listeners("alpha", "release", "eavesdropper"),
     "distance": listeners("distance", "eavesdropper"),
     "distance, private-mnist": listeners("distance, private-mnist", "eavesdropper"),
+    "informed": informed,
     "seeds": seeds,
     "audits": audits,
     "bounds": bounds,

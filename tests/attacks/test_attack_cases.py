@@ -22,6 +22,7 @@ from airmixml.attacks.attack_cases import PartStore
 from airmixml.attacks.everyone_attack import EveryoneAttack
 from airmixml.attacks.findings import GRADES, Findings, can_tell, grade_of, naming_bound
 from airmixml.attacks.image_quality import Recovery
+from airmixml.attacks.informed import InformedAttack
 from airmixml.attacks.label_inference import LabelInference
 from airmixml.attacks.linkage import Linkage
 from airmixml.attacks.listener_attacks import ListenerAttack
@@ -38,6 +39,7 @@ from airmixml.wording import NOTHING_PROMISED
 from airmixml.workers import deploy, load_dataset
 
 PARTS = ("least-squares", "non-negative", "prior", "release", "eavesdropper")
+INFORMED = ("informed-server", "informed-release", "informed-eavesdropper")
 IRIS = Scenario.preset("paper-iris").with_overrides("workers.count=40", "radio.slots=80", "radio.scheduled=4")
 DIGITS = Scenario.preset("digits").with_overrides("workers.count=80", "radio.slots=150")
 
@@ -59,9 +61,9 @@ def without_seconds(value: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[AttackResult, Path]:
-    """Digits at full power and at epsilon = 10, all attacks; result and folder."""
+    """Digits at full power and at epsilon = 10, all attacks but the informed ones; result and folder."""
     folder = tmp_path_factory.mktemp("whole") / "here"
-    return attack(read_cases(DIGITS, "privacy.epsilon=max,10", None), out=folder), folder
+    return attack(read_cases(DIGITS, "privacy.epsilon=max,10", None), PARTS, out=folder), folder
 
 
 def test_one_scenario_is_one_case() -> None:
@@ -123,8 +125,8 @@ def test_settings_that_cannot_be_attacked_side_by_side(vary: str | None, beside:
 
 
 def test_attacks_by_name() -> None:
-    assert choose_parts(None) == PARTS
-    assert ATTACKS.own == (*PARTS, "everyone")
+    assert choose_parts(None) == (*PARTS, *INFORMED)
+    assert ATTACKS.own == (*PARTS, "everyone", *INFORMED, "informed-everyone")
     assert choose_parts("eavesdropper , prior,prior") == ("prior", "eavesdropper")
     with pytest.raises(ScenarioError, match=r"'lest-squares': must be some of .*; did you mean least-squares\?"):
         choose_parts("prior,lest-squares")
@@ -310,6 +312,13 @@ def result(epsilon: float | None = 1.0, **findings: Findings) -> CaseResult:
     )
 
 
+# What is said of the scenario's own adversary, before what was found.
+PROMISED = (
+    "promised against the release: epsilon {0} per worker and {0} per row, by the noise of the server's receiver. "
+    "Found: "
+)
+
+
 def of_many(findings: ServerFindings) -> ServerFindings:
     return replace(findings, labels=replace(findings.labels, inferred=1000))
 
@@ -318,21 +327,21 @@ def test_few_trials_prove_nothing() -> None:
     # 10 workers, guessing 40 %: all ten right by chance once in 0.4^-10 = 9537 runs, where 1 in 10,000 is asked for.
     few = result(0.1, server=server(0.0, 0.0))
     assert few.grade == "too few to tell"
-    assert (
-        few.verdict
-        == "TOO FEW TO TELL: the server has too few workers to tell: 70 % of 10 samples read, guessing gets 40 %."
+    assert few.verdict == (
+        f"TOO FEW TO TELL: {PROMISED.format(0.1)}the server has too few workers to tell: 70 % of 10 samples read, "
+        "guessing gets 40 %."
     )
     # One of two named among 100: 1 - 0.99^2 = 0.0199 by guessing, so it is neither hidden nor found.
     alone = replace(listener(), unmixing=Recovery(gain_db=10.0))
     two = replace(alone, clearest_slots=ClearestSlots(identified=1, looked_at=2, p_value=0.0199, psnr_db=9.0))
     verdict = result(0.1, release=two).verdict
-    assert verdict.startswith(
-        "TOO FEW TO TELL: an adversary who sees only the mixtures has too few mixtures to tell: 1 of 2"
-    )
+    assert "an adversary who sees only the mixtures has too few mixtures to tell: 1 of 2" in verdict
+    assert verdict.startswith("TOO FEW TO TELL: ")
     # Two of three: 3 * 0.01^2 = 0.0003 would have been beyond chance; one of three is luck, and is said to be.
     three = replace(alone, clearest_slots=ClearestSlots(identified=1, looked_at=3, p_value=0.0297, psnr_db=9.0))
     assert result(0.1, release=three).verdict == (
-        "HIDDEN: an adversary who sees only the mixtures names 1 of 3 samples, which guessing does too (p-value 0.03)."
+        f"HIDDEN: {PROMISED.format(0.1)}an adversary who sees only the mixtures names 1 of 3 samples, which guessing "
+        "does too (p-value 0.03)."
     )
 
 
@@ -345,22 +354,22 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     both = result(server=server(0.5, 0.0), release=listener())
     assert both.grade == "exposed"
     assert both.verdict == (
-        "EXPOSED: the server reads 7 of 10 samples (70 %; guessing gets 40 %); an adversary who sees only the mixtures "
-        "cannot identify any sample."
+        f"EXPOSED: {PROMISED.format(1)}the server reads the class of 7 of 10 samples (70 %; guessing gets 40 %); an "
+        "adversary who sees only the mixtures cannot identify any sample."
     )
     assert "infers 90 % of the labels" in result(server=server(0.1, 0.5)).verdict
-    assert "copies 3 of them" in result(server=server(0.1, 0.0, copied=0.3)).verdict
+    assert "recovers 3 almost exactly" in result(server=server(0.1, 0.0, copied=0.3)).verdict
     assert "identifies its sample in 3 of 6 slots" in result(eavesdropper=listener(beside=(3, 6))).verdict
     assert "sees 55 % of what sets samples apart" in result(server=server(0.0, 0.0, 0.55)).verdict
     many = result(server=of_many(server(0.0, 0.0)))
-    assert many.verdict.startswith("HIDDEN: the server reads samples no better than by")
+    assert many.verdict.startswith(f"HIDDEN: {PROMISED.format(1)}the server reads samples no better than by")
     # A lucky hit among the clearest slots is not mentioned where something else gives the grade.
     lucky = result(release=listener(clear=1, p_clear=0.3, groups=1))
-    assert lucky.verdict == "LEAKS: an adversary who sees only the mixtures unmixes 1 sample."
+    assert lucky.verdict == f"LEAKS: {PROMISED.format(1)}an adversary who sees only the mixtures unmixes 1 sample."
     heard = result(eavesdropper=listener(clear=3, groups=2, hits=0.2, auc=0.9))
     assert heard.verdict == (
-        "LEAKS: an eavesdropper 2.5 m from a worker names the sample of 3 of the 10 clearest workers, unmixes 2 "
-        "samples and detects that 20 % of the samples took part."
+        f"LEAKS: {PROMISED.format(1)}an eavesdropper 2.5 m from a worker names the sample of 3 of the 10 clearest "
+        "workers, unmixes 2 samples and detects that 20 % of the samples took part."
     )
 
 
@@ -371,16 +380,33 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
     large = result(1.1e4, **quiet)
     assert large.grade == NOTHING_PROMISED
     assert large.verdict == (
-        "OUR ATTACKS FOUND NOBODY: as the server, our attacks found nobody (at epsilon 1.1e+04 a stronger attack may); "
-        "as an adversary who sees only the mixtures, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
-        "may); as an eavesdropper 2.5 m from a worker, our attacks found nobody (at epsilon 1.1e+04 a stronger attack "
-        "may)."
+        f"NOTHING PROMISED: nothing that protects a row is {PROMISED.format('1.1e+04')}nothing by these attacks of the "
+        "server, an adversary who sees only the mixtures and an eavesdropper 2.5 m from a worker."
     )
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == NOTHING_PROMISED
-    assert "(without any claim a stronger attack may)" in unclaimed.verdict
+    assert unclaimed.verdict.startswith("NOTHING PROMISED: nothing is promised against the release. Found: nothing by")
     figures = large.to_dict()
     assert [figures[name]["grade"] for name in ("server", "release", "eavesdropper")] == [NOTHING_PROMISED] * 3
+
+
+def test_a_row_on_many_workers_is_covered_by_its_own_epsilon_alone() -> None:
+    """A small epsilon of a worker hides no row that others hold too."""
+    quiet = {"server": of_many(server(0.0, 0.0)), "release": listener()}
+    few = result(1.0, **quiet)
+    assert few.grade == "hidden"
+    many = replace(few, claimed_per_row={"release": 1.0, "server": 200.0, "eavesdropper": None}, copies=20)
+    assert [group.grade for group in many.groups] == [NOTHING_PROMISED, "hidden"]
+    assert many.grade == NOTHING_PROMISED
+    assert [many.naming_bound(name) for name in ("server", "eavesdropper")] == [1.0, 1.0]
+    assert many.naming_bound("release") == few.naming_bound("release") < 0.05
+    plain = many.to_dict()
+    assert plain["claimed_per_row"] == {"server": 200.0, "release": 1.0, "eavesdropper": None}
+    worst = replace(many, claimed_per_row={**many.claimed_per_row, "release": 200.0})
+    assert worst.verdict.startswith(
+        "NOTHING PROMISED: nothing that protects a row on up to 20 workers is promised against the release: epsilon 1 "
+        "per worker and 200 per row, by the noise of the server's receiver. Found: nothing by these attacks of "
+    )
 
 
 def test_epsilons_in_few_digits() -> None:
@@ -418,7 +444,7 @@ def test_figures_tables_and_pictures_of_two_settings(whole: tuple[AttackResult, 
     assert all(case["verdict"] in text for case in metrics["cases"])
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert len(tables) == (2 + 6) + 2 * (2 + 2)
-    assert {line.count("|") for line in tables[:8]} == {9}
+    assert {line.count("|") for line in tables[:8]} == {10}
     head = (folder / "attack.png").read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", head[16:])
@@ -496,7 +522,7 @@ def stop_before(attack_number: int) -> Progress:
 def test_an_interrupted_attack_resumes_with_what_is_missing(tmp_path: Path, whole: tuple[AttackResult, Path]) -> None:
     cases = read_cases(DIGITS, "privacy.epsilon=max,10", None)
     with pytest.raises(Stopped):
-        attack(cases, out=tmp_path / "here", progress=stop_before(9))
+        attack(cases, PARTS, out=tmp_path / "here", progress=stop_before(9))
     assert [entry.name for entry in tmp_path.iterdir()] == ["here.partial"]
 
     # One part is damaged as a disk would do it, another was cut off.
@@ -509,7 +535,7 @@ def test_an_interrupted_attack_resumes_with_what_is_missing(tmp_path: Path, whol
     PartStore(parts).save(1, "least-squares", {"psnr_db": 7, "seconds": 1.0}, {})
     before = {path.name: path.stat().st_ino for path in parts.iterdir()}
 
-    found = attack(cases, out=tmp_path / "here")
+    found = attack(cases, PARTS, out=tmp_path / "here")
     after = {path.name: path.stat().st_ino for path in (tmp_path / "here" / "parts").iterdir()}
     made = {name for name, inode in after.items() if before.get(name) != inode}
     again = {"01-prior.npz", "02-least-squares.npz", "02-release.npz"}
@@ -566,7 +592,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 @pytest.mark.usefixtures("other_package")
 def test_an_attack_of_another_package_stands_beside_ours(tmp_path: Path) -> None:
-    assert choose_parts(None) == (*PARTS, "mean")
+    assert choose_parts(None) == (*PARTS, *INFORMED, "mean")
     found = attack(IRIS, ("release", "mean"), out=tmp_path / "here")
     (case,) = found.cases
     assert case.grade == "leaks"
@@ -577,7 +603,7 @@ def test_an_attack_of_another_package_stands_beside_ours(tmp_path: Path) -> None
     assert figures["release"]["grade"] != "leaks"
     _, table = tables_of(found)
     assert table.title == "release, mean: take the class of the public mean nearest to the strongest slot"
-    assert (table.columns[2:], table.rows[0][2:]) == (("right | wrong",), ("3 | 7",))
+    assert (table.columns[3:], table.rows[0][3:]) == (("right | wrong",), ("3 | 7",))
     text = (tmp_path / "here" / "attack.md").read_text()
     assert table.title in text
     assert "3 \\| 7" in text
@@ -595,9 +621,10 @@ def test_every_attack_of_ours_says_what_it_does() -> None:
     for name in ATTACKS.own:
         each = ATTACKS.load(name)
         assert all(hasattr(each, needed) for needed in ATTACKS.needs)
-        assert isinstance(each, ServerAttack | ListenerAttack | EveryoneAttack)
+        assert isinstance(each, ServerAttack | ListenerAttack | EveryoneAttack | InformedAttack)
         assert each.about
-        assert name == (each.method if isinstance(each, ServerAttack) else each.adversary)
+        expected = each.method if isinstance(each, ServerAttack) else each.adversary
+        assert name == (f"informed-{expected}" if isinstance(each, InformedAttack) else expected)
 
 
 def test_parts_come_back_as_they_were_kept(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., subprocess.Popen[str]]
 Refused = Callable[..., str]
 IRIS = ("attack", "--preset", "paper-iris", "--set", "workers.count=40", "--set", "radio.slots=80")
-TWO = (*IRIS, "--vary", "privacy.epsilon=max,10", "--out", "here")
+FIVE = ("--attacks", "least-squares,non-negative,prior,release,eavesdropper")
+TWO = (*IRIS, "--vary", "privacy.epsilon=max,10", *FIVE, "--out", "here")
 
 
 def without_seconds(value: Any) -> Any:
@@ -77,7 +78,8 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert resumed["run_dir"] == "here"
     assert [case["label"] for case in resumed["cases"]] == ["maximum power", "epsilon 10"]
     assert resumed["grade"] == resumed["cases"][0]["grade"] == "exposed"
-    assert resumed["verdict"].startswith("EXPOSED: the server reads ")
+    assert resumed["verdict"].startswith("EXPOSED: nothing that protects a row ")
+    assert "Found: the server reads the class of " in resumed["verdict"]
     assert resumed.pop("report") == "here/report.html"
     assert json.loads((tmp_path / "here" / "metrics.json").read_text()) == resumed
 
@@ -99,6 +101,7 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
         assert f"{found['psnr_db']['median']:.1f}" in line
         assert f"{100 * found['recognised_share']:.1f}" in line
     assert "picture in here/attack.png" in whole.stdout
+    assert "hits: samples detected at 1 % false alarms\n" in whole.stdout  # the columns are explained
 
 
 @pytest.mark.parametrize("largest_file", [1_500, 30_000], ids=["part", "picture"])

@@ -42,8 +42,8 @@ def test_hidden_needs_a_small_epsilon(tables: ModuleType, results: dict[str, Any
         for name in ("server", "release", "eavesdropper", "everyone")
         if case.get(name) is not None
     }
-    assert {("hidden", True), ("our attacks found nobody", False)} <= graded
-    assert not graded & {("hidden", False), ("our attacks found nobody", True)}
+    assert {("hidden", True), ("nothing promised", False)} <= graded
+    assert not graded & {("hidden", False), ("nothing promised", True)}
 
 
 def test_no_lower_bound_exceeds_any_claim_and_every_fault_is_caught(results: dict[str, Any]) -> None:

@@ -34,6 +34,10 @@ def attack_content(found: FoundFolder) -> Content:
             grade = (case.get(adversary) or {}).get("grade")
             named = f"a worker's sample, one of {case['held']:,}, with probability {100 * bound:.3g} % at most"
             extra: Facts = (("found", f"{grade}") if grade else ("found", "not attacked"), ("can name", named))
+            if informed := case.get("informed", {}).get(adversary):  # older folders have none
+                extra = (("found, informed", informed["grade"]), *extra)
+            if "claimed_per_row" in case:
+                extra = (("epsilon per row", epsilon_text(case["claimed_per_row"][adversary])), *extra)
             cards.append(card_of_claim(adversary, claimed[adversary], own, **told, extra=extra))
         groups.append(CardGroup(title=case["label"] if several else "", cards=tuple(cards)))
     return Content(

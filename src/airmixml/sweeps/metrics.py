@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
 from airmixml.doors import ADVERSARIES, ATTACKS
 from airmixml.errors import ScenarioError
@@ -107,9 +107,12 @@ def _names_of(command: str) -> Iterator[str]:
     elif command == "attack":
         yield from ("workers", "slots", "scheduled", "server.best", "server.grade")
         yield from (f"claimed.{name}" for name in ("delta", "adjacency", *ADVERSARIES.names))
+        yield from ("copies", *(f"claimed_per_row.{name}" for name in ADVERSARIES.names))
         for attack in ATTACKS.names:
             one = ATTACKS.load(attack)
             groups = ("server", f"server.methods.{attack}") if one.adversary == "server" else (attack,)
+            if one.findings.informed:
+                groups = (f"informed.{one.adversary}",)
             names = (*_fields_of(one.findings), "seconds", "grade")
             yield from (f"{group}.{name}" for group in groups for name in names)
     else:
@@ -124,6 +127,8 @@ def _names_of(command: str) -> Iterator[str]:
 def _fields_of(kind: Any, prefix: str = "") -> Iterator[str]:
     """Return the names of all plain fields of a dataclass, with those of dataclasses in it."""
     for name, hint in get_type_hints(kind).items():
+        if get_origin(hint) is ClassVar:
+            continue
         inner = next((each for each in get_args(hint) if is_dataclass(each)), hint) if _is_union(hint) else hint
         if is_dataclass(inner):
             yield from _fields_of(inner, f"{prefix}{name}.")
