@@ -35,3 +35,53 @@ def test_another_time_between_lines(seconds: str, lines: int, monkeypatch: pytes
         now += 1.0
         report("training", 1, 2)
     assert len(said) == lines
+
+
+def estimates(seconds_per_unit: float, total: int, stage: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what is said of a stage of so many units, of which each takes so long."""
+    said: list[str] = []
+    monkeypatch.delenv("AIRMIX_PROGRESS_SECONDS", raising=False)
+    monkeypatch.setattr(terminal, "print_error_line", said.append)
+    now = 50.0
+    report = terminal.with_estimate(lambda *_: None, lambda: now)
+    report(stage, 0, total)
+    for done in range(total // 100, total + 1, total // 100):
+        now = 50.0 + done * seconds_per_unit
+        report(stage, done, total)
+    return said
+
+
+def test_long_work_says_once_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["airmix", "run"])
+    assert estimates(1e-4, 100_000_000, "over the air", monkeypatch) == [
+        "airmix: 100,000,000 slots: about 2.75 h; Ctrl-C stops"  # of 10,000 s, of which 1 % has passed
+    ]
+    assert estimates(2.0, 500, "training", monkeypatch) == [
+        "airmix: 500 epochs: about 16.5 min; Ctrl-C stops, repeat the command to resume"
+    ]
+
+
+def test_a_stage_that_goes_on_from_the_middle_is_measured_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.delenv("AIRMIX_PROGRESS_SECONDS", raising=False)
+    monkeypatch.setattr(terminal, "print_error_line", said.append)
+    monkeypatch.setattr("sys.argv", ["airmix", "account"])
+    now = 0.0
+    report = terminal.with_estimate(lambda *_: None, lambda: now)
+    report("training", 400, 1000)
+    now = 10.0
+    report("training", 410, 1000)
+    assert said == ["airmix: 1,000 epochs: about 9.83 min; Ctrl-C stops"]
+
+
+def test_short_work_says_nothing_of_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert estimates(5e-7, 100_000_000, "over the air", monkeypatch) == []
+    assert estimates(0.001, 500, "training", monkeypatch) == []
+
+
+def test_no_estimates_where_no_lines_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: object) -> None:
+        """Report nothing."""
+
+    monkeypatch.setenv("AIRMIX_PROGRESS_SECONDS", "0")
+    assert terminal.with_estimate(silent) is silent

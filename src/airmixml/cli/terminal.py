@@ -15,13 +15,17 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from airmixml.cli.interrupt import raise_when_interrupted
+from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
+from airmixml.output.numbers import duration
 from airmixml.progress import Progress
 
 console = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
+_SECONDS_TO_MEASURE: Final = 2.0
+_SECONDS_WORTH_A_LINE: Final = 60.0
+_UNITS: Final = {"over the air": "slots", "rehearsal": "slots", "one run": "slots", "training": "epochs"}
 
 
 def print_json(result: dict[str, Any]) -> None:
@@ -60,11 +64,8 @@ def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
 
     The environment variable AIRMIX_PROGRESS_SECONDS sets another time; 0 asks for no lines.
     """
-    started = said = clock()
-    try:
-        between = float(os.environ.get(_VARIABLE, _SECONDS_BETWEEN_LINES)) or math.inf
-    except ValueError:
-        between = _SECONDS_BETWEEN_LINES
+    started, between = clock(), _seconds_between_lines()
+    said = started
 
     def report(stage: str, done: int, total: int) -> None:
         nonlocal said
@@ -75,6 +76,47 @@ def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
             print_error_line(f"airmix: {stage}: {done:,} of {total:,}{share} after {now - started:.0f} s")
 
     return report
+
+
+def _seconds_between_lines() -> float:
+    try:
+        return float(os.environ.get(_VARIABLE, _SECONDS_BETWEEN_LINES)) or math.inf
+    except ValueError:
+        return _SECONDS_BETWEEN_LINES
+
+
+def with_estimate(progress: Progress, clock: Callable[[], float] = time.monotonic) -> Progress:
+    """Return a Progress callable that also says, once for each stage of over a minute, how long it will take.
+
+    That is measured on what is done in the first seconds; no line where AIRMIX_PROGRESS_SECONDS is 0.
+    """
+    if math.isinf(_seconds_between_lines()):
+        return progress
+    begun: dict[str, tuple[float, int]] = {}
+    measured: set[str] = set()
+
+    def report(stage: str, done: int, total: int) -> None:
+        progress(stage, done, total)
+        if stage in measured:
+            return
+        at, first = begun.setdefault(stage, (clock(), done))
+        if done < first:  # another seed, or another cell
+            begun[stage] = clock(), done
+        elif done > first and (seconds := clock() - at) >= _SECONDS_TO_MEASURE:
+            measured.add(stage)
+            left = seconds / (done - first) * (total - done)
+            if left > _SECONDS_WORTH_A_LINE:
+                print_error_line(
+                    f"airmix: {total:,} {_UNITS.get(stage, stage)}: about {duration(left)}; {_how_to_stop(stage)}"
+                )
+
+    return report
+
+
+def _how_to_stop(stage: str) -> str:
+    # Slots that are simulated in this process are not kept.
+    kept = is_resumable() and _UNITS.get(stage) != "slots"
+    return f"Ctrl-C stops, {RESUME}" if kept else "Ctrl-C stops"
 
 
 def print_error_line(text: str) -> None:
@@ -90,7 +132,7 @@ def progress_bars() -> Iterator[Progress]:
     """
     raise_when_interrupted()
     if not _stderr.is_terminal:
-        yield occasional_lines()
+        yield with_estimate(occasional_lines())
         return
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     bars = Bars(TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), *times, console=_stderr)
@@ -104,4 +146,4 @@ def progress_bars() -> Iterator[Progress]:
                 bars.reset(tasks[stage], total=total)
             bars.update(tasks[stage], completed=done, total=total)
 
-        yield report
+        yield with_estimate(report)
