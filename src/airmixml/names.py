@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 # Unicode gives these no width although they are neither control nor format characters.
@@ -25,9 +25,9 @@ def normal_name(text: str) -> str:
     return " ".join(text.split())
 
 
-def similar_names(new: Iterable[str], known: Iterable[str]) -> list[tuple[str, str]]:
+def similar_names(new: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
     """Return pairs of a name that has been there before and a new one that looks like the same person's."""
-    first = {_appearance(name): name for name in known}
+    first = {_appearance(name): name for name in known} if new else {}
     pairs = ((first.setdefault(_appearance(name), name), name) for name in new)
     return [(one, other) for one, other in pairs if one != other]
 

@@ -53,7 +53,13 @@ def test_by_hand_from_beginning_to_end(airmix: Airmix, tmp_path: Path) -> None:
         (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--worker", "ada"), "must be numbers"),
         (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--worker", "5"), "from 0 to 4"),
         (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--adversary", "release"), "adversary server"),
+        (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--worker", "1_0"), "must be numbers"),
+        (("spend", "b.sqlite", "--about", "\udcff", "--mu", "0.1"), "is not UTF-8 text"),
         (("settle", "b.sqlite", "1", "--reason", "x"), "has no entry 1"),
+        (("settle", "b.sqlite", "99999999999999999999", "--reason", "x"), "has no entry 99999999999999999999"),
+        (("release", "b.sqlite", "--reason", "x", "--", "-9223372036854775809"), "has no entry -9223372036854775809"),
+        (("check", "b.sqlite", "--preset", "private-table", "--seeds", "0"), "--seeds 0: must be at least 1"),
+        (("check", "b.sqlite", "--preset", "private-table", "--seeds", "99999999999999999999"), "at most"),
         (("release", "b.sqlite", "1", "--reason", ""), "must say why"),
         (("export", "b.sqlite", "--out", "b.xls"), "must end in .csv or .json"),
         (("show", "nowhere.sqlite"), "there is no such ledger"),
@@ -67,6 +73,10 @@ def test_by_hand_from_beginning_to_end(airmix: Airmix, tmp_path: Path) -> None:
         (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adversary", "servr"), "did you mean server?"),
         (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "x"), "must be one of replace-one"),
         (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--workers", "3"), "with --people"),
+        (
+            ("create", "c", "--epsilon", "1", "--delta", "1e-5", "--people", "x", "--workers", "1" * 20),
+            "to 1,000,000,000",
+        ),
     ],
 )
 def test_mistakes_are_one_line(
@@ -74,3 +84,25 @@ def test_mistakes_are_one_line(
 ) -> None:
     assert airmix(*CREATE).returncode == 0
     assert why in refused("ledger", *arguments)
+
+
+def test_names_that_look_alike_are_a_line_or_refused(
+    airmix: Airmix, refused: Callable[..., str], run_python: Airmix
+) -> None:
+    create = ("--epsilon", "1", "--delta", "1e-5", "--people", "column patient")
+    spend = ("--about", "x", "--epsilon", "0.1", "--worker")
+    for file, strictly in (("a.sqlite", ()), ("b.sqlite", ("--strict-names",))):
+        assert airmix("ledger", "create", file, *create, *strictly).returncode == 0
+        for spelling in ("ann", " ann\u00a0"):
+            done = airmix("ledger", "spend", file, *spend, spelling)
+            assert (done.returncode, done.stderr) == (0, "")
+    told = "'ann' and 'Ann' look like one person"
+    done = run_python("-m", "airmixml", "ledger", "spend", "a.sqlite", *spend, "Ann")
+    assert done.returncode == 0
+    assert done.stderr.startswith("airmix: warning: a.sqlite: " + told)
+    assert done.stderr.count("\n") == 1
+    assert told in refused("ledger", "spend", "b.sqlite", *spend, "Ann")
+    for file, people in (("a.sqlite", ["ann", "Ann"]), ("b.sqlite", ["ann"])):
+        found = json.loads(airmix("ledger", "show", file, "--json", "--no-picture").stdout)
+        assert [line["worker"] for line in found["adversaries"][0]["fullest"]] == people
+        assert found["adversaries"][0]["fullest"][0]["spent"] == pytest.approx(0.2)

@@ -280,7 +280,7 @@ class LedgerFile:
         if len(roll.respelt):
             twice = [shown(roll.name(int(roll.first[each]))) for each in roll.respelt[:_PAIRS_SHOWN]]
             self._warn(
-                f"{_few(roll.respelt, twice)} is in it in several spellings of one name; they count as one person"
+                f"{_few(len(roll.respelt), twice)} is in it in several spellings of one name; they count as one person"
             )
         return roll
 
@@ -291,7 +291,7 @@ class LedgerFile:
         """Warn of names that look like another one's, or refuse them."""
         if not pairs:
             return
-        told = _few(pairs, [f"{shown(one)} and {shown(other)}" for one, other in pairs[:_PAIRS_SHOWN]])
+        told = _few(len(pairs), [f"{shown(one)} and {shown(other)}" for one, other in pairs[:_PAIRS_SHOWN]])
         said = f"{told} look like one person, and each name has a budget of its own; spell a name always the same"
         if strict:
             raise LedgerError(f"{self.path}: {said}; nothing was sent")
@@ -397,6 +397,6 @@ def _check_once(who: Sequence[Any]) -> None:
         raise LedgerError(f"who: {which}; name each once")
 
 
-def _few(every: Sequence[Any], told: Sequence[str]) -> str:
-    more = len(every) - len(told)
+def _few(every: int, told: Sequence[str]) -> str:
+    more = every - len(told)
     return ", ".join(told) + (f" (and {more:,} more)" if more else "")

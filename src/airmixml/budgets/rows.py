@@ -254,7 +254,7 @@ def _of_people(loss: Loss, who: Integers | None, first: Integers) -> Loss:
     loss = loss.spread(len(who))
 
     def of_each(values: Doubles) -> Doubles:
-        return np.bincount(first[who], values, minlength=workers) * _UP
+        return np.asarray(np.bincount(first[who], values, minlength=workers) * _UP, dtype=np.float64)
 
     return Loss(
         squared_mu=of_each(np.sqrt(loss.squared_mu)) ** 2, epsilon=of_each(loss.epsilon), delta=of_each(loss.delta)
