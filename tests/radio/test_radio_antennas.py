@@ -79,7 +79,7 @@ def test_parts_of_a_run_add_up_to_the_whole() -> None:
     one, cut = (Tally(faded, 4, 3, distance_metres) for _ in range(2))
     one.add_draws(draw_slots(setting, range(300)))
     for chapters in (range(1), range(1, 3)):
-        cut.merge(prepare_draws((setting, 4, 3))(chapters))
+        cut.merge(prepare_draws((setting, 4, 3, None))(chapters))
     assert cut.ledger.received_watts.tolist() == one.ledger.received_watts.tolist()
     assert cut.design == one.design
     assert whole.slots == 300
