@@ -92,12 +92,9 @@ class InformedFindings(Findings):
 
     def cells(self) -> dict[str, str]:
         """Return how often each was named and detected, and the distances."""
-        columns = {
-            "named": lambda found: f"{100 * found.named:.0f} %",
-            "hits": lambda found: f"{100 * found.hits:.0f} %",
-            "mu": lambda found: found.mu,
-        }
-        every = {f"{name}, {whom}": text(found) for name, text in columns.items() for whom, found in self.of.items()}
+        every = {f"named, {whom}": f"{100 * found.named:.0f} %" for whom, found in self.of.items()}
+        every |= {f"hits, {whom}": f"{100 * found.hits:.0f} %" for whom, found in self.of.items()}
+        every |= {f"mu, {whom}": found.mu for whom, found in self.of.items()}
         return {**every, "guessing": f"{100 * self.row.chance:.0f} %", "copies": f"{self.row.copies:,}"}
 
     def caption(self) -> str:
