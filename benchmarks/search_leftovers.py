@@ -107,7 +107,7 @@ def prepare(box: Box, command: str) -> None:
     work = box.root / "work"
     work.mkdir(parents=True)
     bounds = "\n".join(f'"{name}" = [{low}, {high}]' for name, (low, high) in COLUMNS.items())
-    text = f'extends = "private-table"\nname = "cells"\n[workers]\ndataset = "{box.table}"\nlabel_column = "target"\n'
+    text = f'extends = "private-table"\nname = "cells"\n[workers]\ndataset = "{box.table}"\nlabel_column = "target"\nclasses = ["0", "1"]\n'
     text += f"feature_columns = {json.dumps(list(COLUMNS))}\n[workers.bounds]\n{bounds}\n[privacy]\ndelta = 1e-4\n"
     (work / "cells.toml").write_text(text, encoding="utf-8")
     people = People(label="worker of fit") if command == "estimator" else None
@@ -118,7 +118,7 @@ def fit(table: Path) -> None:
     """What a script with the estimator does; workers are named by numbers of theirs, which are no cells."""
     rows = np.loadtxt(table, delimiter=",", skiprows=1)
     bounds = tuple(np.array(list(COLUMNS.values()), dtype=np.float64).T)
-    model = AirMixClassifier(epsilon=1.0, input_bounds=bounds, ledger="budgets.sqlite", random_state=0)
+    model = AirMixClassifier(epsilon=1.0, classes=(0, 1), input_bounds=bounds, ledger="budgets.sqlite", random_state=0)
     model.fit(rows[:, :-1], rows[:, -1].astype(int), worker=[f"device {row}" for row in range(len(rows))])
     joblib.dump(model, "model.joblib")
     print(model.privacy_, model.joint_privacy_)

@@ -210,7 +210,7 @@ def test_the_command(airmix: Airmix, tmp_path: Path) -> None:
     assert "simulation: noise and schedule follow from seed 0" in simulated.stdout
     assert json.loads((tmp_path / "there" / "metrics.json").read_text())["mode"] == "simulation"
     for folder in ("here", "there"):
-        assert "workers hold it" in (done if folder == "here" else simulated).stdout
+        assert "held by up to" in (done if folder == "here" else simulated).stdout
 
 
 def test_mistakes(airmix: Airmix) -> None:

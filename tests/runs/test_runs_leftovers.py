@@ -30,7 +30,7 @@ def private(tmp_path: Path) -> Scenario:
     data = tmp_path / "rows.csv"
     rows = [f"{0.01 * place:.2f},{place % 5 / 5},{place % 2}" for place in range(12)]
     data.write_text("\n".join(["a,b,label", *rows]) + "\n")
-    changes = ("workers.input_lower=[0]", "workers.input_upper=[1]", "privacy.delta=1e-3")
+    changes = ("workers.classes=0,1", "workers.input_lower=[0]", "workers.input_upper=[1]", "privacy.delta=1e-3")
     return Scenario.preset("private-table").with_overrides(f'workers.dataset="{data}"', *changes)
 
 
