@@ -1,10 +1,14 @@
-"""What the table of a run says about workers that do not send, and what would mend it."""
+"""What the table of a run says about workers that do not send and what would mend it, and about rows of the data."""
 
 from pathlib import Path
 
 import pytest
 
 from airmixml import Scenario, run
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.reports.folders import find_folder
+from airmixml.reports.of_runs import run_content
+from airmixml.runs.results import SeedsResult
 from airmixml.runs.run_rows import run_rows
 
 
@@ -26,3 +30,24 @@ def test_recovery_is_advised_only_where_it_leaves_less_noise(tmp_path: Path, err
     words = told(Scenario.preset("trustless-iris").with_overrides(*changes), tmp_path / "run")
     assert ("recovers them" in words) == helps
     assert ("would add more" in words) != helps
+
+
+def test_a_run_says_what_a_row_on_several_workers_is_protected_by(tmp_path: Path) -> None:
+    """Terminal, metrics and every card of the report; of several seeds, the worst of each."""
+    scenario = Scenario.preset("trustless-iris")
+    result = run(scenario, seeds=2, out=tmp_path / "run", pictures=False)
+    assert isinstance(result, SeedsResult)
+    assert result.row_copies == max(each.row_copies for each in result.runs)
+    stated = {each.adversary: each.epsilon for each in result.row_statements}
+    mu = gaussian_mu(5.0, 0.01)
+    assert stated["everyone"] == pytest.approx(gaussian_epsilon(result.row_copies * mu, 0.01), rel=1e-6)
+    shown = dict(run_rows(scenario, result.to_dict())["privacy"])["  a row of the data"]
+    assert f"epsilon {stated['everyone']:.4g}" in shown
+    assert shown.endswith(f"against everyone, held by up to {result.row_copies} workers")
+    (group,) = run_content(find_folder(tmp_path / "run")).cards
+    for card in group.cards:
+        assert f"epsilon {stated[card.adversary]:.4g}" in dict(card.facts)["a row of the data"]
+    alone = scenario.with_overrides("workers.holding=dealt", "workers.count=100", "radio.scheduled=100")
+    dealt = run_rows(alone, run(alone, out=tmp_path / "dealt", pictures=False).to_dict())["privacy"]
+    assert "per worker, which is per row of the data" in dealt[0][1]
+    assert "  a row of the data" not in dict(dealt)
