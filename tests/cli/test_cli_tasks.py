@@ -58,6 +58,11 @@ def test_the_summary_of_several_rows(airmix: Airmix) -> None:
 def test_commands_for_classes_refuse_in_one_line(refused: Refused, command: str) -> None:
     assert 'workers.task = "regression": must be "classification"' in refused(command, *BASE, *REGRESSION)
     several = ("--set", "workers.dataset=classes.npz", "--set", "workers.worker_column=who")
+    if command == "attack":  # informed adversaries attack people; what others would look for, a sample, nobody sends
+        assert "--attacks: none fits private-table: release (workers hold several rows each" in refused(
+            command, *BASE, *several, "--attacks", "release"
+        )
+        return
     assert "workers.worker_column = 'who': must be empty" in refused(command, *BASE, *several)
 
 

@@ -124,6 +124,7 @@ class Candidates:
         workers = generator.permutation(count)[:_TARGETS]
         items = held[workers] if len(np.unique(held)) == count else generator.permutation(np.unique(held))[:_TARGETS]
         self.targets: dict[str, Targets] = {}
+        self.precisions: dict[bytes, NDArray[np.float64]] = {}  # of members, as far as they are known
         self._rows: RowSums | None = None
         if population.holdings is None:
             self.targets["worker"] = self._among_rows(alone(workers, count), held[workers])
@@ -245,7 +246,11 @@ class InformedAttack:
         self, view: ServerView, candidates: Candidates, some: Targets, generator: np.random.Generator, speed: Speed
     ) -> Informed:
         """Return how often targets of one kind are found."""
-        precision = self.precision(view, some.member, len(some), speed)
+        # A row that one worker alone holds is that worker, and a person's rows lie where the person is.
+        key = some.member.tobytes()
+        if key not in candidates.precisions:
+            candidates.precisions[key] = self.precision(view, some.member, len(some), speed)
+        precision = candidates.precisions[key]
         each = [
             play(candidates.gram(numbers), float(heard), _TRIALS, generator)
             for numbers, heard in zip(some.candidates, precision, strict=True)

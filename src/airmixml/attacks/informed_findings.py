@@ -92,10 +92,11 @@ class InformedFindings(Findings):
 
     def cells(self) -> dict[str, str]:
         """Return how often each was named and detected, and the distances."""
-        every = {f"named, {whom}": f"{100 * found.named:.0f} %" for whom, found in self.of.items()}
-        every |= {f"hits, {whom}": f"{100 * found.hits:.0f} %" for whom, found in self.of.items()}
-        every |= {f"mu, {whom}": found.mu for whom, found in self.of.items()}
-        return {**every, "guessing": f"{100 * self.row.chance:.0f} %", "copies": f"{self.row.copies:,}"}
+        named = {f"named, {whom}": f"{100 * found.named:.0f} %" for whom, found in self.of.items()}
+        hits = {f"hits, {whom}": f"{100 * found.hits:.0f} %" for whom, found in self.of.items()}
+        distances = {f"mu, {whom}": found.mu for whom, found in self.of.items()}
+        guessing = {"guessing": f"{100 * self.row.chance:.0f} %", "copies": f"{self.row.copies:,}"}
+        return {**named, **hits, **distances, **guessing}
 
     def caption(self) -> str:
         """Return how often rows are named."""
