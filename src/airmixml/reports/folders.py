@@ -108,14 +108,21 @@ def _kind(name: str, plain: dict[str, Any]) -> str:
 
 def read_curve(folder: Path, label: str) -> Curve | None:
     """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
+    path = folder / "learning_curve.csv"
     try:
-        with open_lines(folder / "learning_curve.csv") as lines:
-            rows = list(csv.DictReader(lines))
+        with open_lines(path) as lines:
+            columns = _columns(list(csv.DictReader(lines)))
     except FileNotFoundError:
         return None
+    except (ValueError, KeyError, TypeError, csv.Error) as problem:
+        raise odd_content(path, problem, delete=f"the folder {folder}") from None
+    return Curve(label=label, columns=columns) if columns else None
+
+
+def _columns(rows: list[dict[str, str]]) -> dict[str, tuple[tuple[int, float], ...]]:
     columns: dict[str, tuple[tuple[int, float], ...]] = {}
     for name in rows[0] if rows else ():
         points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
         if points:
             columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
-    return Curve(label=label, columns=columns) if columns else None
+    return columns
