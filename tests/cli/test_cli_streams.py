@@ -64,3 +64,16 @@ def test_a_result_that_cannot_be_printed_is_told_and_kept(tmp_path: Path) -> Non
     done = shell(f"{RUN} >/dev/full", tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert (tmp_path / "here" / "metrics.json").is_file()
+
+
+def test_a_terminal_that_does_not_know_its_width_gets_the_whole_text(tmp_path: Path) -> None:
+    told = [shell("presets", tmp_path, COLUMNS=columns).stdout for columns in ("0", "80")]
+    assert told[0] == told[1] != ""
+
+
+def test_a_current_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    """Libraries look for their parts from there, and end the process with a word of their own."""
+    (tmp_path / "gone").mkdir()
+    done = shell(f"--version && rmdir {tmp_path / 'gone'} && {sys.executable} -m airmixml {RUN}", tmp_path / "gone")
+    assert done.returncode == 2
+    assert done.stderr == "airmix: error: the current directory was removed; change to another one\n"

@@ -133,6 +133,7 @@ def test_a_dataclass_goes_through_json_and_back(whole: Outer) -> None:
         ({"inner": {"share": "0.5", "count": 3}}, "share = '0.5': must be float"),
         ({"inner": {"share": math.nan, "count": 3}}, "share = nan: must be float"),
         ({"inner": {"share": True, "count": 3}}, "share = True: must be float"),
+        ({"inner": {"share": 10**400, "count": 3}}, "share = 1000.*: must be float"),
         ({"inner": {"share": 0.5, "count": 3.0}}, "count = 3.0: must be int"),
         ({"inner": {"share": 0.5, "count": True}}, "count = True: must be int"),
         ({"inner": {"share": 1.5, "count": 3}}, "share = 1.5: above one"),

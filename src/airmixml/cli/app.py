@@ -1,5 +1,6 @@
 """The commands of ``airmix``, and how errors are reported."""
 
+import os
 import sys
 import warnings
 from typing import Annotated
@@ -102,6 +103,7 @@ def answer() -> int:
             stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets its table
     warnings.showwarning = _warn
     try:
+        _check_directory()
         code = app(prog_name="airmix", standalone_mode=False)
         sys.stdout.flush()
     except _UsageError as problem:
@@ -121,6 +123,14 @@ def answer() -> int:
         discard(sys.stdout)
         return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
     return code if isinstance(code, int) else 0
+
+
+def _check_directory() -> None:
+    """Refuse to work in a folder that is gone: libraries look for their parts from there, and end the process."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise AirMixError("the current directory was removed; change to another one") from None
 
 
 def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:

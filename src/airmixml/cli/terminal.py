@@ -19,8 +19,10 @@ from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
 from airmixml.output.numbers import duration
 from airmixml.progress import Progress
 
-console = Console(highlight=False)
-_stderr = Console(stderr=True, highlight=False)
+# A terminal that does not know its width says that it is 0; on one of 0 columns nothing would be seen.
+_ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
+console = Console(highlight=False, _environ=_ENVIRONMENT)
+_stderr = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 _SECONDS_TO_MEASURE: Final = 2.0

@@ -87,7 +87,15 @@ def read_content(folder: Path, work: Path | None = None) -> Content:
     except OSError as problem:
         where = problem.filename or folder
         raise RunFolderError(f"{where}: cannot be read ({problem.strerror}); is {SCENARIO} there?") from problem
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, StopIteration) as problem:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        StopIteration,
+    ) as problem:
         raise odd_content(found.file, problem, delete=f"the folder {folder}") from problem
 
 

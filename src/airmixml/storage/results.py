@@ -148,10 +148,16 @@ def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
     if origin is dict and isinstance(value, dict):
         return {key: from_plain(inner[1], each, f"{name}.{key}") for key, each in value.items()}
     fits = isinstance(value, float | int if kind is float else kind) if origin is None else False
-    with suppress(OverflowError):  # a whole number beyond all floats
-        if fits and not (isinstance(value, bool) and kind is not bool) and not (kind is float and math.isnan(value)):
-            return kind(value)
+    if fits and not (isinstance(value, bool) and kind is not bool) and not (kind is float and _is_no_number(value)):
+        return kind(value)
     raise ValueError(f"{name} = {shown(value)}: must be {getattr(kind, '__name__', kind)}")
+
+
+def _is_no_number(value: float | int) -> bool:
+    try:
+        return math.isnan(value)
+    except OverflowError:  # a whole number beyond what a double holds
+        return True
 
 
 def _one_of(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
