@@ -107,7 +107,8 @@ def prepare(box: Box, command: str) -> None:
     work = box.root / "work"
     work.mkdir(parents=True)
     bounds = "\n".join(f'"{name}" = [{low}, {high}]' for name, (low, high) in COLUMNS.items())
-    text = f'extends = "private-table"\nname = "cells"\n[workers]\ndataset = "{box.table}"\nlabel_column = "target"\nclasses = ["0", "1"]\n'
+    text = f'extends = "private-table"\nname = "cells"\n[workers]\ndataset = "{box.table}"\n'
+    text += 'label_column = "target"\nclasses = ["0", "1"]\n'
     text += f"feature_columns = {json.dumps(list(COLUMNS))}\n[workers.bounds]\n{bounds}\n[privacy]\ndelta = 1e-4\n"
     (work / "cells.toml").write_text(text, encoding="utf-8")
     people = People(label="worker of fit") if command == "estimator" else None
