@@ -45,21 +45,10 @@ _CROWDED_LETTERS = 40
 
 
 def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> None:
-    """Draw all pictures into ``folder``: the overview, which holds them all, and each by itself."""
-    report = mixtures.report
+    """Draw the overview into ``folder``."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in another script
         save_figure(run_figure(mixtures, history), folder / "overview.png")
-        grid = new_figure(12, 4.6)
-        _mixtures(grid, mixtures)
-        save_figure(grid, folder / "mixtures.png")
-        alone = new_figure(6, 4)
-        _learning_curve(alone.subplots(), history, mixtures.dataset.test_labels)
-        save_figure(alone, folder / "learning_curve.png")
-        histograms = new_figure(10, 3.8)
-        power, snr = histograms.subplots(1, 2)
-        _power_and_snr(power, snr, report)
-        save_figure(histograms, folder / "power_and_snr.png")
 
 
 def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
