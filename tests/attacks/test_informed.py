@@ -119,6 +119,9 @@ def test_candidates_that_are_alike_are_not_told_apart() -> None:
     found = play(alike, 100.0, 5000, np.random.default_rng(0))
     assert found.named < 0.5
     assert found.hits == 1.0
+    silent = play(alike, 0.0, 50_000, np.random.default_rng(0))  # who never sends is detected by false alarms alone
+    assert silent.hits == pytest.approx(0.01, abs=0.003)
+    assert silent.advantage == pytest.approx(0.0, abs=0.015)
 
 
 @pytest.mark.parametrize("scenario", [PRIVATE, MIXED], ids=["moments", "samples"])
@@ -281,7 +284,7 @@ def test_the_worst_of_workers_and_rows_is_the_level(row: Informed, level: str) -
 
 
 def test_digits_that_bring_their_noise_leak_what_their_epsilon_allows() -> None:
-    """mu of epsilon 10 and delta 1e-5 is 1.96 for the longest vector: 36 % are detected at 1 % false alarms."""
+    """mu of epsilon 10 and delta 1e-5 is 2.0 for the longest vector: 37 % are detected at 1 % false alarms."""
     found = found_by("everyone", Scenario.preset("trustless-digits"))
     assert found.row.copies == 1
     assert found.row.mu_largest <= 2.0

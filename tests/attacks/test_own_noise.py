@@ -292,7 +292,7 @@ def test_the_command(tmp_path: Path) -> None:
         env={**os.environ, "COLUMNS": "100"},
     )
     case = json.loads(done.stdout)["cases"][0]
-    assert case["grade"] in ("hidden", "too few to tell")
+    assert case["grade"] == "nothing promised"  # about a flower, which lies on twenty workers
     assert case["everyone"]["clearest_slots"]["identified"] <= 3
     assert case["claimed"]["everyone"] == pytest.approx(1.0, rel=1e-3)
     assert "an eavesdropper 1 m from a worker" in case["verdict"]

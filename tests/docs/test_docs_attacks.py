@@ -94,3 +94,23 @@ def test_what_the_text_says_of_workers_who_bring_noise(results: dict[str, Any]) 
     by_epsilon = {case["label"]: case for case in results["trustless"]["cases"]}
     assert by_epsilon["epsilon 1"]["everyone"]["grade"] == "hidden"
     assert by_epsilon["epsilon 1"]["eavesdropper"]["grade"] == "hidden"
+
+
+def test_what_the_text_says_of_informed_adversaries(results: dict[str, Any]) -> None:
+    cases = {name.removeprefix("informed "): each["cases"][0] for name, each in results.items() if "informed " in name}
+    presets = {path.stem for path in (ROOT / "src/airmixml/presets").glob("*.toml")}
+    assert set(cases) == presets
+    for name in ("private-iris", "trustless-iris"):
+        case = cases[name]
+        assert case["informed"]["server"]["grade"] == "exposed"
+        assert case["informed"]["server"]["row"]["named"] > 0.5
+        assert case["claimed_per_row"]["server"] > 100 * case["claimed"]["server"]
+    for name, case in cases.items():
+        assert list(case["informed"]) == ["server", "release", "eavesdropper", "everyone"]
+        for adversary, found in case["informed"].items():
+            row, claimed = found["row"], case["claimed_per_row"][adversary]
+            assert row["candidates"] == 51
+            # Phi(mu - 2.33) at most of the loudest, and no grade better than the epsilon of a row allows.
+            assert found["grade"] != "hidden" or claimed <= 3.3, (name, adversary)
+            if found["worker"]["mu_largest"] is not None and case["copies"] == 1:
+                assert row["mu_median"] == pytest.approx(found["worker"]["mu_median"])

@@ -191,23 +191,6 @@ def _holders(held: NDArray[np.int64], items: NDArray[np.int64]) -> NDArray[np.in
     return alone(items, int(max(held.max(), items.max())) + 1)[held]
 
 
-def play(gram: NDArray[np.float64], precision: float, trials: int, generator: np.random.Generator) -> "Played":
-    """Look the last of the candidates up, and say whether it is there, in so many draws of the noise."""
-    heard = min(precision, _LARGEST_PRECISION) * gram
-    values, vectors = np.linalg.eigh(heard)
-    noise = generator.standard_normal((trials, len(heard))) @ (vectors * np.sqrt(values.clip(0.0))).T
-    scores = heard[-1] + noise - np.diag(heard) / 2.0
-    mu = float(np.sqrt(heard[-1, -1]))
-    there = mu + noise[:, -1] / max(mu, 1e-30)
-    nothing = generator.standard_normal(trials)
-    return Played(
-        named=float((scores.argmax(axis=1) == len(heard) - 1).mean()),
-        hits=float((there > ndtri(1.0 - FALSE_POSITIVES)).mean()),
-        advantage=float((there > mu / 2.0).mean() - (nothing > mu / 2.0).mean()),
-        mu=mu,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Played:
     """What ``play`` gave; see ``Informed``."""
@@ -216,6 +199,23 @@ class Played:
     hits: float
     advantage: float
     mu: float
+
+
+def play(gram: NDArray[np.float64], precision: float, trials: int, generator: np.random.Generator) -> Played:
+    """Look the last of the candidates up, and say whether it is there, in so many draws of the noise."""
+    heard = min(precision, _LARGEST_PRECISION) * gram
+    values, vectors = np.linalg.eigh(heard)
+    noise = generator.standard_normal((trials, len(heard))) @ (vectors * np.sqrt(values.clip(0.0))).T
+    scores = heard[-1] + noise - np.diag(heard) / 2.0
+    mu = float(np.sqrt(heard[-1, -1]))
+    nothing = generator.standard_normal(trials)
+    there = mu + noise[:, -1] / mu if mu else generator.standard_normal(trials)  # a worker that never sent
+    return Played(
+        named=float((scores.argmax(axis=1) == len(heard) - 1).mean()),
+        hits=float((there > ndtri(1.0 - FALSE_POSITIVES)).mean()),
+        advantage=float((there > mu / 2.0).mean() - (nothing > mu / 2.0).mean()),
+        mu=mu,
+    )
 
 
 @dataclass(frozen=True)
