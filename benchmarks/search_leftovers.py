@@ -4,8 +4,8 @@
 
 Every command works on the same private table in an empty folder of its own, which also holds its home folder, its
 folder for temporary files, its caches, its ledger and what it printed. Half of the kills fall at a random time, the
-others at each change of a file in turn: before a file is opened for writing, put on the disk, renamed or removed, and
-before a ledger is opened. ``leftovers_kit.py`` says what is searched for.
+others at changes of files, spread over all of them: before a file is opened for writing, put on the disk, renamed or
+removed, and before a ledger is opened. ``leftovers_kit.py`` says what is searched for.
 
 Sweeps and comparisons never protect: asked to spend from a ledger of protected runs, they refuse and leave nothing.
 """
@@ -56,8 +56,8 @@ COLUMNS = {
 }
 COMMANDS = {
     "run": "airmix run cells.toml --private --ledger budgets.sqlite --out runs/one",
-    "run --seeds": "airmix run cells.toml --private --ledger budgets.sqlite --seeds 3 --out runs/one",
-    "estimator": "fit, dump, predict",
+    "run --seeds": "airmix run cells.toml --private --ledger budgets.sqlite --seeds 2 --out runs/one",
+    "estimator": "AirMixClassifier(ledger=...).fit, joblib.dump",
     "sweep": "airmix sweep cells.toml --ledger budgets.sqlite --grid privacy.epsilon=1,2 --jobs 1 --out runs/one",
     "compare": "airmix compare cells.toml --ledger budgets.sqlite --methods airmix,raw --out runs/one",
 }
@@ -221,7 +221,8 @@ def measure(command: str, table: Path, search: Search, kills: int, chance: rando
     for number in range(kills):
         with new_box(table, command) as box:
             at_change = bool(number % 2) and bool(changes)
-            child = start(command, box, 1 + (number // 2) % changes if at_change else 0)
+            place = (number // 2) * changes // (kills // 2) if at_change else 0  # spread over all of them
+            child = start(command, box, 1 + place if at_change else 0)
             if not at_change:
                 time.sleep(chance.uniform(0.0, seconds))
                 os.kill(child, signal.SIGKILL)

@@ -315,7 +315,7 @@ def test_killed_protected_commands_leave_nothing_of_the_rows(
 @pytest.mark.record
 def test_two_hundred_kills_left_nothing_of_the_rows() -> None:
     plain = json.loads((BENCHMARKS / "results" / "leftovers.json").read_text())
-    assert plain["kills"] >= 200
+    assert sum(found["kills"] - found["came too late"] for found in plain["results"].values()) >= 200
     assert set(plain["results"]) == {"run", "run --seeds", "estimator", "sweep", "compare"}
     for found in plain["results"].values():
         assert found["found"] == {}
