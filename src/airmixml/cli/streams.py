@@ -21,7 +21,7 @@ def take_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if not isinstance(sys.stderr, _Unfailing):
-        sys.stderr = _Unfailing(sys.stderr)  # type: ignore[assignment]
+        sys.stderr = _Unfailing(sys.stderr)
 
 
 def discard(stream: Any) -> None:
