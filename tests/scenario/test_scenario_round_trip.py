@@ -47,7 +47,7 @@ WORKERS = st.builds(
     holding=st.sampled_from(["drawn", "dealt"]),
     centre_share=real(0, 1, exclude_min=True, exclude_max=True),
     sends=st.just("samples"),
-    label_weight=real(0, 1, exclude_min=True),
+    label_weight=real(1e-6, 1),
     bits_range=real(0, 1e3),
     dataset=ODD_TEXT,
     count=st.integers(8, 10**9),
