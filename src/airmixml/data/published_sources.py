@@ -68,6 +68,7 @@ def _within(seconds: float, address: str, file: PublishedFile, on_bytes: Callabl
 def _download(address: str, file: PublishedFile, on_bytes: Callable[[int], None]) -> bytes:
     # Imported here: the network modules are slow to import, and the files are nearly always in the cache.
     import http.client
+    import urllib.error
     import urllib.request
 
     try:
@@ -78,6 +79,8 @@ def _download(address: str, file: PublishedFile, on_bytes: Callable[[int], None]
         ):
             return read_bounded(cast(IO[bytes], uncompressed), file, on_bytes)
     except (OSError, EOFError, ValueError, zlib.error, http.client.HTTPException) as problem:
+        if isinstance(problem, urllib.error.HTTPError):  # which is an open answer, such as the page of a 404
+            problem.close()
         # urllib wraps the system's error, which says more than the wrapper.
         inner = getattr(problem, "reason", None)
         raise SourceFailure(reason(inner if isinstance(inner, BaseException) else problem)) from None
