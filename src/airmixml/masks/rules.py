@@ -69,7 +69,7 @@ def choose_rules(
             f"absent = {absent:,} of {graph.seats:,} workers: leaves too few to sign a list or to rebuild a secret; "
             f"must be at most {most:,}"
         )
-    threshold = _threshold(graph.seats, graph.degree, colluders)
+    quorum, threshold = quorum_and_threshold(graph, colluders)
     planned = who_is_left(graph, colluders, absent)
     most_repeats, least_gap = graph.most_repeated, planned.gap
     if not graph.complete:  # of which there is but one
@@ -83,12 +83,27 @@ def choose_rules(
         most_repeats=most_repeats,
         second_eigenvalue=graph.second_eigenvalue + planned.gap - least_gap,
         threshold=threshold,
-        quorum=majority(graph.seats, colluders),
+        quorum=quorum,
         most_absent=absent,
         most_absent_neighbours=min(most_absent_neighbours(graph, absent), graph.degree - threshold),
         mask_deviation=stronger * mask_deviation,
         self_deviation=self_deviation,
     )
+
+
+def quorum_and_threshold(graph: MaskGraph, colluders: int) -> tuple[int, int]:
+    """Return how many must sign a list, and how many shares rebuild a secret, if so many collude."""
+    return majority(graph.seats, colluders), _threshold(graph.seats, graph.degree, colluders)
+
+
+def fewest_who_know(graph: MaskGraph, quorum: int, threshold: int) -> int:
+    """Return how many colluders who know the graph can have both secrets of a worker at least.
+
+    They hold ``threshold`` shares of it themselves; or they sign two lists, one of which calls the worker absent, with
+    one part of the honest workers each, and its honest neighbours in each part hold the shares that they lack.
+    """
+    two_lists = max(2 * quorum - graph.seats, graph.fewest_sharing(max(2 * threshold - graph.degree, 1)))
+    return min(graph.fewest_sharing(threshold), two_lists)
 
 
 def has_quorum(seats: int, colluders: int, absent: int) -> bool:
