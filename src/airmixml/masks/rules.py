@@ -43,12 +43,13 @@ class Rules:
     most_absent_neighbours: int  # of the neighbours of any worker that is present
     mask_deviation: float  # of a mask on an edge, per real symbol
     self_deviation: float  # of a worker's own mask, per real symbol
+    bits: int = 0  # masks are uniform modulo 2^bits; 0: they are Gaussian. One width: two would share a key stream
 
     def packed(self) -> bytes:
         """Return the rules as bytes of fixed length."""
-        counts = self.workers, self.degree, self.most_repeats, self.threshold, self.quorum
+        counts = self.bits, self.workers, self.degree, self.most_repeats, self.threshold, self.quorum
         lists, sizes = (self.most_absent, self.most_absent_neighbours), (self.mask_deviation, self.self_deviation)
-        return struct.pack(">7Q3d", *counts, *lists, self.second_eigenvalue, *sizes)
+        return struct.pack(">8Q3d", *counts, *lists, self.second_eigenvalue, *sizes)
 
 
 def majority(members: int, colluding: int) -> int:
@@ -57,11 +58,11 @@ def majority(members: int, colluding: int) -> int:
 
 
 def choose_rules(
-    graph: MaskGraph, *, colluders: int, absent: int, mask_deviation: float, self_deviation: float
+    graph: MaskGraph, *, colluders: int, absent: int, mask_deviation: float, self_deviation: float, bits: int = 0
 ) -> Rules:
     """Return the rules of a round that was planned on this graph; refuse what its workers could not recover.
 
-    ``mask_deviation`` is that of the plan.
+    ``mask_deviation`` is that of the plan. With ``bits`` symbols are integers, and no deviation counts.
     """
     if not is_recoverable(graph.seats, graph.degree, colluders, absent):
         most = most_recoverable(graph.seats, lambda fewer: is_recoverable(graph.seats, graph.degree, colluders, fewer))
@@ -88,6 +89,7 @@ def choose_rules(
         most_absent_neighbours=min(most_absent_neighbours(graph, absent), graph.degree - threshold),
         mask_deviation=stronger * mask_deviation,
         self_deviation=self_deviation,
+        bits=bits,
     )
 
 
