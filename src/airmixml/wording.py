@@ -2,10 +2,11 @@
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # The grade where attacks found nothing, and no epsilon that covers what was attacked forbids a stronger one to.
 NOTHING_PROMISED = "nothing promised"
+UNINFORMED = "if colluders are chosen without knowing the graph"
 _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000
 _LEAST_ALIKE = 0.5  # of the letters of two words
@@ -39,6 +40,11 @@ def nearest(word: str, options: Sequence[str]) -> str:
 def against(adversary: str) -> str:
     """Return "against the server", "against everyone"."""
     return f"against {adversary}" if adversary in ("everyone", "anybody") else f"against the {adversary}"
+
+
+def if_uninformed(adversaries: Iterable[str]) -> str:
+    """Return what statements against these adversaries assume of colluders."""
+    return f"against {', '.join(dict.fromkeys(adversaries))}: {UNINFORMED}"
 
 
 def simulated(seed: int) -> str:

@@ -35,6 +35,12 @@ def test_an_account_has_a_table_its_assumptions_and_a_picture(airmix: Airmix, tm
         assert min(picture.size) > 300
 
 
+def test_a_brief_account_says_what_is_assumed_of_colluders(airmix: Airmix) -> None:
+    for changes, times in (("--set", "privacy.colluders=12"), 1), ((), 0):
+        finished = airmix("account", "--preset", "trustless-digits", "--brief", "--no-picture", *changes)
+        assert " ".join(finished.stdout.split()).count("if colluders are chosen without knowing the graph") == times
+
+
 def test_an_account_as_json(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix(*NUMBERS, "--epsilon", "1", "--delta", "1e-5", "--accountant", "pld", "--json", "--no-picture")
     account = json.loads(done.stdout)

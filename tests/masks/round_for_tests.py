@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
+from airmixml.masks.either_or import EitherOr
 from airmixml.masks.keys import verifying_key
 from airmixml.masks.recovery import Answer, RecoveringWorker
 from airmixml.masks.rounds import Round, round_name
@@ -28,7 +29,8 @@ RULES = Rules(
     self_deviation=11.0,
 )
 
-SEED = 3  # of a graph on which the tests' lists pass, and 0 and 1 together share at most two masks with anyone
+SLOTS = range(4)
+SEED = 53  # of a graph on which the tests' lists pass, and 0 and 1 together share at most two masks with anyone
 
 
 @dataclass
@@ -58,20 +60,24 @@ def announced_round(
     """Workers that have announced their keys and committed to nonces; keys, nonces and so the graph are the seed's."""
     entropy = np.random.default_rng([seed, workers, restarts]).bytes
     signing_keys = {identity: entropy(32) for identity in range(workers)}
+    directory = {identity: verifying_key(key) for identity, key in signing_keys.items()}
     run = b"run %d" % seed
     members = {
         identity: RecoveringWorker(
-            identity, key, run, rules, memory / str(identity) if memory else None, restarts=restarts, entropy=entropy
+            identity,
+            key,
+            run,
+            SLOTS,
+            rules,
+            directory=directory,
+            memory=EitherOr(memory / str(identity) if memory else None),
+            restarts=restarts,
+            entropy=entropy,
         )
         for identity, key in signing_keys.items()
     }
-    announced = Round(
-        round_name(run, restarts),
-        rules,
-        {identity: member.announce() for identity, member in members.items()},
-        {identity: verifying_key(key) for identity, key in signing_keys.items()},
-    )
-    return Party(announced, members)
+    announcements = {identity: member.announce() for identity, member in members.items()}
+    return Party(Round(round_name(run, SLOTS, restarts), rules, announcements, directory), members)
 
 
 def revealed_round(
@@ -83,9 +89,11 @@ def revealed_round(
     return replace(party, joined=party.joined.drawn(reveals))
 
 
-def ready_round(workers: int = 30, rules: Rules = RULES, seed: int = SEED, memory: Path | None = None) -> Party:
+def ready_round(
+    workers: int = 30, rules: Rules = RULES, seed: int = SEED, memory: Path | None = None, restarts: int = 0
+) -> Party:
     """Workers that hold each other's shares."""
-    party = revealed_round(workers, rules, seed, memory)
+    party = revealed_round(workers, rules, seed, memory, restarts)
     parcels = {identity: member.join(party.joined) for identity, member in party.workers.items()}
     for identity, member in party.workers.items():
         member.receive({other: parcels[other][identity] for other in party.joined.graph[identity]})

@@ -13,9 +13,11 @@ from round_for_tests import RULES, Party, ready_round, revealed_round, sent_symb
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.graph import draw_graph
 from airmixml.masks.keys import KeyPair, pair_seed, signature
 from airmixml.masks.recovery import Answer, Step
 from airmixml.masks.recovery_server import RecoveryServer
+from airmixml.masks.rules import fewest_who_know
 
 BLOCKS = [(0, 0, 700), (0, 700, 300), (1, 0, 500)]
 SYMBOLS = 1500
@@ -74,13 +76,15 @@ def test_the_graph_of_the_accounting_can_be_used_although_pairs_share_several_ma
 
 @pytest.mark.parametrize("bits", [7, 64])
 def test_sums_of_integers_are_recovered_exactly(bits: int) -> None:
-    party, absent = ready_round(), {3, 11}
+    party, absent = ready_round(rules=replace(RULES, bits=bits)), {3, 11}
     values = np.random.default_rng(1).integers(0, 100, (30, 500)).astype(np.uint64)
-    masks = np.stack([party.workers[each].integer_masks(0, 0, 500, bits) for each in range(30)])
+    masks = np.stack([party.workers[each].integer_masks(0, 0, 500) for each in range(30)])
     assert int(masks.max()) < 2**bits
     for worker in party.workers.values():
-        with pytest.raises(ProtocolError, match="was masked before"):  # by whichever kind of mask
-            worker.masks(0, 499, 1)
+        with pytest.raises(ProtocolError, match="was masked before"):
+            worker.integer_masks(0, 499, 1)
+        with pytest.raises(ProtocolError, match=rf"rules\.bits = {bits}: must be 0 for masks"):
+            worker.masks(1, 0, 1)
     present = [each for each in range(30) if each not in absent]
     server = RecoveryServer(party.joined, absent)
     for answer in party.answers(party.lists_signed(absent, present), present):
@@ -89,7 +93,7 @@ def test_sums_of_integers_are_recovered_exactly(bits: int) -> None:
     wanted = [int(each) % modulus for each in values[present].sum(axis=0)]
     received = [sum(map(int, column)) % modulus for column in (values + masks)[present].T]
     assert received != wanted
-    correction = server.integer_correction(0, 0, 500, bits).tolist()
+    correction = server.integer_correction(0, 0, 500).tolist()
     assert [(one - other) % modulus for one, other in zip(received, correction, strict=True)] == wanted
 
 
@@ -229,6 +233,67 @@ def test_two_lists_get_no_quorum() -> None:
             if identity not in absent:
                 with pytest.raises(ProtocolError, match="has 15 signatures of workers, and needs 17"):
                     party.workers[identity].answer(signed | forged)
+
+
+def split_neighbours(graph: dict[int, tuple[int, ...]], colluders: int) -> tuple[int, set[int], set[int], set[int]]:
+    """A worker, so many colluding neighbours of it, and two halves of the others that hold shares enough with them."""
+    for target, neighbours in graph.items():
+        times = Counter(neighbours).most_common()
+        chosen, halves, held = {other for other, _ in times[:colluders]}, (set[int](), set[int]()), [0, 0]
+        missing = RULES.threshold - sum(number for _, number in times[:colluders])
+        for other, number in times[colluders:]:
+            less = held.index(min(held))
+            halves[less].add(other)
+            held[less] += number
+        if min(held) >= missing:
+            return target, chosen, *halves
+    raise AssertionError("no worker of this graph has such neighbours")
+
+
+@pytest.mark.parametrize("colluders", [3, 4])
+def test_colluders_who_know_the_graph_get_two_lists_signed_when_they_are_as_many_as_stated(colluders: int) -> None:
+    """The attack on more colluders than planned (two): one list calls a worker absent, the other does not."""
+    party = ready_round()
+    stated = fewest_who_know(
+        draw_graph(30, 10, int.from_bytes(party.joined.seed, "big")), RULES.quorum, RULES.threshold
+    )
+    assert stated == 4
+    target, chosen, *halves = split_neighbours(dict(party.joined.graph), 4)
+    colluding = set(sorted(chosen)[:colluders])
+    others = [each for each in range(30) if each not in colluding | halves[0] | halves[1] | {target}]
+    halves[0].add(target)
+    for other in others:
+        min(halves, key=len).add(other)
+    seeds, keys = {}, {}
+    for absent, half in zip((set[int](), {target}), halves, strict=True):
+        signed = party.lists_signed(absent, half)
+        statement = party.joined.list_statement(absent)
+        signed |= {each: signature(party.workers[each]._signing_key, statement) for each in colluding}
+        try:
+            answers = party.answers(signed, half)
+        except ProtocolError:
+            continue
+        learnt = known_to_adversary(party, colluding, absent, answers)
+        seeds |= learnt[0]
+        keys |= learnt[1]
+    assert (target in seeds and target in keys) == (colluders >= stated)
+    if colluders >= stated:
+        assert seeds[target] == party.workers[target]._own_seed
+        assert keys[target] == party.workers[target]._mask_keys.private
+
+
+def test_threshold_shares_rebuild_both_secrets_without_any_list() -> None:
+    """A quorum that colluders cannot split: they need so many masks of one worker as rebuild a secret."""
+    party = ready_round()
+    graph = draw_graph(30, 10, int.from_bytes(party.joined.seed, "big"))
+    stated = fewest_who_know(graph, 30, RULES.threshold)
+    counts = {each: sorted(Counter(others).values(), reverse=True) for each, others in party.joined.graph.items()}
+    target = max(counts, key=lambda each: sum(counts[each][:stated]))
+    assert max(sum(each[: stated - 1]) for each in counts.values()) < RULES.threshold <= sum(counts[target][:stated])
+    colluders = {each for each, _ in Counter(party.joined.graph[target]).most_common(stated)}
+    seeds, keys = known_to_adversary(party, colluders, set(), [])
+    assert seeds[target] == party.workers[target]._own_seed
+    assert keys[target] == party.workers[target]._mask_keys.private
 
 
 def test_a_worker_agrees_to_one_list_and_answers_once() -> None:

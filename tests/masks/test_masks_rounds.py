@@ -9,16 +9,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from round_for_tests import RULES, SEED, Party, announced_round, ready_round, revealed_round
+from round_for_tests import RULES, SEED, SLOTS, Party, announced_round, ready_round, revealed_round
 
 from airmixml.errors import ProtocolError
+from airmixml.masks.either_or import EitherOr
 from airmixml.masks.graph import MOST_ROUNDS, draw_graph
 from airmixml.masks.keys import KeyPair, signature, verifying_key
 from airmixml.masks.recovery import RecoveringWorker, Step
-from airmixml.masks.rounds import Announcement, Reveal, Round, round_name
+from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import choose_rules
 
 Neighbours = dict[int, tuple[int, ...]]
+
+
+def another_process(party: Party, identity: int, memory: EitherOr, slots: range = SLOTS) -> RecoveringWorker:
+    """The same worker with new secrets."""
+    key, directory = party.workers[identity]._signing_key, party.joined.verifying_keys
+    return RecoveringWorker(identity, key, b"run %d" % SEED, slots, RULES, directory=directory, memory=memory)
 
 
 def refused(party: Party, altered: Round, reason: str, worker: int = 0) -> None:
@@ -204,7 +211,7 @@ def test_announcements_that_a_server_has_altered_get_no_nonce() -> None:
     own = altered(replace(genuine[0], channel_key=KeyPair.generate().public))
     unrevealed(party, own, "does not have the announcement of worker 0")
     unrevealed(party, replace(party.joined, rules=replace(RULES, quorum=3)), "another name or rules")
-    unrevealed(party, replace(party.joined, run=round_name(b"another")), "another name or rules")
+    unrevealed(party, replace(party.joined, run=round_name(b"another", SLOTS)), "another name or rules")
     unrevealed(party, replace(party.joined, verifying_keys={0: keys[0]}), "must name the same workers")
     half = replace(
         party.joined,
@@ -225,10 +232,88 @@ def test_a_statement_can_be_read_in_one_way_only() -> None:
     unrevealed(party, altered, "announcement of worker 9 has parts of a wrong length")
 
 
+def test_verifying_keys_are_those_of_the_workers_own_directory() -> None:
+    """A server that invents worker 29 signs with a key of its own, and shows that key to everybody."""
+    party = announced_round()
+    invented = bytes(range(32))
+    said = replace(party.joined.announcements[29], signed=b"")
+    said = replace(said, signed=signature(invented, said.statement(party.joined.run)))
+    altered = replace(
+        party.joined,
+        announcements={**party.joined.announcements, 29: said},
+        verifying_keys={**party.joined.verifying_keys, 29: verifying_key(invented)},
+    )
+    altered.check_announcements()  # it is well signed
+    unrevealed(party, altered, "verifying key of worker 29 is not the one in the directory of worker 0")
+
+
+MALFORMED = {
+    "key is text": {"mask_key": "x" * 32},
+    "identity is none": {"identity": None},
+    "identity is a fraction": {"identity": 3.0},
+    "signature is none": {"signed": None},
+    "signature is unhashable": {"signed": bytearray(64)},
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_malformed_announcements_are_refused_and_nothing_breaks(kind: str) -> None:
+    party = announced_round()
+    odd = replace(party.joined.announcements[3], **MALFORMED[kind])  # type: ignore[arg-type]
+    unrevealed(party, replace(party.joined, announcements={**party.joined.announcements, 3: odd}), "3|identity")
+    renamed = {(3.5 if each == 3 else each): said for each, said in party.joined.announcements.items()}
+    unrevealed(party, replace(party.joined, announcements=renamed), "whole numbers")  # type: ignore[arg-type]
+
+
+def test_malformed_reveals_and_graphs_are_refused_and_nothing_breaks() -> None:
+    party = revealed_round()
+    reveals, graph = dict(party.joined.reveals), dict(party.joined.graph)
+    for nonce in ("x" * 32, None, bytes(31), bytes(33)):
+        altered = replace(party.joined, reveals={**reveals, 3: replace(reveals[3], nonce=nonce)})  # type: ignore[arg-type]
+        refused(party, altered, "nonce of worker 3 must have 32 bytes")
+    for odd in (None, ("x",) * 10, (None, *graph[3][1:])):
+        refused(party, replace(party.joined, graph={**graph, 3: odd}), "graph")  # type: ignore[dict-item]
+    parcels = {each: party.workers[each].join(party.joined) for each in range(30)}
+    mine = {each: parcels[each][0] for each in graph[0]}
+    for content in (None, "x", b""):
+        with pytest.raises(ProtocolError, match="were changed or are of another round"):
+            party.workers[0].receive({**mine, graph[0][0]: content})  # type: ignore[dict-item]
+    party.workers[0].receive(mine)
+    for listed in ("1", None, [1.0], [None], 7):
+        with pytest.raises(ProtocolError, match="list of absent workers must name workers"):
+            party.workers[0].agree(listed)  # type: ignore[arg-type]
+    party.workers[0].agree([])
+    with pytest.raises(ProtocolError, match="has 0 signatures"):
+        party.workers[0].answer(dict.fromkeys(range(30)))  # type: ignore[arg-type]
+
+
+def test_a_worker_has_one_number_in_all_messages() -> None:
+    """Colluder 29 commits to a nonce as 31, and is called 31 once others have revealed theirs."""
+    party = announced_round()
+    colluder, run = party.workers[29], party.joined.run
+    said = replace(colluder.announce(), nonce_commitment=nonce_commitment(run, 31, colluder._nonce))
+    said = replace(said, signed=signature(colluder._signing_key, said.statement(run)))
+    announced = replace(party.joined, announcements={**party.joined.announcements, 29: said})
+    reveals = {each: party.workers[each].reveal(announced) for each in range(29)}
+    names = {**{each: each for each in range(29)}, 29: 31}
+    renamed = replace(
+        announced,
+        announcements={names[each]: said for each, said in announced.announcements.items()},
+        verifying_keys={names[each]: key for each, key in announced.verifying_keys.items()},
+    )
+    assert renamed.transcript == announced.transcript
+    lie = Reveal(31, colluder._nonce)
+    lie = replace(lie, signed=signature(colluder._signing_key, lie.statement(renamed.transcript)))
+    drawn = renamed.drawn({**reveals, 31: lie})
+    refused(party, drawn, "other announcements than those that worker 4", 4)
+    with pytest.raises(ProtocolError, match="announcement of worker 31 is that of 29"):
+        drawn.check(4)
+
+
 def test_workers_who_are_shown_different_announcements_refuse_each_other() -> None:
     """Colluder 29 announces twice; the server shows one half of the workers one announcement, the rest the other."""
     party = announced_round()
-    twin = RecoveringWorker(29, party.workers[29]._signing_key, b"run %d" % SEED, RULES)
+    twin = another_process(party, 29, EitherOr())
     other = replace(party.joined, announcements={**party.joined.announcements, 29: twin.announce()})
     reveals = {each: party.workers[each].reveal(party.joined if each < 15 else other) for each in range(29)}
     ours = {**reveals, 29: party.workers[29].reveal(party.joined)}
@@ -257,7 +342,7 @@ def test_a_nonce_is_revealed_once_restarts_included(tmp_path: Path) -> None:
     worker.reveal(party.joined)
     with pytest.raises(ProtocolError, match="worker 8 is revealed and must be announced"):
         worker.reveal(party.joined)
-    after_a_crash = RecoveringWorker(8, worker._signing_key, b"run %d" % SEED, RULES, tmp_path / "8")
+    after_a_crash = another_process(party, 8, EitherOr(tmp_path / "8"))
     shown = replace(party.joined, announcements={**party.joined.announcements, 8: after_a_crash.announce()})
     with pytest.raises(ProtocolError, match=r"set of announcements .* is refused: this worker agreed to"):
         after_a_crash.reveal(shown)
@@ -267,11 +352,15 @@ def test_a_nonce_is_revealed_once_restarts_included(tmp_path: Path) -> None:
 
 
 def test_no_party_can_stop_rounds_until_it_likes_the_graph() -> None:
-    names = {round_name(b"run", restarts) for restarts in range(MOST_ROUNDS)}
+    names = {round_name(b"run", SLOTS, restarts) for restarts in range(MOST_ROUNDS)}
     assert len(names) == MOST_ROUNDS
     for restarts in (MOST_ROUNDS, -1):
         with pytest.raises(ProtocolError, match=rf"restarts = {restarts} must be from 0 to {MOST_ROUNDS - 1}"):
-            RecoveringWorker(0, bytes(32), b"run", RULES, restarts=restarts)
+            round_name(b"run", SLOTS, restarts)
+    for odd in (range(0), range(3, 1), range(0, 4, 2), range(-1, 3), range(1 << 64, (1 << 64) + 1)):
+        with pytest.raises(ProtocolError, match=r"slots = range\(.* must be a range of slots"):
+            round_name(b"run", odd)
+    assert len({round_name(b"run", each) for each in (range(2), range(1, 2), range(3))}) == 3
 
 
 def test_the_order_of_the_round_is_kept() -> None:

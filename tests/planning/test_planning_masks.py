@@ -163,6 +163,32 @@ def test_colluders_who_know_the_graph_leave_a_worker_its_own_noise(colluders: in
     assert found["epsilons"]["everyone"] > 100.0
 
 
+@pytest.mark.parametrize("arithmetic", ["real", "integers"])
+def test_more_colluders_than_planned_are_shown_two_lists_where_masks_are_recovered(arithmetic: str) -> None:
+    """Quorum and threshold stay as planned without colluders: two get two lists signed, and both secrets of a worker.
+
+    ``tests/masks`` plays that attack with keys. A worker's own noise is left, one share of all.
+    """
+    changes = ("privacy.most_absent=0.05", f"privacy.arithmetic={arithmetic}")
+    scenario = DIGITS.with_overrides(*changes)
+    account = account_scenario(scenario, *SYMBOLS)
+    found = {each.name.split()[0]: each for each in account.what_if if "colluders, " in each.name}
+    assert set(found) == {"0", "12", "120", "360"}
+    for colluders in ("12", "120", "360"):
+        assert "two lists of absent workers" in found[colluders].note
+        assert found[colluders].epsilons["everyone"] > 100.0
+        masking = masking_of(scenario)
+        if masking is not None:
+            (watts,) = account.design.received_watts
+            mu = gaussian_mu(found[colluders].epsilons["everyone"], 1e-5)
+            assert mu**2 == pytest.approx(watts * 1.25 / masking.own_watts, rel=1e-6)
+    assert not found["0"].note
+    assert found["0"].epsilons["everyone"] <= 10.0 * (1 + 1e-9)
+    (informed,) = [each for each in account.what_if if "know the graph" in each.name]
+    assert informed.name == "2 colluders who know the graph"  # 2 x 601 of 1,200 sign, and 2 masks decide
+    assert "shares" in informed.note
+
+
 def test_where_all_share_masks_with_all_there_is_no_graph_to_know() -> None:
     for changes in (("radio.scheduled=30",), ("privacy.noise=workers",)):
         account = account_scenario(DIGITS.with_overrides(*changes), *SYMBOLS)

@@ -32,6 +32,17 @@ def test_recovery_is_advised_only_where_it_leaves_less_noise(tmp_path: Path, err
     assert ("would add more" in words) != helps
 
 
+@pytest.mark.parametrize("arithmetic", ["real", "integers"])
+@pytest.mark.parametrize("colluders", [0, 12])
+def test_a_run_says_what_it_assumes_of_colluders(tmp_path: Path, arithmetic: str, colluders: int) -> None:
+    changes = (f"privacy.arithmetic={arithmetic}", f"privacy.colluders={colluders}")
+    words = told(Scenario.preset("trustless-digits").with_overrides(*changes), tmp_path / "run")
+    assert words.count("if colluders are chosen without knowing the graph") == (1 if colluders else 0)
+    if colluders:
+        (assumed,) = [each for each in words.split(" against ") if "without knowing the graph" in each]
+        assert "everyone" in assumed.split(":")[0]
+
+
 def test_a_run_says_what_a_row_on_several_workers_is_protected_by(tmp_path: Path) -> None:
     """Terminal, metrics and every card of the report; of several seeds, the worst of each."""
     scenario = Scenario.preset("trustless-iris")

@@ -26,6 +26,7 @@ from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.storage.files import writing_to
+from airmixml.wording import if_uninformed
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
@@ -201,6 +202,9 @@ def _print(account: Account, *, brief: bool) -> None:
         for each in account.what_if:
             if each.note:
                 console.print(f"{each.name}: {each.note}")
+    on_graph = [each.adversary for each in account.statements if each.hidden_failure]
+    if brief and on_graph:
+        console.print(if_uninformed(on_graph))
     if not brief:
         assumptions = Table.grid(padding=(0, 2))
         assumptions.add_column(style="cyan", no_wrap=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
+    from airmixml.masks.either_or import EitherOr
     from airmixml.masks.expansion import standard_normals, uniform_integers
     from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
     from airmixml.masks.graph import MaskGraph, draw_graph
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Announcement",
     "Answer",
+    "EitherOr",
     "Honest",
     "KeyPair",
     "MaskGraph",
@@ -45,6 +47,7 @@ __all__ = [
 __getattr__ = import_late(
     __name__,
     {
+        "airmixml.masks.either_or": ("EitherOr",),
         "airmixml.masks.expansion": (
             "standard_normals",
             "uniform_integers",

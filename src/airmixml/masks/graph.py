@@ -73,10 +73,15 @@ class MaskGraph:
         each = other[order].reshape(self.seats, self.degree)
         return {seat: tuple(others) for seat, others in enumerate(each.tolist())}
 
-    @property
-    def fewest_neighbours(self) -> int:
-        """How many others share all masks of the seat that shares them with the fewest."""
-        return self.seats - 1 if self.complete else int(np.diff(self.adjacency.indptr).min())
+    def fewest_sharing(self, masks: int) -> int:
+        """Return how many others share at least so many masks of one seat, where the fewest do."""
+        if self.complete:
+            return masks
+        adjacency = self.adjacency
+        seats = np.repeat(np.arange(self.seats), np.diff(adjacency.indptr))
+        most_first = adjacency.data[np.lexsort((-adjacency.data, seats))]
+        short = np.cumsum(most_first) - self.degree * seats < masks  # each seat before has ``degree`` masks
+        return int(np.bincount(seats[short], minlength=self.seats).min()) + 1
 
     @cached_property
     def second_eigenvalue(self) -> float:

@@ -30,6 +30,7 @@ from typing import Final
 
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph
 from airmixml.privacy.design import binomial_quantile
+from airmixml.wording import UNINFORMED
 
 # Nobody is left with fewer honest neighbours than assumed in a drawn graph, except with this probability.
 NEIGHBOURS_FAILURE: Final = 1e-9
@@ -66,7 +67,7 @@ class Honest:
     @property
     def assumption(self) -> str:
         """What is assumed of colluders, in words that follow what hides a worker; empty where it does not matter."""
-        return ", if colluders are chosen without knowing the graph" if self.failure else ""
+        return f", {UNINFORMED}" if self.failure else ""
 
     @property
     def inverse_per_pair(self) -> float:

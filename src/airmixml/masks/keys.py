@@ -68,7 +68,7 @@ class KeyPair:
 
 def identity_bytes(identity: int) -> bytes:
     """Return a worker's number as it enters messages and derivations: 8 bytes, big end first."""
-    if not 0 <= identity < 1 << 8 * IDENTITY_BYTES:
+    if not isinstance(identity, int) or not 0 <= identity < 1 << 8 * IDENTITY_BYTES:
         raise ProtocolError(f"identity = {identity} must be from 0 to 2^64 - 1; number the workers from 0")
     return identity.to_bytes(IDENTITY_BYTES, "big")
 
@@ -115,7 +115,7 @@ def opened(
     key = _agreed("channel", own, own_identity, other_public, other_identity, round_id)
     try:
         return ChaCha20Poly1305(key).decrypt(_nonce(other_identity), content, round_id)
-    except InvalidTag:
+    except (InvalidTag, TypeError):
         raise ProtocolError(
             f"shares of worker {other_identity} were changed or are of another round; ask for them again"
         ) from None
@@ -131,9 +131,13 @@ def verifying_key(signing_key: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(signing_key).public_key().public_bytes_raw()
 
 
-@lru_cache(maxsize=1 << 12)  # all workers of a round check the same signatures: where one process plays many, once
 def is_signed(statement: bytes, signed: bytes, by: bytes) -> bool:
     """Return whether that is the statement's signature by the owner of this verifying key."""
+    return isinstance(signed, bytes) and isinstance(by, bytes) and _is_signed(statement, signed, by)
+
+
+@lru_cache(maxsize=1 << 12)  # all workers of a round check the same signatures: where one process plays many, once
+def _is_signed(statement: bytes, signed: bytes, by: bytes) -> bool:
     try:
         Ed25519PublicKey.from_public_bytes(by).verify(signed, statement)
     except (InvalidSignature, ValueError):

@@ -29,11 +29,12 @@ not choose.
 """
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
-from pathlib import Path
+from operator import index
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,11 +76,20 @@ def seed_commitment(seed: bytes) -> bytes:
     return sha256(PROTOCOL + b" seed\0" + seed).digest()
 
 
+def _about(what: str, name: bytes) -> bytes:
+    """Return what an agreement on a run or its slots is kept under."""
+    return sha256(PROTOCOL + b" " + what.encode() + b"\0" + name).digest()
+
+
 class RecoveringWorker:
     """One worker in one round. Its secrets live in this object alone.
 
-    ``run`` names the run and its slots; ``restarts`` counts the rounds for them that were stopped. With a folder
-    (``memory``) a worker that is started again remembers what it agreed to. ``entropy`` gives so many random bytes.
+    Its owner fixes all of these, and takes none from the server:
+
+    ``run`` names the run, and ``slots`` are those of the round; ``restarts`` counts the rounds for them that were
+    stopped. ``directory`` has everybody's verifying key. ``memory`` is the same for all rounds of the run: with a
+    folder a worker that is started again remembers what it agreed to, and without one it must not be started again in
+    this run. ``entropy`` gives so many random bytes.
     """
 
     def __init__(
@@ -87,27 +97,30 @@ class RecoveringWorker:
         identity: int,
         signing_key: bytes,
         run: bytes,
+        slots: range,
         rules: Rules,
-        memory: Path | None = None,
         *,
+        directory: Mapping[int, bytes],
+        memory: EitherOr,
         restarts: int = 0,
         entropy: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         self.identity = identity
         self.step = Step.ANNOUNCED
         self._signing_key = signing_key
-        self._run = round_name(run, restarts)
+        self._run = round_name(run, slots, restarts)
+        self._slots = slots
         self._rules = rules
-        self._memory = EitherOr(memory)
+        self._directory = directory
+        self._memory = memory
         self._mask_keys = KeyPair(entropy(KEY_BYTES))
         self._channel_keys = KeyPair(entropy(KEY_BYTES))
         self._own_seed = entropy(KEY_BYTES)
         self._nonce = entropy(KEY_BYTES)
-        self._transcript = b""
         self._round: Round
         self._edge_seeds: dict[int, tuple[bytes, ...]] = {}  # by the other end, one for each mask
         self._held: dict[int, tuple[bytes, bytes]] = {}  # shares of mask key and seed, by their owner
-        self._next_symbol = (0, 0)
+        self._next_symbol = (slots.start, 0)
         self._agreed: frozenset[int] = frozenset()
 
     def announce(self) -> Announcement:
@@ -124,22 +137,33 @@ class RecoveringWorker:
         if announced.announcements.get(self.identity) != self.announce():
             raise ProtocolError(f"round does not have the announcement of worker {self.identity}; leave the worker out")
         announced.check_announcements()
+        for other, key in announced.verifying_keys.items():
+            if self._directory.get(other) != key:
+                raise ProtocolError(
+                    f"verifying key of worker {other} is not the one in the directory of worker {self.identity}; send "
+                    "that one, or agree on rules without that worker"
+                )
+        run, slots = self._run[:KEY_BYTES], self._run[:-1]
+        one_range = "use that one, or what the owners name another run"
+        self._memory.agree("range of slots", _about("slots", run), sha256(slots).digest(), one_range)
         self._memory.agree("set of announcements", sha256(self._run).digest(), announced.transcript)
-        self._transcript = announced.transcript
+        self._round = announced
         self.step = Step.REVEALED
         said = Reveal(self.identity, self._nonce)
-        return replace(said, signed=signature(self._signing_key, said.statement(self._transcript)))
+        return replace(said, signed=signature(self._signing_key, said.statement(announced.transcript)))
 
     def join(self, joined: Round) -> dict[int, bytes]:
         """Check nonces and graph and return sealed shares of this worker's two secrets, a parcel for each neighbour."""
         self._expect(Step.REVEALED)
-        if joined.transcript != self._transcript:
+        announced = self._round
+        if replace(joined, reveals=announced.reveals, graph=announced.graph) != announced:
             raise ProtocolError(
                 f"round has other announcements than those that worker {self.identity} revealed its nonce for; send "
                 "those, or start the round again"
             )
+        joined = replace(announced, reveals=dict(joined.reveals), graph=dict(joined.graph))
         joined.check(self.identity)
-        self._round = joined
+        self._round = joined = announced.drawn(joined.reveals)  # the worker's own numbers, whatever equals them
         neighbours = sorted(joined.graph[self.identity])
         for other in dict.fromkeys(neighbours):
             key = joined.announcements[other].mask_key
@@ -172,38 +196,53 @@ class RecoveringWorker:
     def masks(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
         """Return b_i + sum_j m_ij for symbols ``first`` to ``first + count - 1`` of a slot; shape count.
 
-        Each symbol is masked once, in rising order: two values under one mask would show their difference.
+        Each symbol is masked once, in rising order: two values under one mask would show their difference. All slots
+        are sent in one round: the same values under several masks would be released as often.
         """
-        self._go_on(slot, first, count)
+        slot, first, count = self._go_on(slot, first, count, integers=False)
         own = self_mask(self._own_seed, self._rules.self_deviation, slot, first, count)
         return own + edge_masks(self.identity, self._edge_seeds, self._rules.mask_deviation, slot, first, count)
 
-    def integer_masks(self, slot: int, first: int, count: int, bits: int) -> NDArray[np.uint64]:
-        """Return the same for symbols that are integers modulo 2^bits: masks are uniform; shape count."""
-        self._go_on(slot, first, count)
+    def integer_masks(self, slot: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the same for symbols that are integers modulo 2^rules.bits: masks are uniform; shape count."""
+        slot, first, count = self._go_on(slot, first, count, integers=True)
+        bits = self._rules.bits
         own = uniform_integers(self._own_seed, slot, first, count, bits)
         edges = integer_edge_masks(self.identity, self._edge_seeds, bits, slot, first, count)
         return (own + edges) & np.uint64((1 << bits) - 1)
 
-    def _go_on(self, slot: int, first: int, count: int) -> None:
-        """Refuse symbols that were masked before."""
+    def _go_on(self, slot: int, first: int, count: int, *, integers: bool) -> tuple[int, int, int]:
+        """Return the symbols as whole numbers; refuse those that were masked before, or in another round."""
         self._expect(Step.READY)
+        try:
+            slot, first, count = index(slot), index(first), index(count)
+        except TypeError:
+            raise ProtocolError(f"slot, first, count = {slot}, {first}, {count} must be whole numbers") from None
+        if integers is not bool(self._rules.bits):
+            raise ProtocolError(f"rules.bits = {self._rules.bits}: must be 0 for masks, and above 0 for integer_masks")
+        if slot not in self._slots:
+            raise ProtocolError(
+                f"slot {slot} is none of this round; must be from {self._slots.start} to {self._slots.stop - 1}"
+            )
         if first < 0 or count < 0:  # or else the next symbol could lie behind this one
             raise ProtocolError(f"symbols {first} to {first + count - 1} of slot {slot} must not be negative")
         if (slot, first) < self._next_symbol:
             raise ProtocolError(f"symbol {first} of slot {slot} was masked before; go on at {self._next_symbol}")
+        sent = _about("sent", self._run[:-1])
+        self._memory.agree("round in which these slots are sent", sent, self._round.digest, "leave these slots out")
         self._next_symbol = (slot, first + count)
+        return slot, first, count
 
-    def agree(self, absent: Collection[int]) -> bytes:
+    def agree(self, absent: Iterable[int]) -> bytes:
         """Return this worker's signature under the list of absent workers, or refuse the list. It signs one."""
         if self.step not in (Step.READY, Step.AGREED):
             self._expect(Step.READY)
+        absent = self._round.check_absent(absent)
         if self.identity in absent:
             raise ProtocolError(f"list calls worker {self.identity} absent: it hands out nothing in this round")
-        self._round.check_absent(absent)
         self._memory.agree("list of absent workers", self._round.digest, self._round.list_digest(absent))
         self.step = Step.AGREED
-        self._agreed = frozenset(absent)
+        self._agreed = absent
         return signature(self._signing_key, self._round.list_statement(absent))
 
     def answer(self, signatures: Mapping[int, bytes]) -> Answer:
@@ -220,6 +259,9 @@ class RecoveringWorker:
         shares = {owner: held[0 if owner in self._agreed else 1] for owner, held in self._held.items()}
         self._held.clear()
         return Answer(self.identity, shares)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a worker is never stored, copied or sent to another process: it would make its masks twice")
 
     def _channel(self, other: int) -> tuple[KeyPair, int, bytes, int, bytes]:
         key = self._round.announcements[other].channel_key

@@ -58,8 +58,9 @@ class RecoveryServer:
             total -= edge_masks(absent, seeds, rules.mask_deviation, slot, first, count)
         return total
 
-    def integer_correction(self, slot: int, first: int, count: int, bits: int) -> NDArray[np.uint64]:
-        """Return the same for symbols that are integers modulo 2^bits; shape count."""
+    def integer_correction(self, slot: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the same for symbols that are integers modulo 2^rules.bits; shape count."""
+        bits = self._round.rules.bits
         total = np.zeros(count, dtype=np.uint64)
         for seed in self._own_seeds.values():
             total += uniform_integers(seed, slot, first, count, bits)

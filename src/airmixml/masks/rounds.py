@@ -1,7 +1,7 @@
 """One round of masks: who takes part, with which keys and masks, and which lists of absent workers nobody may accept.
 
 A round is the slots for which it is decided once who was absent; its keys are used for nothing else. Everything here is
-public, and every worker checks it for itself. ``verifying_keys`` must come from someone other than the server: a server
+public, and every worker checks it for itself. ``verifying_keys`` must be those of the worker's own directory: a server
 that may invent workers can surround anyone with its own.
 
 Nobody chooses the graph. Each worker commits to a nonce in its announcement, and reveals it when it has seen all
@@ -11,13 +11,15 @@ round needs every nonce: with all but some there would be a choice of graphs. Wo
 announcements sign different transcripts, and refuse each other's reveals.
 
 What is left is to stop a round whose graph one dislikes. The next one has another name, new keys and new nonces, and
-workers take part in ``MOST_ROUNDS`` at most; the probability that statements name is that of all of them.
+workers take part in ``MOST_ROUNDS`` at most; the probability that statements name is that of all of them. Workers send
+the slots in one of these rounds: twice under different masks would be two releases.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from operator import index
 from typing import Self
 
 from airmixml.errors import ProtocolError
@@ -27,14 +29,17 @@ from airmixml.masks.round_graph import check_graph, graph_of
 from airmixml.masks.rules import Rules
 
 
-def round_name(run: bytes, restarts: int = 0) -> bytes:
-    """Return what names a round: the run and its slots (``run``), and how often it was started again."""
+def round_name(run: bytes, slots: range, restarts: int = 0) -> bytes:
+    """Return what names a round: the run, its slots, and in the last byte how often it was started again."""
+    if slots.step != 1 or not 0 <= slots.start < slots.stop <= 1 << 64:
+        raise ProtocolError(f"slots = {slots} must be a range of slots from 0 to 2^64 - 1, such as range(0, 1)")
     if not 0 <= restarts < MOST_ROUNDS:
         raise ProtocolError(
             f"restarts = {restarts} must be from 0 to {MOST_ROUNDS - 1}: further graphs would let a server choose one; "
             "leave these slots out"
         )
-    return sha256(run).digest() + bytes([restarts])
+    first_and_last = b"".join(each.to_bytes(8, "big") for each in (slots.start, slots.stop - 1))
+    return sha256(run).digest() + first_and_last + bytes([restarts])
 
 
 def nonce_commitment(run: bytes, identity: int, nonce: bytes) -> bytes:
@@ -116,6 +121,8 @@ class Round:
 
     def check_announcements(self) -> None:
         """Refuse too few or too many workers, or one whose keys are not signed: before any nonce is revealed."""
+        if not all(isinstance(each, int) for each in self.announcements):
+            raise ProtocolError("announcements must name workers by whole numbers; send them again")
         if set(self.announcements) != set(self.verifying_keys):
             raise ProtocolError("announcements and verifying_keys must name the same workers; send them again")
         if len(self.announcements) != self.rules.workers:
@@ -125,11 +132,11 @@ class Round:
             )
         for other, announced in sorted(self.announcements.items()):
             parts = announced.mask_key, announced.channel_key, announced.commitment, announced.nonce_commitment
-            signed = is_signed(announced.statement(self.run), announced.signed, self.verifying_keys[other])
-            if {len(part) for part in parts} != {KEY_BYTES}:  # or else one statement could be read in two ways
+            if not all(map(_is_key, parts)):  # or else one statement could be read in two ways
                 raise ProtocolError(
                     f"announcement of worker {other} has parts of a wrong length; leave that worker out"
                 )
+            signed = is_signed(announced.statement(self.run), announced.signed, self.verifying_keys[other])
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
 
@@ -138,13 +145,17 @@ class Round:
         missing = sorted(set(self.announcements) - set(self.reveals))
         if missing:
             raise ProtocolError(
-                f"reveal of worker {missing[0]} is missing, and no graph is drawn without it; start the round again "
-                "without that worker, with new nonces"
+                f"reveal of worker {missing[0]} is missing, and no graph is drawn without it; start the round again, "
+                "with new nonces; without that worker it needs other rules"
             )
         if not set(self.reveals) == set(self.graph) == set(self.announcements):
             raise ProtocolError("announcements, reveals and graph must name the same workers; send them again")
         for other, announced in sorted(self.announcements.items()):
             reveal = self.reveals[other]
+            if announced.identity != other:
+                raise ProtocolError(f"announcement of worker {other} is that of {announced.identity}; send its own")
+            if not _is_key(reveal.nonce):
+                raise ProtocolError(f"nonce of worker {other} must have {KEY_BYTES} bytes; start the round again")
             if nonce_commitment(self.run, other, reveal.nonce) != announced.nonce_commitment:
                 raise ProtocolError(f"nonce of worker {other} is not the one it committed to; start the round again")
             signed = is_signed(reveal.statement(self.transcript), reveal.signed, self.verifying_keys[other])
@@ -153,16 +164,25 @@ class Round:
                     f"reveal of worker {other} is not signed for the announcements that worker {identity} was shown: "
                     "the server shows others different ones; start the round again"
                 )
-        check_graph(self.graph, identity, self.rules, self.seed)
+        try:
+            check_graph(self.graph, identity, self.rules, self.seed)
+        except TypeError:
+            raise ProtocolError(
+                "graph must name the neighbours of each worker by whole numbers; send it again"
+            ) from None
 
     def masks_between(self, one: int, other: int) -> int:
         """Return how many masks two workers share."""
         return self.graph[one].count(other)
 
-    def check_absent(self, absent: Collection[int]) -> None:
-        """Refuse a list of absent workers that names too many, of all or around any worker that is present."""
-        named = set(absent)
-        if len(named) < len(absent) or not named <= set(self.graph):
+    def check_absent(self, absent: Iterable[int]) -> frozenset[int]:
+        """Return the absent workers; refuse a list with too many, of all or around any worker that is present."""
+        try:
+            listed = [index(each) for each in absent]  # read once: all that follows is about the same list
+        except TypeError:
+            listed = [-1]
+        named = frozenset(listed)
+        if len(named) < len(listed) or not named <= set(self.graph):
             raise ProtocolError("list of absent workers must name workers of the round, each once")
         most = self.rules.most_absent
         if len(named) > most:
@@ -181,6 +201,7 @@ class Round:
                     f"list of absent workers is refused: it names {count} of the {len(self.graph[identity])} "
                     f"neighbours of worker {identity}, more than {most}; name that worker as well, or start a new round"
                 )
+        return named
 
     def list_digest(self, absent: Collection[int]) -> bytes:
         """Name a list of absent workers of this round; 32 bytes."""
@@ -189,3 +210,7 @@ class Round:
     def list_statement(self, absent: Collection[int]) -> bytes:
         """Return what workers sign."""
         return PROTOCOL + b" absent\0" + self.digest + b"".join(map(identity_bytes, sorted(absent)))
+
+
+def _is_key(part: object) -> bool:
+    return isinstance(part, bytes) and len(part) == KEY_BYTES

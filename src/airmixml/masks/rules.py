@@ -43,12 +43,13 @@ class Rules:
     most_absent_neighbours: int  # of the neighbours of any worker that is present
     mask_deviation: float  # of a mask on an edge, per real symbol
     self_deviation: float  # of a worker's own mask, per real symbol
+    bits: int = 0  # masks are uniform modulo 2^bits; 0: they are Gaussian. One width: two would share a key stream
 
     def packed(self) -> bytes:
         """Return the rules as bytes of fixed length."""
-        counts = self.workers, self.degree, self.most_repeats, self.threshold, self.quorum
+        counts = self.bits, self.workers, self.degree, self.most_repeats, self.threshold, self.quorum
         lists, sizes = (self.most_absent, self.most_absent_neighbours), (self.mask_deviation, self.self_deviation)
-        return struct.pack(">7Q3d", *counts, *lists, self.second_eigenvalue, *sizes)
+        return struct.pack(">8Q3d", *counts, *lists, self.second_eigenvalue, *sizes)
 
 
 def majority(members: int, colluding: int) -> int:
@@ -57,11 +58,11 @@ def majority(members: int, colluding: int) -> int:
 
 
 def choose_rules(
-    graph: MaskGraph, *, colluders: int, absent: int, mask_deviation: float, self_deviation: float
+    graph: MaskGraph, *, colluders: int, absent: int, mask_deviation: float, self_deviation: float, bits: int = 0
 ) -> Rules:
     """Return the rules of a round that was planned on this graph; refuse what its workers could not recover.
 
-    ``mask_deviation`` is that of the plan.
+    ``mask_deviation`` is that of the plan. With ``bits`` symbols are integers, and no deviation counts.
     """
     if not is_recoverable(graph.seats, graph.degree, colluders, absent):
         most = most_recoverable(graph.seats, lambda fewer: is_recoverable(graph.seats, graph.degree, colluders, fewer))
@@ -69,7 +70,7 @@ def choose_rules(
             f"absent = {absent:,} of {graph.seats:,} workers: leaves too few to sign a list or to rebuild a secret; "
             f"must be at most {most:,}"
         )
-    threshold = _threshold(graph.seats, graph.degree, colluders)
+    quorum, threshold = quorum_and_threshold(graph, colluders)
     planned = who_is_left(graph, colluders, absent)
     most_repeats, least_gap = graph.most_repeated, planned.gap
     if not graph.complete:  # of which there is but one
@@ -83,12 +84,28 @@ def choose_rules(
         most_repeats=most_repeats,
         second_eigenvalue=graph.second_eigenvalue + planned.gap - least_gap,
         threshold=threshold,
-        quorum=majority(graph.seats, colluders),
+        quorum=quorum,
         most_absent=absent,
         most_absent_neighbours=min(most_absent_neighbours(graph, absent), graph.degree - threshold),
         mask_deviation=stronger * mask_deviation,
         self_deviation=self_deviation,
+        bits=bits,
     )
+
+
+def quorum_and_threshold(graph: MaskGraph, colluders: int) -> tuple[int, int]:
+    """Return how many must sign a list, and how many shares rebuild a secret, if so many collude."""
+    return majority(graph.seats, colluders), _threshold(graph.seats, graph.degree, colluders)
+
+
+def fewest_who_know(graph: MaskGraph, quorum: int, threshold: int) -> int:
+    """Return how many colluders who know the graph can have both secrets of a worker at least.
+
+    They hold ``threshold`` shares of it themselves; or they sign two lists, one of which calls the worker absent, with
+    one part of the honest workers each, and its honest neighbours in each part hold the shares that they lack.
+    """
+    two_lists = max(2 * quorum - graph.seats, graph.fewest_sharing(max(2 * threshold - graph.degree, 1)))
+    return min(graph.fewest_sharing(threshold), two_lists)
 
 
 def has_quorum(seats: int, colluders: int, absent: int) -> bool:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
-from airmixml.masks.hidden_noise import who_is_left
 from airmixml.privacy import Design
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
-from airmixml.radio.masking import masking_of, planned_graph
+from airmixml.radio.masking import honest_with, informed_with, masking_of
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio
@@ -57,13 +56,7 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
     assumed = min(scenario.privacy.colluders, seats - 1)
     found = []
     for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
-        honest, note = replace(masking.honest, count=seats - colluders), ""
-        if masking.graph is not None:
-            if colluders + absent > seats - 2:
-                continue
-            honest = who_is_left(masking.graph, colluders, absent)
-            if honest.is_cut:
-                note = "the graph of masks may be cut: own noise alone counts"
+        honest, note = honest_with(scenario, colluders)
         hidden_watts = 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
         if masking.self_watts:  # all that is left to a worker that is called absent though it sent
             hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
@@ -75,14 +68,13 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
         as_assumed = " (as assumed)" if colluders == assumed else ""
         name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
         found.append(WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note))
-    if masking.graph is not None and not masking.graph.complete:
-        around = masking.graph.fewest_neighbours
+    if informed := informed_with(scenario):
         alone = replace(
             design,
-            workers_noise_watts=2.0 * max(seats - around - absent, 1) * masking.own_watts,
+            workers_noise_watts=2.0 * max(seats - informed[0] - absent, 1) * masking.own_watts,
             hidden_noise_watts=2.0 * masking.own_watts,
         )
-        found.append(_informed(around, _epsilons(scenario, alone, delta)))
+        found.append(_informed(*informed, _epsilons(scenario, alone, delta)))
     for quieter_db in _QUIETER_DB:
         better = replace(design, noise_watts=design.noise_watts / db_to_ratio(quieter_db))
         name = f"a receiver with {quieter_db:.0f} dB less noise"
@@ -102,18 +94,16 @@ def _with_integers(scenario: Scenario, design: Design, integers: IntegerSums, de
         as_assumed = " (as assumed)" if colluders == assumed else ""
         name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
         yield WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note)
-    graph = planned_graph(scenario)
-    if graph is not None and not graph.complete:
+    if informed := informed_with(scenario):
         alone = replace(integers, masked=False)
         share = alone.hidden_variance / integers.hidden_variance
         changed = replace(design, hidden_noise_watts=share * design.hidden_noise_watts, rounding=alone.rounding)
-        yield _informed(graph.fewest_neighbours, _epsilons(scenario, changed, delta))
+        yield _informed(*informed, _epsilons(scenario, changed, delta))
 
 
-def _informed(around: int, epsilons: dict[str, float]) -> WhatIf:
-    """Return what colluders do who know the graph: all masks of a worker are shared with them, and known."""
-    name = f"{around:,} colluders who know the graph"
-    return WhatIf(name=name, epsilons=epsilons, note="all neighbours of one worker: only its own noise hides it")
+def _informed(colluders: int, note: str, epsilons: dict[str, float]) -> WhatIf:
+    """Return what colluders do who know the graph."""
+    return WhatIf(name=f"{colluders:,} colluders who know the graph", epsilons=epsilons, note=note)
 
 
 def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:

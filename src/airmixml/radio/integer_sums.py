@@ -87,10 +87,8 @@ class IntegerSums:
         """Return the same sums if so many workers collude, and what to know about that."""
         if not self.masked:
             return self, ""
-        honest = honest_with(scenario, colluders)
-        if honest.is_cut:
-            return replace(self, masked=False), "the graph of masks may be cut: own noise alone counts"
-        return replace(self, honest=honest), ""
+        honest, note = honest_with(scenario, colluders)
+        return replace(self, honest=honest, masked=not honest.is_cut), note
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -13,7 +13,16 @@ from airmixml.impairments.fading_floor import silent_share
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
-from airmixml.masks.rules import has_quorum, is_recoverable, majority, most_recoverable, recovering_degree, share_of
+from airmixml.masks.rules import (
+    fewest_who_know,
+    has_quorum,
+    is_recoverable,
+    majority,
+    most_recoverable,
+    quorum_and_threshold,
+    recovering_degree,
+    share_of,
+)
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
@@ -117,13 +126,32 @@ def honest_of(scenario: Scenario) -> Honest:
     return _any_share(scenario).honest
 
 
-def honest_with(scenario: Scenario, colluders: int) -> Honest:
-    """Return who is left in the graph that is drawn if so many workers collude; it may be cut."""
-    graph, seats = planned_graph(scenario), scenario.radio.scheduled
-    absent = math.ceil(scenario.privacy.most_absent * seats)
-    if graph is None or colluders + absent > seats - 2:
-        return Honest(count=1, neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
-    return who_is_left(graph, colluders, absent)
+def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
+    """Return who is left in the graph and by the rules as planned if so many workers collude, and what to know then.
+
+    Masks count for nothing where the graph is cut. Nor do they where more collude than quorum and threshold were chosen
+    for: honest workers may then sign two lists, and hand out both secrets of one worker.
+    """
+    graph, privacy, seats = planned_graph(scenario), scenario.privacy, scenario.radio.scheduled
+    absent, planned = math.ceil(privacy.most_absent * seats), min(privacy.colluders, seats - 1)
+    alone = Honest(count=max(seats - colluders - absent, 1), neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
+    if graph is None:
+        return alone, ""
+    if absent and quorum_and_threshold(graph, colluders) > quorum_and_threshold(graph, planned):  # both only grow
+        return alone, "they can get two lists of absent workers signed: own noise alone counts"
+    honest = alone if colluders + absent > seats - 2 else who_is_left(graph, colluders, absent)
+    return honest, "the graph of masks may be cut: own noise alone counts" if honest.is_cut else ""
+
+
+def informed_with(scenario: Scenario) -> tuple[int, str] | None:
+    """Return how many colluders who know the graph leave a worker its own noise alone, and how; None: no such graph."""
+    graph, privacy = planned_graph(scenario), scenario.privacy
+    if graph is None or graph.complete:
+        return None
+    if not privacy.most_absent:
+        return graph.fewest_sharing(graph.degree), "all neighbours of one worker: only its own noise hides it"
+    fewest = fewest_who_know(graph, *quorum_and_threshold(graph, min(privacy.colluders, graph.seats - 1)))
+    return fewest, "they get enough shares of both secrets of one worker: only its own noise hides it"
 
 
 def planned_graph(scenario: Scenario) -> MaskGraph | None:

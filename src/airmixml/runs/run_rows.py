@@ -13,7 +13,7 @@ from rich.text import Text
 from airmixml.integers.in_words import integers_in_words
 from airmixml.output.numbers import joules, outputs_text, plural
 from airmixml.scenario import Scenario, air_in_words
-from airmixml.wording import against, simulated
+from airmixml.wording import against, if_uninformed, simulated
 from airmixml.workers import sends_inputs_unchanged
 from airmixml.workers.in_words import held_by, inputs_in_words, row_name
 
@@ -140,6 +140,8 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     rows = [("privacy", f"{stated} {holder} ({asked})")]
     if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "gain_failure", "hidden_failure")):
         rows.append(("", f"except with probability {failure:.2g}, which may be added to delta"))
+    if on_graph := [each["adversary"] for each in statements if each.get("hidden_failure")]:
+        rows.append(("", if_uninformed(on_graph)))
     if own["epsilon"] > NO_PROTECTION_ABOVE_EPSILON:
         rows.append(("", f"[bold red]{PROTECTS_NOBODY}[/bold red]"))
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
