@@ -18,7 +18,7 @@ from airmixml.scenario.tables import TABLES
 
 RULES = {f"{table}.{key.name}": key.metadata["rule"] for table, kind in TABLES.items() for key in fields(kind)}
 NUMBERS = {name: rule for name, rule in RULES.items() if isinstance(rule, Real | Whole)}
-BEYOND = (0.0, 5e-324, 1e-300, 1e-27, 1.0 - 2.0**-53, 5000.0, 1e300, 1.797e308, -1e300, math.inf, -math.inf, math.nan)
+BEYOND = (0.0, 5e-324, 1e-27, 1.0 - 2.0**-53, 5000.0, 1e300, -1e300, math.inf, -math.inf, math.nan)
 # By which somebody asks for hours or for more memory than there is, where a few slots say nothing.
 LONG = ("workers.count", "radio.slots", "radio.scheduled", "workers.features", "learner.epochs")
 
@@ -26,11 +26,7 @@ LONG = ("workers.count", "radio.slots", "radio.scheduled", "workers.features", "
 def values(rule: Real | Whole) -> Iterator[float | int]:
     ends = [end for end in (rule.low, rule.high) if math.isfinite(end)]
     yield from ends
-    if isinstance(rule, Real):
-        yield from (math.nextafter(end, towards) for end in ends for towards in (-math.inf, math.inf))
-        yield from BEYOND
-    else:
-        yield from (rule.low + 1, rule.high - 1, 2)
+    yield from BEYOND if isinstance(rule, Real) else (rule.low - 1, rule.low + 1, rule.high + 1)
 
 
 def taken(name: str, preset: str, *changes: str) -> Iterator[Scenario]:
@@ -58,7 +54,7 @@ def test_validation(name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in NUMBERS if name not in LONG])
+@pytest.mark.parametrize("name", [name for name in NUMBERS if name not in LONG and "learner" not in name])
 @pytest.mark.parametrize(
     ("preset", "changes"),
     [("private-iris", ()), ("private-iris", ("air.preset=low-cost", "air.late=1e-27")), ("trustless-iris", ())],
@@ -76,6 +72,7 @@ def test_accounts_and_slots(name: str, preset: str, changes: tuple[str, ...]) ->
         ("air.pilot_share=1e-12", "air.late=1e-27"),
         ("air.late=1e-27", "air.pilot_share=1"),
         ("workers.label_weight=1e-6",),
+        ("privacy.noise=masked", "privacy.accountant=gdp", "privacy.adversary=everyone", f"air.late={1.0 - 2.0**-53}"),
     ],
 )
 def test_what_ended_in_a_traceback(changes: tuple[str, ...]) -> None:

@@ -57,4 +57,6 @@ def _gain_spread(scenario: Scenario) -> float:
         pulse = torch.stack(polynomials(offsets, len(filters)), dim=1).numpy() @ filters
     taps = arrives[:, :, None] * pulse[:, None, :]  # seats x pieces x symbols around
     mean = taps.mean(axis=0)
-    return float((np.square(taps - mean).sum(axis=2).mean(axis=0) / np.square(mean).sum(axis=1)).mean())
+    variance, power = np.square(taps - mean).sum(axis=2).mean(axis=0), np.square(mean).sum(axis=1)
+    heard = power > 0.0  # where all workers are absent or late, there is nothing that could differ
+    return float((variance[heard] / power[heard]).mean()) if heard.any() else 0.0
