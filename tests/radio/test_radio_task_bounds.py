@@ -21,7 +21,8 @@ from airmixml.data import Bounded, DataSet, LabelCode, OneHot, Signs
 from airmixml.errors import ScenarioError
 from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.radio.row_privacy import row_amplitude
-from airmixml.radio.senders import make_sender
+from airmixml.radio.senders import make_sender, mix_in_pieces
+from airmixml.streams import Secret
 from airmixml.workers import Holdings, Signal, encode
 from airmixml.workers.holdings import gather_rows
 
@@ -210,6 +211,33 @@ def test_no_holding_moves_more_than_a_row_may(seed: int, bound: float, weight: f
     norms = np.square(vectors).sum(axis=1)
     assert norms.max() <= sensitivity.removal == pytest.approx(1.0 + weight**2)
     assert largest_squared_distance(vectors) <= sensitivity.replacement == pytest.approx(4.0 * (1.0 + weight**2))
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_how_many_rows_one_worker_holds_changes_nothing_of_the_others(in_pieces: bool) -> None:
+    """Shares leave room for rounding: by how much must not follow from one person's number of rows."""
+    rng, workers = np.random.default_rng(3), 3000
+    code = Signs(2)
+    sums = []
+    for rows in (1, 200):
+        inputs = np.random.default_rng(4).uniform(-0.4, 0.4, (workers + 199, 4)).astype(np.float32)
+        labels = np.ones((len(inputs), 2))
+        holders = np.concatenate([np.arange(workers), np.zeros(rows - 1, dtype=np.int64)])
+        dataset = dataset_of(inputs[: len(holders)], labels[: len(holders)], code)
+        scenario = scenario_of(
+            "workers.task=multi-label", "workers.label_columns=a,b", "workers.worker_column=p", "workers.sends=moments"
+        )
+        holdings = gather_rows(holders, workers, 0, rng)
+        sender = make_sender(scenario, dataset, CPU, secret=Secret(), holdings=holdings)
+        shares = torch.full((1, workers), 1.0 / workers, dtype=torch.float64)
+        shares[0, 0] = 0.0  # that worker is silent: all others send what they sent before
+        index = torch.arange(workers)[None]
+        if in_pieces:
+            lengths = [5, sender.signal.symbols - 5]
+            sums.append(mix_in_pieces(sender, index, shares[:, :, None].expand(-1, -1, 2), lengths))
+        else:
+            sums.append(sender.mix(index, shares))
+    assert torch.equal(*sums)
 
 
 def test_what_is_sent_is_the_shortened_sum_by_hand() -> None:

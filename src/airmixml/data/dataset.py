@@ -156,7 +156,8 @@ class DataSet:
         row_format: what the rows were before; None where that is not known.
         code: how labels are sent; None: as one-hot vectors.
         holders: who holds each sample of the pool, 0 .. workers - 1, where that is given; pool samples.
-        test_holders: number of workers whose samples the test set is, where holders are given.
+        test_holders: number of workers whose samples the test set is, those with a label of no declared class included;
+            0 where it is that of the labels.
     """
 
     name: str
@@ -220,6 +221,4 @@ class DataSet:
     @property
     def public_counts(self) -> tuple[int, int]:
         """Samples of pool and test set; where people hold several, how many people, since only that is public."""
-        if self.holders is None:
-            return self.train_samples, len(self.test_labels)
-        return self.holdings, self.test_holders
+        return self.holdings, self.test_holders or len(self.test_labels)

@@ -142,10 +142,12 @@ def number_holders(holders: Sequence[str] | NDArray[Any], source: str) -> tuple[
 
     Spellings that ``normal_name`` makes one are one worker.
     """
-    values, numbers = np.unique(np.asarray(holders), return_inverse=True)
-    texts = (each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values.tolist())
+    given = np.asarray(holders)
+    if given.dtype == object:  # numbers and texts side by side have no order
+        given = np.array([_name(each) for each in given.tolist()])
+    values, numbers = np.unique(given, return_inverse=True)
     place_of: dict[str, int] = {}
-    places = [place_of.setdefault(normal_name(_name(text)), len(place_of)) for text in texts]
+    places = [place_of.setdefault(normal_name(_name(each)), len(place_of)) for each in values.tolist()]
     if "" in place_of:
         raise DataError(f"{source}: a worker's name is empty; name the worker of every row")
     if len(place_of) < 2:
@@ -165,7 +167,10 @@ def _number(text: str) -> int | float | None:
     return None
 
 
-def _name(value: str | int | float) -> str:
-    if isinstance(value, str):
-        return value
-    return str(int(value)) if value == math.floor(value) else repr(value)
+def _name(value: object) -> str:
+    """Return a name as text, a whole number without a point; empty where there is none."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, float):
+        value = (int(value) if value == math.floor(value) else repr(value)) if math.isfinite(value) else ""
+    return "" if value is None else str(value)

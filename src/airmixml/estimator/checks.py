@@ -28,9 +28,18 @@ def declared_pair(name: str, given: Any, of_each: str, example: str, measured: s
     return lower, upper
 
 
+def as_given(values: Any) -> NDArray[Any]:
+    """Return values as an array that leaves each as it is: NumPy makes text of all numbers where one value is text."""
+    if isinstance(values, list | tuple) and len({isinstance(each, str | bytes) for each in values}) > 1:
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+    return np.asarray(values)
+
+
 def holders_of(worker: ArrayLike, samples: int) -> NDArray[np.int64]:
     """Return the number of the worker that holds each row; shape samples."""
-    given = np.asarray(worker)
+    given = as_given(worker)
     if given.shape != (samples,):
         raise ScenarioError(
             f"worker has the shape {shown(given.shape)}: must be ({samples},), the worker of each row of X"

@@ -13,7 +13,7 @@ from airmixml.data import Signs
 from airmixml.data.labels import DeclaredClasses, look_measured
 from airmixml.errors import DataError, ScenarioError
 from airmixml.estimator.base import AirMixEstimator
-from airmixml.estimator.checks import validated
+from airmixml.estimator.checks import as_given, validated
 from airmixml.wording import shown
 
 
@@ -136,7 +136,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         if several:
             return self._fit_labels(X, y, worker)
         declared = self._declared()
-        inputs, classes = validated(self, X, y, protected=self._protected)
+        inputs, classes = validated(self, X, y if declared is None else as_given(y), protected=self._protected)
         if declared is None:
             check_classification_targets(classes)
             self.classes_, labels, counts = np.unique(classes, return_inverse=True, return_counts=True)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from airmixml.budgets import LedgerFile, People
 from airmixml.data.labels import number_holders
 from airmixml.errors import ScenarioError
+from airmixml.estimator.checks import as_given
 from airmixml.scenario import Scenario
 from airmixml.wording import shown
 
@@ -49,7 +50,7 @@ class FitBudget:
             )
         file = LedgerFile(ledger)
         file.check_kind(mode=mode, adjacency=scenario.privacy.adjacency, protect='use mode="protection"')
-        names = number_holders(np.asarray(worker), "worker")[1]
+        names = number_holders(as_given(worker), "worker")[1]
         known = file.facts()["people"]
         people = known if known is not None and known.named else People(label="worker of fit")
         losses = planned_losses(scenario, *dimensions)

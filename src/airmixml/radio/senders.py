@@ -244,8 +244,9 @@ class PoolSender:
         Arguments as in ``mix_in_pieces``. Slot by slot, in parts that follow from the signal alone: then blocks of any
         size round alike. In float64.
         """
-        workers_at_once = self._workers_at_once(self.signal.symbols)
-        softened = self._softened(shares, in_slot or self.in_slot or sample_index.shape[1], workers_at_once)
+        # Rows were added up before: how many one worker has decides nothing about how others are rounded.
+        workers_at_once = max(1, min(BLOCK, NUMBERS_AT_ONCE // self.signal.symbols))
+        softened = softness(in_slot or self.in_slot or sample_index.shape[1], workers_at_once) * shares.double()
         lengths = self._lengths(shares, lengths)
         total = torch.zeros((len(shares), self.signal.symbols), dtype=torch.float64, device=self.inputs.device)
         for slot in range(len(shares)):
@@ -443,8 +444,13 @@ class MomentSender(PoolSender):
 
     @property
     def forms_products(self) -> bool:
-        """Whether every worker's own symbols must be computed."""
-        return bool(self.signal.bits or (self.dac_bits and not self.models_rounding))
+        """Whether every worker's own symbols must be computed.
+
+        So must those of protected workers with several rows: added up row by row, the sum of all workers would be
+        rounded, and softened, by the largest number of rows that any of them holds.
+        """
+        rounded = self.signal.bits or (self.dac_bits and not self.models_rounding)
+        return bool(rounded or (self.protects and self.rows is not None))
 
     def formed(self, sample_index: torch.Tensor) -> torch.Tensor:
         """Return the products, rounded to the levels that are sent and through the converter; workers x symbols."""
@@ -552,12 +558,17 @@ class MomentSender(PoolSender):
             inputs, labels = self.inputs[sample_index], self.labels[sample_index]
             products = inputs[:, :, None] * inputs[:, None, :]
             with_labels = self.signal.label_weight * (inputs[:, :, None] * labels[:, None, :])
-        else:
-            index, weights = self.rows.index[sample_index], self.rows.weights[sample_index]
-            inputs, labels = self.inputs[index], self.labels[index]
-            weighted = (inputs * weights[..., None]).transpose(1, 2)
-            products, with_labels = weighted @ inputs, self.signal.label_weight * (weighted @ labels)
-        return pack_symmetric(products), with_labels.flatten(1)
+            return pack_symmetric(products), with_labels.flatten(1)
+        at_once = max(1, NUMBERS_AT_ONCE // (self._most_rows * self.signal.features))
+        parts = [self._summed_rows(self.rows, some) for some in torch.split(sample_index, at_once)]
+        return torch.cat([products for products, _ in parts]), torch.cat([labels for _, labels in parts])
+
+    def _summed_rows(self, rows: RowSums, holding: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the same of workers that hold several rows each; in float64 where they are protected."""
+        index, kind = rows.index[holding], torch.float64 if self.protects else self.inputs.dtype
+        inputs, labels = self.inputs[index].to(kind), self.labels[index].to(kind)
+        weighted = (inputs * rows.weights[holding][..., None]).transpose(1, 2)
+        return pack_symmetric(weighted @ inputs), self.signal.label_weight * (weighted @ labels).flatten(1)
 
 
 def quantise(symbols: torch.Tensor, *, largest: float, bits: int, generator: Dither | None = None) -> torch.Tensor:

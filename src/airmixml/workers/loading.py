@@ -66,6 +66,7 @@ def load_dataset(
             part if len(train) == len(part) else part[train] for part in (raw.inputs, raw.labels)
         )
         test_inputs, test_labels = raw.test_inputs, raw.test_labels
+    holding.setdefault("test_holders", len(test_labels))
     if workers.classes:  # a row of no declared class is not scored
         test_inputs, test_labels = (part[test_labels != ABSENT] for part in (test_inputs, test_labels))
     scaled_train, clipped_in_train = scale(train_inputs)
