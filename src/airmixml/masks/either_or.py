@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from airmixml.errors import ProtocolError
+from airmixml.reading import read_regular
 
 
 @dataclass
@@ -41,7 +42,7 @@ class EitherOr:
         try:
             file = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except FileExistsError:
-            return place.read_bytes()
+            return read_regular(place)
         with os.fdopen(file, "wb") as opened:
             opened.write(digest)
             opened.flush()

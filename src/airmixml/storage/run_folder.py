@@ -24,6 +24,7 @@ from filelock import BaseFileLock
 
 from airmixml.doors import ENCODERS
 from airmixml.errors import LeftoverWarning, RunFolderError
+from airmixml.reading import read_regular
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, take_lock, write_text
 from airmixml.version import __version__
@@ -200,7 +201,7 @@ def _resumes_nothing(identity: dict[str, Any]) -> bool:
 def _take_over(path: Path, identity: dict[str, Any], *, holds: str, force: bool, own: Iterable[str] | None) -> None:
     """Keep what the same work left in a locked folder; of other work, remove it or refuse to."""
     known, text = path / _IDENTITY, json.dumps(identity, sort_keys=True, allow_nan=False)
-    same = known.exists() and known.read_bytes() == text.encode("utf-8")
+    same = known.is_file() and read_regular(known) == text.encode("utf-8")
     if not same or _resumes_nothing(identity):
         begun = _begun(path)
         if begun and not same and not force:
@@ -304,7 +305,7 @@ def _identities(folder: Path, *below: str) -> list[Path]:
 def _plain(path: Path) -> dict[str, Any]:
     """Return what a JSON file holds; nothing where it is none of ours."""
     try:
-        plain = json.loads(path.read_bytes())
+        plain = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return plain if isinstance(plain, dict) else {}
