@@ -380,12 +380,12 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
     large = result(1.1e4, **quiet)
     assert large.grade == NOTHING_PROMISED
     assert large.verdict == (
-        f"NOTHING PROMISED: nothing that protects a row is {PROMISED.format('1.1e+04')}nothing by these attacks of the "
-        "server, an adversary who sees only the mixtures and an eavesdropper 2.5 m from a worker."
+        f"NOTHING PROMISED: nothing that protects a row is {PROMISED.format('1.1e+04').removesuffix('Found: ')}"
+        "Attacks, of the server, an adversary who sees only the mixtures and an eavesdropper 2.5 m from a worker, found nothing."
     )
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == NOTHING_PROMISED
-    assert unclaimed.verdict.startswith("NOTHING PROMISED: nothing is promised against the release. Found: nothing by")
+    assert unclaimed.verdict.startswith("NOTHING PROMISED: nothing is promised against the release. Attacks, of")
     figures = large.to_dict()
     assert [figures[name]["grade"] for name in ("server", "release", "eavesdropper")] == [NOTHING_PROMISED] * 3
 
@@ -405,7 +405,7 @@ def test_a_row_on_many_workers_is_covered_by_its_own_epsilon_alone() -> None:
     worst = replace(many, claimed_per_row={**many.claimed_per_row, "release": 200.0})
     assert worst.verdict.startswith(
         "NOTHING PROMISED: nothing that protects a row on up to 20 workers is promised against the release: epsilon 1 "
-        "per worker and 200 per row, by the noise of the server's receiver. Found: nothing by these attacks of "
+        "per worker and 200 per row, by the noise of the server's receiver. Attacks, of "
     )
 
 

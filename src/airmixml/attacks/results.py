@@ -166,8 +166,9 @@ class CaseResult:
                 silent.append(name)
             else:
                 told[group.in_words(name)] = None
-        nothing = [f"nothing by these attacks of {_joined(silent)}"] if silent else []
-        return f"{self.grade.upper()}: {self.promised}. Found: {'; '.join([*told, *nothing])}."
+        found = f" Found: {'; '.join(told)}." if told else ""
+        nothing = f" {'Other attacks' if told else 'Attacks'}, of {_joined(silent)}, found nothing." if silent else ""
+        return f"{self.grade.upper()}: {self.promised}.{found}{nothing}"
 
     @property
     def server(self) -> Group | None:
