@@ -381,7 +381,8 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
     assert large.grade == NOTHING_PROMISED
     assert large.verdict == (
         f"NOTHING PROMISED: nothing that protects a row is {PROMISED.format('1.1e+04').removesuffix('Found: ')}"
-        "Attacks, of the server, an adversary who sees only the mixtures and an eavesdropper 2.5 m from a worker, found nothing."
+        "Attacks, of the server, an adversary who sees only the mixtures and an eavesdropper 2.5 m from a worker, "
+        "found nothing."
     )
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == NOTHING_PROMISED
