@@ -147,6 +147,29 @@ def test_before_a_draw_chance_bounds_how_often_copies_meet(sampling: str, copies
     assert squared_mu < 0.5 * copies**2 * design.participations
 
 
+def test_coins_may_schedule_more_copies_than_are_scheduled_on_average() -> None:
+    """50 copies in 1,000 slots, each with chance 1/100: sum_t K_t^2 is 745 on average, and 50 more is nothing rare."""
+    design = _design(workers=100, scheduled=1, counts=(1000,))
+    stated = state_row(design, Server(), 50, adjacency="remove-one", delta=1e-4)
+    assert gaussian_mu(stated.epsilon, 1e-4) ** 2 > 1000 * (50 * 0.01 * 0.99 + 0.5**2)
+
+
+@pytest.mark.parametrize("adjacency", ["remove-one", "replace-one"])
+def test_other_rows_of_a_worker_tell_that_it_was_scheduled(adjacency: str) -> None:
+    """With its row a worker sends 5, without it 4.5, and in one slot of a hundred: two mixtures, integrated."""
+    whole = _design(workers=100, scheduled=1).scaled(25.0)
+    stated = state_row(whole.scaled(0.01), Release(), 1, adjacency=adjacency, delta=1e-4, whole=whole)
+    grid = np.linspace(-12.0, 20.0, 200_001)
+    both = [0.99 * norm.pdf(grid) + 0.01 * norm.pdf(grid, loc=sent) for sent in (5.0, 4.5)]
+    for first, second in (both, both[::-1]):
+        lost = np.trapezoid(np.maximum(first - math.exp(stated.epsilon) * second, 0.0), grid)
+        assert lost <= 1e-4
+    # As if the worker had no other row, it would be too small: this test can fail.
+    alone = state_row(whole.scaled(0.01), Release(), 1, adjacency=adjacency, delta=1e-4)
+    first, second = both
+    assert np.trapezoid(np.maximum(first - math.exp(alone.epsilon) * second, 0.0), grid) > 1e-4
+
+
 def test_nothing_is_stated_where_nothing_is_certified() -> None:
     report = simulate(Scenario.preset("private-iris").with_overrides("workers.centre=private")).report
     assert "eavesdropper" not in {each.adversary for each in report.privacy_of_rows()}

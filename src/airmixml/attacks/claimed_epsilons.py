@@ -75,7 +75,9 @@ def least_epsilons(
 
     They are for the schedule that was drawn, and together with the slot that estimates a mean.
     """
-    tally = rehearse(scenario, encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim)
+    dimensions = encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim
+    holding = None if scenario.workers.several_rows else population.sample_index
+    tally = rehearse(scenario, *dimensions, holding=holding)
     adjacency, delta = scenario.privacy.adjacency, slots_target(scenario)[1]
     copies = int(np.bincount(population.sample_index).max())
     against: dict[str, float | None] = {}

@@ -10,9 +10,10 @@ import math
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
+from airmixml.privacy.evaluation import FAILURES
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ class Together:
     fits: int = 0
     of_rows: bool = False
     squared_mu: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    failures: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # of statements, by their fields
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def with_fit(self, spent: dict[str, float], adjacency: str, *, of_rows: bool) -> Together:
+    def with_fit(self, spent: dict[str, float], alone: PrivacyStatement, *, of_rows: bool) -> Together:
         """Take a fit into account, and return what there is now.
 
         A removal never moves more than a replacement can. A replacement is a removal and an addition, so that it has at
@@ -41,8 +43,10 @@ class Together:
             self.of_rows |= of_rows
             for adversary, squared_mu in spent.items():
                 self.squared_mu[adversary, _REMOVE] += squared_mu
-                self.squared_mu[adversary, _REPLACE] += squared_mu * (4.0 if adjacency == _REMOVE else 1.0)
-            return replace(self, squared_mu=self.squared_mu.copy())
+                self.squared_mu[adversary, _REPLACE] += squared_mu * (4.0 if alone.adjacency == _REMOVE else 1.0)
+            for name in FAILURES:
+                self.failures[name] += getattr(alone, name)
+            return replace(self, squared_mu=self.squared_mu.copy(), failures=self.failures.copy())
 
 
 _PROCESS: Final = Together()
@@ -58,8 +62,9 @@ def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
     # What hides a row from the server may hide it from nobody who hears each worker alone.
     hidden = privacy.noise != "receiver"
     spent = {"server": report.squared_mu(), "everyone": report.squared_mu("everyone") if hidden else math.inf}
-    now = _PROCESS.with_fit(spent, privacy.adjacency, of_rows=of_rows)
     everyone = privacy.adversary == "everyone"
+    alone = report.privacy if everyone else report.privacy_against_server
+    now = _PROCESS.with_fit(spent, alone, of_rows=of_rows)
     squared_mu = now.squared_mu["everyone" if everyone else "server", privacy.adjacency]
     fits = f"{now.fits} protected fit{'s' if now.fits > 1 else ''}"
     together = f"{fits} in this process, as if all had the same rows: mu^2 add up"
@@ -69,5 +74,5 @@ def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
     if privacy.arithmetic == "integers":  # each fit sets next to nothing of delta aside: this is for a thousand
         delta *= 1.0 - 1e3 * COMPOSED_SHARE
     epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta) if math.isfinite(squared_mu) else math.inf
-    alone = report.privacy if everyone else report.privacy_against_server
-    return replace(alone, epsilon=epsilon, delta=privacy.delta, unit="row" if now.of_rows else "worker", why=together)
+    changes: dict[str, Any] = {"unit": "row" if now.of_rows else "worker", "why": together, **now.failures}
+    return replace(alone, epsilon=epsilon, delta=privacy.delta, **changes)

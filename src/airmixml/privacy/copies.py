@@ -48,13 +48,15 @@ def _times(design: Design, copies: int) -> float:
     alike = len(set(design.received_watts)) == 1
     if design.worst_received_watts is not None or design.max_participations or not (alike and design.schedule_failure):
         return most
-    present = np.arange(min(copies, design.scheduled) + 1)
+    # Coins may schedule any number of them.
+    present = np.arange((copies if design.sampling == "poisson" else min(copies, design.scheduled)) + 1)
     log_chances = _log_chances(present, copies, design)
-    x = np.geomspace(1e-4, 50.0, 400)[:, None]
-    log_means = log_sum(log_chances + x * present**2.0)
     failure = math.log(design.workers / SCHEDULE_FAILURE)
-    bounds = (design.slots * np.maximum(log_means, 0.0) + failure) / x[:, 0]
-    return min(most, float(bounds.min()) / design.participations)
+    bounds = [
+        (design.slots * max(float(log_sum(log_chances + x * present**2.0)), 0.0) + failure) / x
+        for x in np.geomspace(1e-4, 50.0, 400).tolist()
+    ]
+    return float(min(most, min(bounds) / design.participations))
 
 
 def _log_chances(present: Integers, copies: int, design: Design) -> Doubles:
@@ -77,6 +79,7 @@ def state_row(
     adjacency: str,
     delta: float,
     joined: Design | None = None,
+    whole: Design | None = None,
     unit: str = "row",
 ) -> PrivacyStatement:
     """Return what holds for a row on so many workers, by the smallest bound there is, or raise a PrivacyError.
@@ -88,10 +91,13 @@ def state_row(
         adjacency: of rows: another in its place, or none on all of these workers.
         delta: of the statement.
         joined: all copies as one worker, where that is known better than ``together`` knows it.
+        whole: the worker with its other rows, where ``design`` has a row's part of it. Those rows tell whether the
+            worker sent, so that a hidden schedule hides a row no better than it hides any change of the worker.
         unit: what a row is called.
     """
     views = [("gdp", view) for view in adversary.views(joined or together(design, copies), adjacency) if _known(view)]
-    views += [("rdp", in_steps(view, copies)) for view in adversary.views(design, adjacency) if not _known(view)]
+    hidden = adversary.views(design, adjacency) if whole is None else adversary.views(whole, "replace-one")
+    views += [("rdp", in_steps(view, copies)) for view in hidden if not _known(view)]
     found: list[tuple[float, str, GaussianSlots]] = []
     for accountant, view in views:
         try:

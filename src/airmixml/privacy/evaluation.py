@@ -29,7 +29,8 @@ _TOLERANCE: Final = 1e-4
 _QUICK_TOLERANCE: Final = 0.02
 # What is sent is rounded a few times on its way; that must not carry it above the target.
 _ROUNDING: Final = 1e-12
-_FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
+FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
+"""Probabilities beside delta, as statements name them."""
 
 
 @lru_cache(maxsize=4096)
@@ -276,7 +277,7 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
     else:
         epsilon, delta = sum(each.epsilon for each in statements), sum(each.delta for each in statements)
     why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"
-    failures = {name: sum(getattr(each, name) for each in statements) for name in _FAILURES}
+    failures = {name: sum(getattr(each, name) for each in statements) for name in FAILURES}
     return replace(first, epsilon=epsilon, delta=delta, why=why, **failures)
 
 

@@ -99,6 +99,7 @@ def row_statement(
         adjacency=scenario.privacy.adjacency,
         delta=slots_target(scenario)[1],
         joined=joined,
+        whole=design if several and alone else None,
         unit="person" if several and not alone else "row",
     )
     return with_centring(stated, centring, copies)
