@@ -171,7 +171,12 @@ class SimulationRunner:
         started, context, device = time.perf_counter(), self.context, self.context.speed.device
         streams = Streams(scenario.seed)
         dataset = load_dataset(
-            scenario.workers, streams, data_dir=context.data_dir, progress=context.progress, device=device
+            scenario.workers,
+            streams,
+            data_dir=context.data_dir,
+            progress=context.progress,
+            device=device,
+            raw=None if self.spending is None else self.spending.data[scenario.workers],
         )
         held_dim = dataset.held_dim or dataset.input_dim
         warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))

@@ -54,6 +54,7 @@ class Spending:
     protected: bool
     owners: Mapping[Scenario, Owners]
     requests: Mapping[Scenario, Request]
+    data: Mapping[Workers, RawData]  # as their owners were counted: a file may change before it is sent
     numbers: dict[Scenario, int] = field(default_factory=dict)  # of the entries, once they are reserved
 
     def reserve(self, scenarios: Sequence[Scenario]) -> None:
@@ -96,7 +97,7 @@ def plan_spending(
 ) -> Spending:
     """Return what runs of settled scenarios will spend at most; refuse those that the ledger cannot count.
 
-    The data are read for their owners alone.
+    The data are read once, for their owners and for who sends them.
 
     Args:
         runs: scenarios, each with its own seed, and what the ledger's history calls them.
@@ -131,7 +132,8 @@ def plan_spending(
             key="" if private else _key(scenario),
         )
     people = _one_group(file, [People(label=each.label, count=each.count) for each in owners.values()])
-    return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests)
+    data = {} if study else pools  # the parts of a study, which protects nobody, read their own
+    return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests, data=data)
 
 
 def joined(parts: Sequence[Spending]) -> Spending:
