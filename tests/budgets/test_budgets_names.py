@@ -36,7 +36,8 @@ SAME = (
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> LedgerFile:
-    return LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, people=PEOPLE)
+    """Of a simulation, whose warnings show names."""
+    return LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, people=PEOPLE, mode="simulation")
 
 
 def spend(ledger: LedgerFile, *names: str, **loss: float) -> None:
@@ -136,6 +137,27 @@ def test_strict_names_refuse_what_else_is_warned_of(tmp_path: Path) -> None:
     with pytest.warns(NameWarning):  # what was sent is a fact
         spend(ledger, "Ann")
     assert spent(ledger) == pytest.approx({"ann": 0.1, "bob": 0.1, "Ann": 0.1})
+
+
+def test_in_protection_no_name_is_in_a_warning_nor_in_what_may_be_told_of_an_error(tmp_path: Path) -> None:
+    ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, people=PEOPLE)
+    strict = LedgerFile.create(tmp_path / "s.sqlite", epsilon=1.0, delta=1e-5, people=PEOPLE, strict_names=True)
+    asked = [Request(about="", losses={"server": Loss.of(epsilon=0.1)}, who=("ann", "Ann", "bob", "BOB"))]
+    with pytest.warns(NameWarning) as told:
+        ledger.reserve(asked, PEOPLE)
+    with pytest.raises(LedgerError, match="'ann' and 'Ann'") as refused:
+        strict.reserve(asked, PEOPLE)
+    old_names(ledger, Ann="ann\u00a0")
+    with pytest.warns(NameWarning) as found:
+        ledger.standings()
+    with pytest.raises(LedgerError, match="udcff") as no_text, pytest.warns(NameWarning):
+        spend(ledger, "dora\udcff")
+    every = [str(told[0].message), str(found[0].message), refused.value.public, no_text.value.public]
+    assert "2 pairs of names look like one person" in every[0]
+    assert "2 pairs of names look like one person" in every[2]
+    assert "1 name in another spelling" in every[1]
+    for line in every:
+        assert not any(name in line.lower() for name in ("ann", "bob", "dora"))
 
 
 def test_one_person_of_a_data_set_is_one_worker_however_its_rows_spell_it() -> None:

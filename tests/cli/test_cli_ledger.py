@@ -91,7 +91,7 @@ def test_names_that_look_alike_are_a_line_or_refused(
 ) -> None:
     create = ("--epsilon", "1", "--delta", "1e-5", "--people", "column patient")
     spend = ("--about", "x", "--epsilon", "0.1", "--worker")
-    for file, strictly in (("a.sqlite", ()), ("b.sqlite", ("--strict-names",))):
+    for file, strictly in (("a.sqlite", ("--simulation",)), ("b.sqlite", ("--strict-names",))):
         assert airmix("ledger", "create", file, *create, *strictly).returncode == 0
         for spelling in ("ann", " ann\u00a0"):
             done = airmix("ledger", "spend", file, *spend, spelling)
@@ -106,3 +106,24 @@ def test_names_that_look_alike_are_a_line_or_refused(
         found = json.loads(airmix("ledger", "show", file, "--json", "--no-picture").stdout)
         assert [line["worker"] for line in found["adversaries"][0]["fullest"]] == people
         assert found["adversaries"][0]["fullest"][0]["spent"] == pytest.approx(0.2)
+
+
+def test_a_check_in_protection_names_nobody_unless_its_owner_asks(airmix: Airmix, tmp_path: Path) -> None:
+    rows = [
+        f"{who},0.{place % 9},{'no' if place % 2 else 'yes'}" for place, who in enumerate(["ada", "ADA", "bob"] * 4)
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(["patient,a,label", *rows]) + "\n")
+    create = ("--epsilon", "9", "--delta", "1e-3", "--strict-names")
+    assert airmix("ledger", "create", "b.sqlite", *create).returncode == 0
+    changes = ["dataset=rows.csv", "worker_column=patient", "classes=no,yes", "input_lower=0", "input_upper=1"]
+    settings = [part for change in changes for part in ("--set", f"workers.{change}")]
+    check = ("ledger", "check", "b.sqlite", "--preset", "private-table", *settings)
+    hidden, shown = airmix(*check), airmix(*check, "--show-values")
+    assert (hidden.returncode, shown.returncode) == (2, 2)
+    assert "1 pair of names look like one person" in hidden.stderr
+    assert "ada" not in hidden.stderr.lower()
+    assert "--show-values" in hidden.stderr
+    assert "'ADA' and 'ada' look like one person" in shown.stderr
+    undeclared = airmix(*check[:5], *settings[:4])
+    assert undeclared.returncode == 2
+    assert "workers.classes: must be declared" in undeclared.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,9 @@ import pytest
 
 import airmixml
 from airmixml import Scenario
-from airmixml.budgets import LedgerFile
-from airmixml.errors import ScenarioError
+from airmixml.budgets import LedgerFile, Loss, People, Request
+from airmixml.errors import LedgerError, ScenarioError
+from airmixml.runs import protected
 from airmixml.runs.experiment import SimulationRunner
 from airmixml.runs.protected import ProtectedRunner
 
@@ -80,3 +83,61 @@ def test_a_run_of_more_workers_than_samples_is_refused_before_it_is_reserved(tmp
         run(scenario, private=True, ledger=ledger.path, out=tmp_path / "run")
     assert ledger.entries() == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.sqlite"]
+
+
+@pytest.fixture
+def after_sending(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Have something happen to the ledger of a protected run between its sending and its settling."""
+    real = protected.learn
+
+    def have(happen: Callable[[], object]) -> None:
+        def learn(*args: Any, **kwargs: Any) -> Any:
+            learned = real(*args, **kwargs)
+            happen()
+            return learned
+
+        monkeypatch.setattr(protected, "learn", learn)
+
+    return have
+
+
+def spent(ledger: LedgerFile) -> dict[str, float]:
+    (standing,) = ledger.standings()
+    return dict(zip(standing.names, standing.budget.epsilons(standing.spent).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("end", ["release", "settle"])
+def test_a_run_whose_entry_somebody_ended_meanwhile_is_spent(
+    scenario: Scenario, tmp_path: Path, after_sending: Any, end: str
+) -> None:
+    ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=9.0, delta=1e-3)
+    after_sending(lambda: getattr(LedgerFile(ledger.path), end)(1, reason="I thought it dead"))
+    run(scenario, private=True, ledger=ledger.path, out=tmp_path / "run")
+    (entry,) = ledger.entries()
+    assert entry.state == "spent"
+    assert "I thought it dead" in entry.reason
+    assert spent(ledger) == pytest.approx(dict.fromkeys(("ada", "bob", "carol", "dora"), 0.5), rel=1e-6)
+
+
+@pytest.mark.parametrize("instead", ["nothing", "an older copy", "another run's entry"])
+def test_a_run_whose_entry_is_gone_says_what_was_sent(
+    scenario: Scenario, tmp_path: Path, after_sending: Any, instead: str
+) -> None:
+    ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=9.0, delta=1e-3)
+    shutil.copy(ledger.path, tmp_path / "copy")
+    other = Request(about="another", losses={"server": Loss.of(squared_mu=1e-4)}, who=("zoe",))
+
+    def lose() -> None:
+        ledger.path.unlink()
+        if instead != "nothing":
+            shutil.copy(tmp_path / "copy", ledger.path)
+        if instead == "another run's entry":
+            LedgerFile(ledger.path).reserve([other], People(label="column patient"))
+
+    after_sending(lose)
+    with pytest.raises(LedgerError, match=r"entry 1 of .* ledger spend .* --already-sent .* --mu \d") as told:
+        run(scenario, private=True, ledger=ledger.path, out=tmp_path / "run")
+    mu = float(str(told.value).rsplit("--mu ", 1)[1].split()[0])
+    assert airmixml.privacy.gaussian_epsilon(mu, 1e-3) == pytest.approx(0.5, rel=1e-6)
+    if instead == "another run's entry":
+        assert [each.state for each in ledger.entries()] == ["reserved"]

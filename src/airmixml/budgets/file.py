@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.budgets.schema import CREATES, UnsoundError, check_sound
-from airmixml.errors import LedgerError
+from airmixml.errors import LedgerError, private
 from airmixml.wording import reason, shown
 
 _SECONDS_TO_WAIT: Final = 60.0
@@ -99,7 +99,8 @@ def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
 
 
 def _no_text(path: Path, problem: UnicodeEncodeError) -> LedgerError:
-    return LedgerError(f"{path}: {shown(problem.object)} is not UTF-8 text; nothing was written: spell it otherwise")
+    what = private(shown(problem.object), "a name or text")
+    return LedgerError(f"{path}: {what} is not UTF-8 text; nothing was written: spell it otherwise")
 
 
 def _check_place(path: Path) -> None:
