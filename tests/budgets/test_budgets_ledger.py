@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +83,23 @@ def test_a_check_writes_nothing(ledger: LedgerFile) -> None:
     ledger.reserve([request()], TEN, check_only=True)
     assert ledger.path.read_bytes() == before
     assert ledger.facts()["people"] is None
+
+
+def test_a_check_waits_for_its_turn_as_what_writes_does(ledger: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, found = LedgerFile._reserve, []
+
+    def reserve(*args: Any, **kwargs: Any) -> list[int]:
+        with closing(sqlite3.connect(ledger.path, timeout=0.0, isolation_level=None)) as other:
+            try:
+                other.execute("BEGIN IMMEDIATE")
+                found.append("another one may write")
+            except sqlite3.OperationalError:
+                found.append("alone")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(LedgerFile, "_reserve", reserve)
+    ledger.reserve([request()], TEN, check_only=True)
+    assert found == ["alone"]
 
 
 def test_other_people_neighbours_and_modes_are_refused(ledger: LedgerFile) -> None:
