@@ -66,7 +66,7 @@ def every_answer(ledger: LedgerFile, kind: str) -> dict[str, object]:
 
     def settle_twice() -> None:
         ledger.settle(2, {"server": Loss.of(epsilon=0.01)})
-        ledger.settle_open("k")
+        ledger.settle(2, repeated=True)
 
     commands: dict[str, Callable[[], object]] = {
         "facts": lambda: plain_facts(ledger),

@@ -170,21 +170,11 @@ def test_work_that_repeats_itself_is_spent_once(ledger: LedgerFile) -> None:
     ledger.settle(number)
     assert ledger.reserve([whole], TEN) == [number]
     ledger.settle(number, repeated=True)
-    ledger.settle_open("the same noise")
     assert spent(ledger) == pytest.approx([1.0] * 10)
     with pytest.raises(LedgerError, match="is spent already"):
         ledger.settle(number)
     with pytest.raises(PrivacyError):  # beside it nothing fits
         ledger.reserve([whole, request(Loss.of(epsilon=0.01))], TEN)
-
-
-def test_finished_work_whose_process_died_is_settled_by_its_key(ledger: LedgerFile) -> None:
-    ledger.reserve([request(key="the same noise")], TEN)
-    ledger.settle_open("another")
-    assert [each.state for each in ledger.entries()] == ["reserved"]
-    ledger.settle_open("the same noise")
-    assert [each.state for each in ledger.entries()] == ["spent"]
-    assert spent(ledger) == pytest.approx([0.1] * 10)
 
 
 def test_damage_is_never_mistaken_for_an_empty_ledger(ledger: LedgerFile) -> None:

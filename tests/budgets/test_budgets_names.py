@@ -72,6 +72,11 @@ def test_a_name_of_nothing_is_refused(ledger: LedgerFile, nothing: str) -> None:
     assert spent(ledger) == {}
 
 
+@pytest.mark.parametrize("unseen", ["\u2065", "\ufff0", "\U000e0002", "\U000e0080", "\U000e01f0", "\U0001d159"])
+def test_characters_to_ignore_are_no_part_of_a_name_even_if_they_are_not_assigned(unseen: str) -> None:
+    assert normal_name(f"a{unseen}nn{unseen}") == "ann"
+
+
 @given(st.text())
 def test_a_normal_name_is_its_own_and_keeps_all_that_is_seen(text: str) -> None:
     name = normal_name(text)
@@ -95,6 +100,11 @@ def test_a_normal_name_is_its_own_and_keeps_all_that_is_seen(text: str) -> None:
         ("ann smith", "annsmith"),
         ("O'Brien", "O\u2019Brien"),
         ("Smith-Jones", "Smith\u2013Jones"),
+        *(("Smith-Jones", f"Smith{dash}Jones") for dash in "\u2015\u05be\u2e3a\u2212"),
+        *(("O'Brien", f"O{quote}Brien") for quote in "\u201b\u02bb\u2032\u00b4`"),
+        ("worker 7", "worker 7.0"),
+        ("ann", "ann\ue000"),
+        ("ann", "ann\ufdd0"),
     ],
 )
 def test_names_that_look_alike_are_warned_of_once_and_kept_apart(ledger: LedgerFile, one: str, other: str) -> None:

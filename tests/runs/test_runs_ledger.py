@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from airmixml import PrivacyError, Scenario
 from airmixml.budgets import LedgerFile, People
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.privacy import gaussian_epsilon
+from airmixml.runs.experiment import SimulationRunner
 from airmixml.runs.spending import plan_spending
 from airmixml.streams import Streams
 
@@ -179,6 +181,31 @@ def test_a_study_that_died_settles_what_it_had_finished_and_repeats_cost_nothing
     assert epsilons(ledger).max() == pytest.approx(1.0, rel=1e-6)
     with pytest.raises(PrivacyError, match="nothing was sent"):
         run(dealt.with_seed(1), ledger=ledger.path, out=tmp_path / "other")
+
+
+def test_seeds_that_were_finished_without_a_ledger_count_when_the_others_are_resumed_with_one(
+    dealt: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(Exception):
+        pass
+
+    real = SimulationRunner.run_one
+
+    def run_one(self: SimulationRunner, scenario: Scenario, *given: Any) -> Any:
+        if scenario.seed == 1:
+            raise KilledError
+        return real(self, scenario, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulationRunner, "run_one", run_one)
+        with pytest.raises(KilledError):
+            run(dealt, seeds=2, out=tmp_path / "run")
+    small = LedgerFile.create(tmp_path / "a.sqlite", epsilon=1.0, delta=1e-3, mode="simulation")
+    with pytest.raises(PrivacyError, match="would pass its budget"):
+        run(dealt, seeds=2, out=tmp_path / "run", ledger=small.path)
+    ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=9.0, delta=1e-3, mode="simulation")
+    run(dealt, seeds=2, out=tmp_path / "run", ledger=ledger.path)
+    assert [(each.about[-6:], each.state) for each in ledger.entries()] == [("seed 0", "spent"), ("seed 1", "spent")]
 
 
 def test_people_have_names_where_the_data_do(tmp_path: Path) -> None:

@@ -255,13 +255,6 @@ class LedgerFile:
             spend(file, number, reason)
         self._own.pop(number, None)
 
-    def settle_open(self, key: str) -> None:
-        """Settle in full what repeatable work reserved and then finished, if its process died in between."""
-        with transaction(self.path, write=True) as file:
-            number, state = entry_with(file, key) or (0, "")
-            if state == RESERVED:
-                spend(file, number, "")
-
     def release(self, number: int, *, reason: str) -> None:
         """Give a reservation back, since nothing was sent: only a person can know that, and says why."""
         if not reason.strip():

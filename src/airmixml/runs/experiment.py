@@ -138,7 +138,9 @@ def run(
     identity = {**runner.identity_of(scenario), "seeds": seeds}
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         if spending is not None:
-            spending.reserve([each for each in spending.requests if not (folder.work / f"seed-{each.seed}").exists()])
+            spending.reserve_unfinished(
+                {each: (folder.work / f"seed-{each.seed}").exists() for each in spending.requests}
+            )
         if seeds == 1:
             result = runner.run_one(scenario, folder, str(folder.final))
         else:

@@ -64,11 +64,14 @@ class Spending:
         self.numbers.update(zip(distinct, found, strict=True))
 
     def reserve_unfinished(self, finished: Mapping[Scenario, bool]) -> None:
-        """Reserve the simulations of a study that are not finished, and settle what finished ones left reserved."""
+        """Reserve the runs that are not finished, and count finished simulations that the ledger has not as spent.
+
+        A finished protected run is settled already; nothing tells its entry.
+        """
+        self.reserve([scenario for scenario, done in finished.items() if not (done and self.protected)])
         for scenario, done in finished.items():
-            if done:
-                self.ledger.settle_open(self.requests[scenario].key)
-        self.reserve([scenario for scenario, done in finished.items() if not done])
+            if done and not self.protected:
+                self.settle_in_full(scenario)
 
     def check(self) -> None:
         """Raise a PrivacyError if the runs together would pass anybody's budget; nothing is written."""
