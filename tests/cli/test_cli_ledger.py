@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_by_hand_from_beginning_to_end(airmix: Airmix, tmp_path: Path) -> None:
             "7 is named 2 times",
         ),
         (("create", "c", "--epsilon", "0", "--delta", "1e-5"), "epsilon = 0 of a budget"),
+        (("create", "c", "--epsilon", "1e308", "--delta", "1e-5"), "epsilon = 1e+308 of a budget"),
         (("create", "c", "--epsilon", "1", "--delta", "1"), "delta = 1 of a budget"),
         (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adversary", "servr"), "did you mean server?"),
         (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "x"), "must be one of replace-one"),
@@ -84,6 +86,13 @@ def test_mistakes_are_one_line(
 ) -> None:
     assert airmix(*CREATE).returncode == 0
     assert why in refused("ledger", *arguments)
+
+
+def test_the_square_of_any_mu_is_rounded_up(airmix: Airmix) -> None:
+    assert airmix(*CREATE).returncode == 0
+    assert airmix("ledger", "spend", "b.sqlite", "--about", "x", "--mu", "1.1e60", "--already-sent").returncode == 0
+    (entry,) = json.loads(airmix("ledger", "history", "b.sqlite", "--json").stdout)["entries"]
+    assert Fraction(entry["largest"]["server"]["squared_mu"]) >= Fraction(1.1e60) ** 2
 
 
 def test_names_that_look_alike_are_a_line_or_refused(

@@ -192,7 +192,9 @@ def spend(
         raise ScenarioError("--delta: goes with --epsilon; a Gaussian mechanism has --mu alone")
     if mu is not None and not 0.0 <= mu < 1e100:
         raise ScenarioError(f"--mu = {mu:g}: must be finite and at least 0")
-    loss = Loss.of(epsilon=epsilon or 0.0, delta=delta) if mu is None else Loss.of(squared_mu=np.nextafter(mu**2, 9e99))
+    loss = (
+        Loss.of(epsilon=epsilon or 0.0, delta=delta) if mu is None else Loss.of(squared_mu=np.nextafter(mu**2, np.inf))
+    )
     file = LedgerFile(ledger)
     facts = file.facts()
     people, budgets = facts["people"], facts["budgets"]
