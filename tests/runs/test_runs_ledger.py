@@ -18,6 +18,7 @@ from airmixml import PrivacyError, Scenario
 from airmixml.budgets import LedgerFile, People
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.privacy import gaussian_epsilon
+from airmixml.runs import spending
 from airmixml.runs.experiment import SimulationRunner
 from airmixml.runs.spending import plan_spending
 from airmixml.streams import Streams
@@ -166,6 +167,40 @@ def test_what_a_ledger_cannot_count_is_refused(dealt: Scenario, tmp_path: Path) 
     with pytest.raises(PrivacyError, match="adversary eavesdropper"):
         run(dealt.with_overrides('radio.fading="rayleigh"'), private=True, ledger=near.path)
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("adjacency", ["remove-one", "replace-one"])
+def test_the_servers_loss_stands_in_for_the_release_where_neighbours_have_the_same_seats(
+    dealt: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adjacency: str
+) -> None:
+    """A hidden schedule gives a removed worker's seat to another: 99 colluders make the release's mu larger."""
+    hidden = dealt.with_overrides(
+        f'privacy.adjacency="{adjacency}"', "radio.scheduled=10", "radio.slots=20", "privacy.colluders=99"
+    )
+    hidden = airmixml.settle(hidden.with_overrides('workers.sends="samples"'))
+    losses = spending.planned_losses(hidden, 5, 3)
+    server, release = losses["server"], losses["release"]
+    assert server is not None
+    assert release is not None
+    assert (release.squared_mu > 2 * server.squared_mu).all() == (adjacency == "remove-one")
+    real = spending._loss_to
+
+    def refuse_release(name: str, *given: Any) -> Any:
+        if name == "release":
+            raise PrivacyError("nothing is certified")
+        return real(name, *given)
+
+    monkeypatch.setattr(spending, "_loss_to", refuse_release)
+    both = ("server", "release")
+    ledger = LedgerFile.create(
+        tmp_path / "b.sqlite", epsilon=99.0, delta=0.1, mode="simulation", adjacency=adjacency, adversaries=both
+    )
+    plan = plan_spending({hidden: "a cell"}, ledger.path)
+    if adjacency == "replace-one":
+        plan.check()
+    else:
+        with pytest.raises(PrivacyError, match=r"adversary release: .* nothing bounds"):
+            plan.check()
 
 
 def test_a_study_that_died_settles_what_it_had_finished_and_repeats_cost_nothing(

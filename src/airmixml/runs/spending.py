@@ -173,7 +173,7 @@ def request_of(scenario: Scenario, losses: Mapping[str, Loss | None], *, about: 
     return Request(about=about, losses=losses, delta=privacy.delta, details=details, **given)
 
 
-def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[str, Loss]:
+def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[str, Loss | None]:
     """Return what a worker loses to each adversary at most, whatever schedule is drawn; before anything is sent."""
     if scenario.mixing.power == "max":
         raise ScenarioError(
@@ -202,23 +202,26 @@ def spent_losses(sent: Transmission, owners: Owners) -> dict[str, Loss | None]:
     held = np.zeros(len(owners.who))
     held[owners.holding] = report.worker_squared_mu() if of_rows is None else of_rows[owners.holding]
     squares = held * (1.0 + (report.slots + int(owners.workers_each.max()) + 16) * _ONE_ROUNDING)
-    server = Loss.of(squared_mu=squares * _UP, delta=losses["server"].delta)
+    planned = losses["server"]
+    server = None if planned is None else Loss.of(squared_mu=squares * _UP, delta=planned.delta)
     return {**_of_owners(losses, owners), "server": server}
 
 
-def losses_of(scenario: Scenario, design: Design, centring: CentringSlot | None) -> dict[str, Loss]:
+def losses_of(scenario: Scenario, design: Design, centring: CentringSlot | None) -> dict[str, Loss | None]:
     """Return what the worst worker loses to each adversary that something is certified against.
 
     Where the schedule is known that is mu^2; where it is hidden, epsilon at the scenario's delta, unless taking it for
     known gives less. Probabilities with which a schedule, a gain or the number of colluding neighbours exceeds its
-    bound count as delta.
+    bound count as delta. With remove-one neighbours no other adversary's loss stands in for one that is not certified:
+    to a server that knows the schedule a removed worker's seat stays empty, elsewhere another worker may take it.
     """
-    found = {}
+    found: dict[str, Loss | None] = {}
     for name in ADVERSARIES.names:
         try:
             found[name] = _loss_to(name, scenario, design, centring)
         except PrivacyError:  # nothing is certified against it
-            continue
+            if scenario.privacy.adjacency == "remove-one":
+                found[name] = None
     return found
 
 
@@ -254,7 +257,7 @@ def _stated(scenario: Scenario, view: GaussianSlots, delta: float) -> tuple[floa
     return epsilon, Loss.of(epsilon=epsilon, delta=delta + failure)
 
 
-def _of_owners(losses: Mapping[str, Loss], owners: Owners) -> dict[str, Loss | None]:
+def _of_owners(losses: Mapping[str, Loss | None], owners: Owners) -> dict[str, Loss | None]:
     """Return the losses of those who own the data, some of whom may be on several workers, or on none.
 
     With the same data on c workers mu is at most c times that of one. Nothing is stated of several workers in a hidden
@@ -265,7 +268,7 @@ def _of_owners(losses: Mapping[str, Loss], owners: Owners) -> dict[str, Loss | N
         return dict(losses)
     found: dict[str, Loss | None] = {}
     for name, loss in losses.items():
-        if loss.epsilon.any() and copies.max() > 1:
+        if loss is None or (loss.epsilon.any() and copies.max() > 1):
             found[name] = None
             continue
         there = copies > 0
