@@ -5,12 +5,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-# Unicode gives these no width although they are neither control nor format characters.
-_NO_WIDTH: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]|[\U000e0100-\U000e01ef]"
+# All that Unicode says to ignore (Default_Ignorable_Code_Point, whether assigned or not), and what has no ink.
+_UNSEEN: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
 )
-_SIGNS: Final = str.maketrans("\u2018\u2019\u02bc\u2010\u2012\u2013\u2014\u2212", "'''-----", " ")
-_WHOLE: Final = re.compile(r"([+-]?\d+)\.0+")  # as spreadsheets write whole numbers
+_SIGNS: Final = str.maketrans("\u2018\u2019\u201b\u02bb\u02bc\u2032\u00b4`\u2212", "''''''''-", " ")
+_WHOLE: Final = re.compile(r"(?<=\d)\.0+\Z")  # as spreadsheets write whole numbers
 _PADDING: Final = re.compile(r"(?<!\d)(?<!\d[.,])0+(?=\d)")
 
 
@@ -21,7 +23,7 @@ def normal_name(text: str) -> str:
     """
     if not (text.isascii() and text.isprintable()):
         seen = "".join(each for each in text if each.isspace() or unicodedata.category(each) not in ("Cc", "Cf"))
-        text = unicodedata.normalize("NFC", _NO_WIDTH.sub("", seen))
+        text = unicodedata.normalize("NFC", _UNSEEN.sub("", seen))
     return " ".join(text.split())
 
 
@@ -33,7 +35,14 @@ def similar_names(new: Sequence[str], known: Iterable[str]) -> list[tuple[str, s
 
 
 def _appearance(name: str) -> str:
-    """Return what names share that differ in case, zeros before a number, .0 behind it, width, blanks, or dashes."""
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).translate(_SIGNS)
-    whole = _WHOLE.fullmatch(text)
-    return _PADDING.sub("", text if whole is None else whole[1])
+    """Return what names share that differ in case, zeros before a number, .0 behind it, width, blanks, or signs.
+
+    Unassigned and private-use characters do not count, since they may show as nothing. A kept name keeps them: which
+    are assigned depends on the version of Python.
+    """
+    text = unicodedata.normalize("NFKC", name.translate(_SIGNS))  # before: an accent by itself becomes a blank with one
+    text = unicodedata.normalize("NFKC", text.casefold()).translate(_SIGNS)
+    if not text.isascii():
+        kinds = ((each, unicodedata.category(each)) for each in text)
+        text = "".join("-" if kind == "Pd" else each for each, kind in kinds if kind not in ("Cn", "Co"))
+    return _PADDING.sub("", _WHOLE.sub("", text))

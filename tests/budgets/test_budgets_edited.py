@@ -66,7 +66,7 @@ def every_answer(ledger: LedgerFile, kind: str) -> dict[str, object]:
 
     def settle_twice() -> None:
         ledger.settle(2, {"server": Loss.of(epsilon=0.01)})
-        ledger.settle_open("k")
+        ledger.settle(2, repeated=True)
 
     commands: dict[str, Callable[[], object]] = {
         "facts": lambda: plain_facts(ledger),
@@ -316,8 +316,33 @@ def test_places_that_are_no_files_are_one_line_and_nothing_waits(tmp_path: Path)
                 command()
     made = LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5)
     os.mkfifo(tmp_path / "b.sqlite-journal")
-    with pytest.raises(LedgerError, match=r"b\.sqlite-journal: is not a file"):
-        made.facts()
+    (tmp_path / "elsewhere").symlink_to(made.path)
+    for ledger in (made, LedgerFile(tmp_path / "elsewhere")):
+        with pytest.raises(LedgerError, match=r"b\.sqlite-journal: is not a file"):
+            ledger.facts()
+
+
+def test_a_ledger_has_one_name(tmp_path: Path) -> None:
+    """Under another one SQLite would not find the journal of a process that was killed."""
+    made = LedgerFile.create(tmp_path / "b[1].sqlite", epsilon=1.0, delta=1e-5)
+    (tmp_path / "soft").symlink_to(made.path)
+    unfinished, other = tmp_path / ".b[1].sqlite.0123abcd.airmix-unfinished", tmp_path / "other.sqlite"
+    unfinished.hardlink_to(made.path)  # as a kill at the end of `create` leaves it
+    assert LedgerFile(tmp_path / "soft").entries() == []
+    assert not unfinished.exists()
+    other.hardlink_to(made.path)
+    for path in (made.path, other, tmp_path / "soft"):
+        with pytest.raises(LedgerError, match="hard link"):
+            LedgerFile(path).entries()
+    other.unlink()
+    assert made.entries() == []
+    for ending in ("-journal", "-wal", "-shm"):
+        left = tmp_path / f"new.sqlite{ending}"
+        left.touch()
+        with pytest.raises(LedgerError, match=f"new.sqlite{ending}: is left of another file"):
+            LedgerFile.create(tmp_path / "new.sqlite", epsilon=1.0, delta=1e-5)
+        assert left.exists()
+        left.unlink()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")

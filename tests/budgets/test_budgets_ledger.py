@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,6 +85,23 @@ def test_a_check_writes_nothing(ledger: LedgerFile) -> None:
     assert ledger.facts()["people"] is None
 
 
+def test_a_check_waits_for_its_turn_as_what_writes_does(ledger: LedgerFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, found = LedgerFile._reserve, []
+
+    def reserve(*args: Any, **kwargs: Any) -> list[int]:
+        with closing(sqlite3.connect(ledger.path, timeout=0.0, isolation_level=None)) as other:
+            try:
+                other.execute("BEGIN IMMEDIATE")
+                found.append("another one may write")
+            except sqlite3.OperationalError:
+                found.append("alone")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(LedgerFile, "_reserve", reserve)
+    ledger.reserve([request()], TEN, check_only=True)
+    assert found == ["alone"]
+
+
 def test_other_people_neighbours_and_modes_are_refused(ledger: LedgerFile) -> None:
     ledger.reserve([request()], TEN)
     for others in (People(label="rows of ten", count=11), People(label="rows of iris", count=10), People(label="x")):
@@ -152,21 +170,11 @@ def test_work_that_repeats_itself_is_spent_once(ledger: LedgerFile) -> None:
     ledger.settle(number)
     assert ledger.reserve([whole], TEN) == [number]
     ledger.settle(number, repeated=True)
-    ledger.settle_open("the same noise")
     assert spent(ledger) == pytest.approx([1.0] * 10)
     with pytest.raises(LedgerError, match="is spent already"):
         ledger.settle(number)
     with pytest.raises(PrivacyError):  # beside it nothing fits
         ledger.reserve([whole, request(Loss.of(epsilon=0.01))], TEN)
-
-
-def test_finished_work_whose_process_died_is_settled_by_its_key(ledger: LedgerFile) -> None:
-    ledger.reserve([request(key="the same noise")], TEN)
-    ledger.settle_open("another")
-    assert [each.state for each in ledger.entries()] == ["reserved"]
-    ledger.settle_open("the same noise")
-    assert [each.state for each in ledger.entries()] == ["spent"]
-    assert spent(ledger) == pytest.approx([0.1] * 10)
 
 
 def test_damage_is_never_mistaken_for_an_empty_ledger(ledger: LedgerFile) -> None:

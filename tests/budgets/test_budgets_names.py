@@ -36,7 +36,8 @@ SAME = (
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> LedgerFile:
-    return LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, people=PEOPLE)
+    """Of a simulation, whose warnings show names."""
+    return LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, people=PEOPLE, mode="simulation")
 
 
 def spend(ledger: LedgerFile, *names: str, **loss: float) -> None:
@@ -71,6 +72,11 @@ def test_a_name_of_nothing_is_refused(ledger: LedgerFile, nothing: str) -> None:
     assert spent(ledger) == {}
 
 
+@pytest.mark.parametrize("unseen", ["\u2065", "\ufff0", "\U000e0002", "\U000e0080", "\U000e01f0", "\U0001d159"])
+def test_characters_to_ignore_are_no_part_of_a_name_even_if_they_are_not_assigned(unseen: str) -> None:
+    assert normal_name(f"a{unseen}nn{unseen}") == "ann"
+
+
 @given(st.text())
 def test_a_normal_name_is_its_own_and_keeps_all_that_is_seen(text: str) -> None:
     name = normal_name(text)
@@ -94,6 +100,11 @@ def test_a_normal_name_is_its_own_and_keeps_all_that_is_seen(text: str) -> None:
         ("ann smith", "annsmith"),
         ("O'Brien", "O\u2019Brien"),
         ("Smith-Jones", "Smith\u2013Jones"),
+        *(("Smith-Jones", f"Smith{dash}Jones") for dash in "\u2015\u05be\u2e3a\u2212"),
+        *(("O'Brien", f"O{quote}Brien") for quote in "\u201b\u02bb\u2032\u00b4`"),
+        ("worker 7", "worker 7.0"),
+        ("ann", "ann\ue000"),
+        ("ann", "ann\ufdd0"),
     ],
 )
 def test_names_that_look_alike_are_warned_of_once_and_kept_apart(ledger: LedgerFile, one: str, other: str) -> None:
@@ -136,6 +147,27 @@ def test_strict_names_refuse_what_else_is_warned_of(tmp_path: Path) -> None:
     with pytest.warns(NameWarning):  # what was sent is a fact
         spend(ledger, "Ann")
     assert spent(ledger) == pytest.approx({"ann": 0.1, "bob": 0.1, "Ann": 0.1})
+
+
+def test_in_protection_no_name_is_in_a_warning_nor_in_what_may_be_told_of_an_error(tmp_path: Path) -> None:
+    ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, people=PEOPLE)
+    strict = LedgerFile.create(tmp_path / "s.sqlite", epsilon=1.0, delta=1e-5, people=PEOPLE, strict_names=True)
+    asked = [Request(about="", losses={"server": Loss.of(epsilon=0.1)}, who=("ann", "Ann", "bob", "BOB"))]
+    with pytest.warns(NameWarning) as told:
+        ledger.reserve(asked, PEOPLE)
+    with pytest.raises(LedgerError, match="'ann' and 'Ann'") as refused:
+        strict.reserve(asked, PEOPLE)
+    old_names(ledger, Ann="ann\u00a0")
+    with pytest.warns(NameWarning) as found:
+        ledger.standings()
+    with pytest.raises(LedgerError, match="udcff") as no_text, pytest.warns(NameWarning):
+        spend(ledger, "dora\udcff")
+    every = [str(told[0].message), str(found[0].message), refused.value.public, no_text.value.public]
+    assert "2 pairs of names look like one person" in every[0]
+    assert "2 pairs of names look like one person" in every[2]
+    assert "1 name in another spelling" in every[1]
+    for line in every:
+        assert not any(name in line.lower() for name in ("ann", "bob", "dora"))
 
 
 def test_one_person_of_a_data_set_is_one_worker_however_its_rows_spell_it() -> None:

@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_by_hand_from_beginning_to_end(airmix: Airmix, tmp_path: Path) -> None:
             "7 is named 2 times",
         ),
         (("create", "c", "--epsilon", "0", "--delta", "1e-5"), "epsilon = 0 of a budget"),
+        (("create", "c", "--epsilon", "1e308", "--delta", "1e-5"), "epsilon = 1e+308 of a budget"),
         (("create", "c", "--epsilon", "1", "--delta", "1"), "delta = 1 of a budget"),
         (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adversary", "servr"), "did you mean server?"),
         (("create", "c", "--epsilon", "1", "--delta", "1e-5", "--adjacency", "x"), "must be one of replace-one"),
@@ -86,12 +88,19 @@ def test_mistakes_are_one_line(
     assert why in refused("ledger", *arguments)
 
 
+def test_the_square_of_any_mu_is_rounded_up(airmix: Airmix) -> None:
+    assert airmix(*CREATE).returncode == 0
+    assert airmix("ledger", "spend", "b.sqlite", "--about", "x", "--mu", "1.1e60", "--already-sent").returncode == 0
+    (entry,) = json.loads(airmix("ledger", "history", "b.sqlite", "--json").stdout)["entries"]
+    assert Fraction(entry["largest"]["server"]["squared_mu"]) >= Fraction(1.1e60) ** 2
+
+
 def test_names_that_look_alike_are_a_line_or_refused(
     airmix: Airmix, refused: Callable[..., str], run_python: Airmix
 ) -> None:
     create = ("--epsilon", "1", "--delta", "1e-5", "--people", "column patient")
     spend = ("--about", "x", "--epsilon", "0.1", "--worker")
-    for file, strictly in (("a.sqlite", ()), ("b.sqlite", ("--strict-names",))):
+    for file, strictly in (("a.sqlite", ("--simulation",)), ("b.sqlite", ("--strict-names",))):
         assert airmix("ledger", "create", file, *create, *strictly).returncode == 0
         for spelling in ("ann", " ann\u00a0"):
             done = airmix("ledger", "spend", file, *spend, spelling)
@@ -106,3 +115,24 @@ def test_names_that_look_alike_are_a_line_or_refused(
         found = json.loads(airmix("ledger", "show", file, "--json", "--no-picture").stdout)
         assert [line["worker"] for line in found["adversaries"][0]["fullest"]] == people
         assert found["adversaries"][0]["fullest"][0]["spent"] == pytest.approx(0.2)
+
+
+def test_a_check_in_protection_names_nobody_unless_its_owner_asks(airmix: Airmix, tmp_path: Path) -> None:
+    rows = [
+        f"{who},0.{place % 9},{'no' if place % 2 else 'yes'}" for place, who in enumerate(["ada", "ADA", "bob"] * 4)
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(["patient,a,label", *rows]) + "\n")
+    create = ("--epsilon", "9", "--delta", "1e-3", "--strict-names")
+    assert airmix("ledger", "create", "b.sqlite", *create).returncode == 0
+    changes = ["dataset=rows.csv", "worker_column=patient", "classes=no,yes", "input_lower=0", "input_upper=1"]
+    settings = [part for change in changes for part in ("--set", f"workers.{change}")]
+    check = ("ledger", "check", "b.sqlite", "--preset", "private-table", *settings)
+    hidden, shown = airmix(*check), airmix(*check, "--show-values")
+    assert (hidden.returncode, shown.returncode) == (2, 2)
+    assert "1 pair of names look like one person" in hidden.stderr
+    assert "ada" not in hidden.stderr.lower()
+    assert "--show-values" in hidden.stderr
+    assert "'ADA' and 'ada' look like one person" in shown.stderr
+    undeclared = airmix(*check[:5], *settings[:4])
+    assert undeclared.returncode == 2
+    assert "workers.classes: must be declared" in undeclared.stderr

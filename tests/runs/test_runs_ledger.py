@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from airmixml import PrivacyError, Scenario
 from airmixml.budgets import LedgerFile, People
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.privacy import gaussian_epsilon
+from airmixml.runs import spending
+from airmixml.runs.experiment import SimulationRunner
 from airmixml.runs.spending import plan_spending
 from airmixml.streams import Streams
 
@@ -166,6 +169,40 @@ def test_what_a_ledger_cannot_count_is_refused(dealt: Scenario, tmp_path: Path) 
     assert ledger.entries() == []
 
 
+@pytest.mark.parametrize("adjacency", ["remove-one", "replace-one"])
+def test_the_servers_loss_stands_in_for_the_release_where_neighbours_have_the_same_seats(
+    dealt: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adjacency: str
+) -> None:
+    """A hidden schedule gives a removed worker's seat to another: 99 colluders make the release's mu larger."""
+    hidden = dealt.with_overrides(
+        f'privacy.adjacency="{adjacency}"', "radio.scheduled=10", "radio.slots=20", "privacy.colluders=99"
+    )
+    hidden = airmixml.settle(hidden.with_overrides('workers.sends="samples"'))
+    losses = spending.planned_losses(hidden, 5, 3)
+    server, release = losses["server"], losses["release"]
+    assert server is not None
+    assert release is not None
+    assert (release.squared_mu > 2 * server.squared_mu).all() == (adjacency == "remove-one")
+    real = spending._loss_to
+
+    def refuse_release(name: str, *given: Any) -> Any:
+        if name == "release":
+            raise PrivacyError("nothing is certified")
+        return real(name, *given)
+
+    monkeypatch.setattr(spending, "_loss_to", refuse_release)
+    both = ("server", "release")
+    ledger = LedgerFile.create(
+        tmp_path / "b.sqlite", epsilon=99.0, delta=0.1, mode="simulation", adjacency=adjacency, adversaries=both
+    )
+    plan = plan_spending({hidden: "a cell"}, ledger.path)
+    if adjacency == "replace-one":
+        plan.check()
+    else:
+        with pytest.raises(PrivacyError, match=r"adversary release: .* nothing bounds"):
+            plan.check()
+
+
 def test_a_study_that_died_settles_what_it_had_finished_and_repeats_cost_nothing(
     dealt: Scenario, tmp_path: Path
 ) -> None:
@@ -179,6 +216,31 @@ def test_a_study_that_died_settles_what_it_had_finished_and_repeats_cost_nothing
     assert epsilons(ledger).max() == pytest.approx(1.0, rel=1e-6)
     with pytest.raises(PrivacyError, match="nothing was sent"):
         run(dealt.with_seed(1), ledger=ledger.path, out=tmp_path / "other")
+
+
+def test_seeds_that_were_finished_without_a_ledger_count_when_the_others_are_resumed_with_one(
+    dealt: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(Exception):
+        pass
+
+    real = SimulationRunner.run_one
+
+    def run_one(self: SimulationRunner, scenario: Scenario, *given: Any) -> Any:
+        if scenario.seed == 1:
+            raise KilledError
+        return real(self, scenario, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulationRunner, "run_one", run_one)
+        with pytest.raises(KilledError):
+            run(dealt, seeds=2, out=tmp_path / "run")
+    small = LedgerFile.create(tmp_path / "a.sqlite", epsilon=1.0, delta=1e-3, mode="simulation")
+    with pytest.raises(PrivacyError, match="would pass its budget"):
+        run(dealt, seeds=2, out=tmp_path / "run", ledger=small.path)
+    ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=9.0, delta=1e-3, mode="simulation")
+    run(dealt, seeds=2, out=tmp_path / "run", ledger=ledger.path)
+    assert [(each.about[-6:], each.state) for each in ledger.entries()] == [("seed 0", "spent"), ("seed 1", "spent")]
 
 
 def test_people_have_names_where_the_data_do(tmp_path: Path) -> None:

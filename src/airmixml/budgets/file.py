@@ -8,6 +8,7 @@ that when somebody asks, so that replacing one never subtracts.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import secrets
 import sqlite3
@@ -22,12 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.budgets.schema import CREATES, UnsoundError, check_sound
-from airmixml.errors import LedgerError
+from airmixml.errors import LedgerError, private
 from airmixml.wording import reason, shown
 
 _SECONDS_TO_WAIT: Final = 60.0
 _TRIED_BYTES: Final = 1 << 16
 _PAYS_BELOW: Final = 0.8
+_UNFINISHED: Final = ".airmix-unfinished"
 _BESIDE: Final = ("-journal", "-wal", "-shm")  # files that SQLite would open with a ledger
 
 
@@ -55,7 +57,12 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     """Create a ledger with what ``fill`` writes into it, whole or not at all; refuse a name that is taken."""
     if os.path.lexists(path):
         raise LedgerError(f"{path}: exists already; a ledger is never overwritten: choose another name")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.airmix-unfinished")
+    for beside in _beside(path):
+        if os.path.lexists(beside):
+            raise LedgerError(
+                f"{beside}: is left of another file and would be read with the ledger; choose another name"
+            )
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_UNFINISHED}")
     try:
         with contextlib.closing(sqlite3.connect(temporary)) as connection:
             connection.executescript(f"BEGIN;{CREATES}")
@@ -99,21 +106,42 @@ def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
 
 
 def _no_text(path: Path, problem: UnicodeEncodeError) -> LedgerError:
-    return LedgerError(f"{path}: {shown(problem.object)} is not UTF-8 text; nothing was written: spell it otherwise")
+    what = private(shown(problem.object), "a name or text")
+    return LedgerError(f"{path}: {what} is not UTF-8 text; nothing was written: spell it otherwise")
 
 
 def _check_place(path: Path) -> None:
     """Refuse what is no file: SQLite would wait for ever for a pipe to speak."""
     try:
-        mode = path.stat().st_mode
+        found = path.stat()
+        path = path.resolve()  # where SQLite looks for what lies beside it
+        if found.st_nlink > 1:
+            _finish(path)
+            found = path.stat()
     except (OSError, ValueError) as problem:
         what = "there is no such ledger" if isinstance(problem, FileNotFoundError) else f"not found ({reason(problem)})"
         raise LedgerError(f"{path}: {what}; `airmix ledger create` makes one") from None
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(found.st_mode):
         raise LedgerError(f"{path}: is not a file; `airmix ledger create` makes one")
-    for beside in (path.with_name(path.name + ending) for ending in _BESIDE):
+    if found.st_nlink > 1:
+        raise LedgerError(
+            f"{path}: has another name too (a hard link), under which SQLite would not find what a killed process left "
+            "to undo; remove that name, and use a symbolic link"
+        )
+    for beside in _beside(path):
         if os.path.lexists(beside) and not beside.is_file():
             raise LedgerError(f"{beside}: is not a file, and SQLite would open it with the ledger; remove it")
+
+
+def _beside(path: Path) -> list[Path]:
+    return [path.with_name(path.name + ending) for ending in _BESIDE]
+
+
+def _finish(path: Path) -> None:
+    """Remove the first name of a ledger, where the process that created it was killed before it did."""
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*{_UNFINISHED}"):
+        if other.samefile(path):
+            other.unlink()
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -8,11 +8,12 @@ reservation, which counts in full until a person says whether anything was sent 
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -39,15 +40,16 @@ from airmixml.budgets.rows import (
     read_spent,
     set_facts,
     spend,
-    state_of,
+    texts_of,
     who_of,
     write_entry,
     write_losses,
 )
-from airmixml.budgets.rules import Budget, Loss
-from airmixml.budgets.schema import MODES
+from airmixml.budgets.rules import PARTS, Budget, Loss, root_up
+from airmixml.budgets.schema import MODES, PROTECTION
 from airmixml.errors import LedgerError, NameWarning, PrivacyError, private
 from airmixml.names import normal_name, similar_names
+from airmixml.output.numbers import plural
 from airmixml.privacy.mechanism import ADJACENCIES
 from airmixml.wording import against, shown, shown_name
 
@@ -96,6 +98,7 @@ class LedgerFile:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self._own: dict[int, Request] = {}  # what this object has reserved, by the number of its entry
 
     @classmethod
     def create(
@@ -178,11 +181,17 @@ class LedgerFile:
         itself (``Request.key``) costs nothing more: it gets the entry that it has. With ``check_only`` nothing is
         written.
         """
-        with transaction(self.path, write=not check_only) as file:
-            numbers = self._reserve(file, requests, people, already_sent=already_sent)
+        # Without a key of its own an entry gets one that nobody has: numbers come again when a copy is restored.
+        keyed = [replace(each, key=each.key or secrets.token_hex(16)) for each in requests]
+        with transaction(self.path, write=True) as file:
+            numbers = self._reserve(file, keyed, people, already_sent=already_sent)
+            adversaries = list(read_budgets(file))
             if check_only:
                 file.execute("ROLLBACK")
                 file.execute("BEGIN")
+        if not (check_only or already_sent):
+            for number, each in zip(numbers, keyed, strict=True):
+                self._own[number] = replace(each, losses={name: loss_to(name, each.losses) for name in adversaries})
         return numbers
 
     def _reserve(
@@ -199,7 +208,7 @@ class LedgerFile:
         unspent = [(each, who) for each, who in placed if known.get(each.key, (0, ""))[1] != SPENT]
         for adversary, budget in {} if already_sent or not unspent else read_budgets(file).items():
             self._check(roll, adversary, budget, read_spent(file, adversary, roll, without=reserved), unspent)
-        self._check_names(similar_names(roll.new, names), strict=strict and not already_sent)
+        self._check_names(file, similar_names(roll.new, names), strict=strict and not already_sent)
         numbers = []
         for request, who in placed:
             number, state = known.get(request.key, (0, ""))
@@ -222,24 +231,29 @@ class LedgerFile:
     ) -> None:
         """Replace a reservation by what was really spent; without ``losses`` that is all that was reserved.
 
-        What may be ``repeated`` work is left as it is where it is settled already.
+        What may be ``repeated`` work is left as it is where it is settled already. What this object reserved counts
+        even if it was settled or released elsewhere in the meantime: a loss that happened is a fact.
         """
+        request = self._own.get(number)
+        if request is not None and not self.path.exists():
+            raise self._uncounted(number, request, losses)
         with transaction(self.path, write=True) as file:
-            if repeated and state_of(file, number) == SPENT:
+            state, key, released = texts_of(file, number)
+            if request is not None and key != request.key:
+                raise self._uncounted(number, request, losses)
+            if (repeated or request is not None) and state == SPENT:
+                self._own.pop(number, None)
                 return
-            self._require_reserved(file, number)
+            if request is not None and state == RELEASED:
+                reason = reason or f"sent after all; it was released: {released}"
+            else:
+                self._require_reserved(file, number)
             if losses is not None:
                 who = who_of(file, number)
                 _check_shapes(losses, count_workers(file) if who is None else len(who))
                 write_losses(file, number, {name: loss_to(name, losses) for name in read_budgets(file)})
             spend(file, number, reason)
-
-    def settle_open(self, key: str) -> None:
-        """Settle in full what repeatable work reserved and then finished, if its process died in between."""
-        with transaction(self.path, write=True) as file:
-            number, state = entry_with(file, key) or (0, "")
-            if state == RESERVED:
-                spend(file, number, "")
+        self._own.pop(number, None)
 
     def release(self, number: int, *, reason: str) -> None:
         """Give a reservation back, since nothing was sent: only a person can know that, and says why."""
@@ -248,6 +262,7 @@ class LedgerFile:
         with transaction(self.path, write=True) as file:
             self._require_reserved(file, number)
             end_entry(file, number, RELEASED, reason)
+        self._own.pop(number, None)
 
     def entries(self) -> list[Entry]:
         """Return the history, oldest first."""
@@ -256,8 +271,21 @@ class LedgerFile:
             rows = file.execute("SELECT * FROM entries ORDER BY number")
             return [read_entry(file, row, workers) for row in rows]
 
+    def _uncounted(self, number: int, request: Request, losses: Mapping[str, Loss | None] | None) -> LedgerError:
+        """Return what a person must count by hand: it was sent, and its reservation is gone."""
+        sent = [loss_to(name, losses or request.losses).worst() for name in request.losses]
+        mu2, epsilon, delta = (max(float(loss.parts[part][0]) for loss in sent) for part in PARTS)
+        options = [f"--mu {float(root_up(mu2))!r}"] * bool(mu2)
+        options += [f"--epsilon {epsilon!r} --delta {delta!r}"] * bool(epsilon or delta)
+        adversary = next(iter(request.losses)) if len(sent) == 1 else "everyone"
+        return LedgerError(
+            f"{self.path}: has entry {number} of {shown(request.about)} no more, and this was sent; count it for all "
+            f"who took part: airmix ledger spend {self.path} --already-sent --adversary {adversary} --about ... "
+            f"{', and the same with '.join(options) or '--mu 0'}"
+        )
+
     def _require_reserved(self, file: sqlite3.Connection, number: int) -> None:
-        state = state_of(file, number)
+        state, _, _ = texts_of(file, number)
         if not state:
             raise LedgerError(f"{self.path}: has no entry {shown(number)}; `airmix ledger history` lists them")
         if state != RESERVED:
@@ -279,23 +307,29 @@ class LedgerFile:
         roll = Roll.read(file)
         if len(roll.respelt):
             twice = [shown(roll.name(int(roll.first[each]))) for each in roll.respelt[:_PAIRS_SHOWN]]
-            self._warn(
-                f"{_few(len(roll.respelt), twice)} is in it in several spellings of one name; they count as one person"
-            )
+            told = f"{_few(len(roll.respelt), twice)} is in it in several spellings of one name"
+            hidden = f"{plural(len(roll.respelt), 'name')} in another spelling of one that is there"
+            self._warn(file, f"{private(told, hidden)}; they count as one person")
         return roll
 
-    def _warn(self, text: str) -> None:
-        warnings.warn(f"{self.path}: {text}", NameWarning, stacklevel=5)
+    def _warn(self, file: sqlite3.Connection, text: str) -> None:
+        """Warn of names; in protection of how many alone, since a warning ends up in a log."""
+        said = LedgerError(f"{self.path}: {text}")
+        protected = read_facts(file)["mode"] == PROTECTION
+        warnings.warn(said.public if protected else str(said), NameWarning, stacklevel=5)
 
-    def _check_names(self, pairs: Sequence[tuple[str, str]], *, strict: bool) -> None:
+    def _check_names(self, file: sqlite3.Connection, pairs: Sequence[tuple[str, str]], *, strict: bool) -> None:
         """Warn of names that look like another one's, or refuse them."""
         if not pairs:
             return
         told = _few(len(pairs), [f"{shown(one)} and {shown(other)}" for one, other in pairs[:_PAIRS_SHOWN]])
-        said = f"{told} look like one person, and each name has a budget of its own; spell a name always the same"
+        said = (
+            f"{private(told, plural(len(pairs), 'pair') + ' of names')} look like one person, and each name has a "
+            "budget of its own; spell a name always the same"
+        )
         if strict:
             raise LedgerError(f"{self.path}: {said}; nothing was sent")
-        self._warn(said)
+        self._warn(file, said)
 
     def _check(
         self,
@@ -376,7 +410,9 @@ def _places(file: sqlite3.Connection, who: Any, people: People, roll: Roll) -> I
             raise LedgerError("who: workers of this ledger have names; give those that take part, at least one")
         names = [normal_name(each) for each in who]
         if "" in names:
-            raise LedgerError(f"who: the name {shown(who[names.index('')])} is empty; give every worker a name")
+            raise LedgerError(
+                f"who: the name {private(shown(who[names.index('')]), 'of one')} is empty; give every worker a name"
+            )
         _check_once(names)
         return roll.join(file, names)
     if who is None:

@@ -158,11 +158,12 @@ def entry_with(file: sqlite3.Connection, key: str) -> tuple[int, str] | None:
     return None
 
 
-def state_of(file: sqlite3.Connection, number: int) -> str:
-    """Return the state of an entry; nothing where there is none."""
+def texts_of(file: sqlite3.Connection, number: int) -> tuple[str, str, str]:
+    """Return state, key and reason of an entry; nothing where there is none."""
     known = 0 < number < 2**63  # SQLite has no others
-    row = file.execute("SELECT state FROM entries WHERE number = ?", (number,)).fetchone() if known else None
-    return "" if row is None else str(row["state"])
+    query = "SELECT state, key, reason FROM entries WHERE number = ?"
+    row = file.execute(query, (number,)).fetchone() if known else None
+    return ("", "", "") if row is None else (row["state"], row["key"], row["reason"])
 
 
 def write_entry(file: sqlite3.Connection, who: Integers | None, **texts: str) -> int:

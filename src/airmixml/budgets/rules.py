@@ -24,6 +24,7 @@ Doubles = NDArray[np.float64]
 
 _LEAST_EPSILON: Final = 1e-300  # stands for 0, of which mu is not asked
 _LARGEST_SQUARED_MU: Final = 1e290
+_LARGEST_BUDGET: Final = 1e100
 _SHOWN_LESS: Final = 1.0 - 1e-9  # so that what is said to fit does, however it is rounded on its way
 
 
@@ -112,8 +113,11 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.epsilon < math.inf:
-            raise PrivacyError(f"epsilon = {self.epsilon:g} of a budget: must be finite and above 0")
+        if not 0.0 < self.epsilon < _LARGEST_BUDGET:
+            raise PrivacyError(
+                f"epsilon = {self.epsilon:g} of a budget: must be above 0 and below {_LARGEST_BUDGET:g}, beyond which "
+                "nothing can be added up"
+            )
         if not 0.0 < self.delta < 1.0:
             raise PrivacyError(f"delta = {self.delta:g} of a budget: must lie between 0 and 1")
 

@@ -13,7 +13,8 @@ from typing import Final
 from airmixml.errors import LedgerError
 from airmixml.privacy.mechanism import ADJACENCIES
 
-MODES: Final = ("protection", "simulation")
+PROTECTION: Final = "protection"
+MODES: Final = (PROTECTION, "simulation")
 MOST_WORKERS: Final = 10**9
 _APPLICATION: Final = 0x41694D78  # "AiMx", as SQLite's header has it
 _VERSION: Final = 1

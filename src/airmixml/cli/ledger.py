@@ -192,7 +192,9 @@ def spend(
         raise ScenarioError("--delta: goes with --epsilon; a Gaussian mechanism has --mu alone")
     if mu is not None and not 0.0 <= mu < 1e100:
         raise ScenarioError(f"--mu = {mu:g}: must be finite and at least 0")
-    loss = Loss.of(epsilon=epsilon or 0.0, delta=delta) if mu is None else Loss.of(squared_mu=np.nextafter(mu**2, 9e99))
+    loss = (
+        Loss.of(epsilon=epsilon or 0.0, delta=delta) if mu is None else Loss.of(squared_mu=np.nextafter(mu**2, np.inf))
+    )
     file = LedgerFile(ledger)
     facts = file.facts()
     people, budgets = facts["people"], facts["budgets"]
@@ -234,39 +236,52 @@ def check_scenario(
     seeds: options.Seeds = 1,
     public_test: Annotated[bool, Option("--public-test", help="As for airmix run --private.")] = False,
     data_dir: options.DataDir = None,
+    show_values: Annotated[
+        bool, Option("--show-values", help="Let error messages quote rows, values and names, for the owner alone.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say whether runs of a scenario would fit; nothing is written or sent.
+    """Say whether runs of a scenario would fit; the ledger stays as it is, and nothing is sent.
 
     A run that would not fit is refused with the line that airmix run gives.
     """
     from airmixml.budgets import LedgerFile
+    from airmixml.hiding import hide_values
 
     private = LedgerFile(ledger).facts()["mode"] == "protection"
-    scenario = options.choose_scenario(
-        file,
-        preset,
-        options.on_air(air, assignments),
-        seed,
-        bounds=bounds,
-        data_dir=data_dir,
-        test_rows=public_test or not private,
-    )
     if seeds < 1:
         raise ScenarioError(f"--seeds {seeds}: must be at least 1")
-    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
-    with progress_bars() as progress:
-        from airmixml.runs.spending import plan_spending, seeds_of
 
-        spending = plan_spending(
-            seeds_of(scenario, seeds),
-            ledger,
-            private=private,
-            public_test=public_test,
+    def check() -> Any:
+        scenario = options.choose_scenario(
+            file,
+            preset,
+            options.on_air(air, assignments),
+            seed,
+            bounds=bounds,
             data_dir=data_dir,
-            progress=progress,
+            test_rows=public_test or not private,
         )
-        spending.check()
+        scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
+        if private:
+            from airmixml.workers.loading import check_protectable
+
+            check_protectable(scenario.workers)
+        with progress_bars() as progress:
+            from airmixml.runs.spending import plan_spending, seeds_of
+
+            spending = plan_spending(
+                seeds_of(scenario, seeds),
+                ledger,
+                private=private,
+                public_test=public_test,
+                data_dir=data_dir,
+                progress=progress,
+            )
+            spending.check()
+        return scenario
+
+    scenario = hide_values(check, "the owner sees them with --show-values", hide=private and not show_values)
     about = {"ledger": str(ledger), "fits": True, "scenario": scenario.name, "runs": seeds}
     _say(as_json, about, f"{plural(seeds, 'run')} of {scenario.name} fits" if seeds == 1 else f"{seeds} runs fit")
 

@@ -138,7 +138,9 @@ def run(
     identity = {**runner.identity_of(scenario), "seeds": seeds}
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         if spending is not None:
-            spending.reserve([each for each in spending.requests if not (folder.work / f"seed-{each.seed}").exists()])
+            spending.reserve_unfinished(
+                {each: (folder.work / f"seed-{each.seed}").exists() for each in spending.requests}
+            )
         if seeds == 1:
             result = runner.run_one(scenario, folder, str(folder.final))
         else:
@@ -171,7 +173,12 @@ class SimulationRunner:
         started, context, device = time.perf_counter(), self.context, self.context.speed.device
         streams = Streams(scenario.seed)
         dataset = load_dataset(
-            scenario.workers, streams, data_dir=context.data_dir, progress=context.progress, device=device
+            scenario.workers,
+            streams,
+            data_dir=context.data_dir,
+            progress=context.progress,
+            device=device,
+            raw=None if self.spending is None else self.spending.data[scenario.workers],
         )
         held_dim = dataset.held_dim or dataset.input_dim
         warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))

@@ -48,6 +48,7 @@ class ProtectedRunner:
             progress=progress,
             test_rows=self.public_test,
             device=context.speed.device,
+            raw=None if self.spending is None else self.spending.data[scenario.workers],
         )
         pool, tested = dataset.public_counts
         if not self.public_test:

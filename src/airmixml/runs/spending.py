@@ -54,6 +54,7 @@ class Spending:
     protected: bool
     owners: Mapping[Scenario, Owners]
     requests: Mapping[Scenario, Request]
+    data: Mapping[Workers, RawData]  # as their owners were counted: a file may change before it is sent
     numbers: dict[Scenario, int] = field(default_factory=dict)  # of the entries, once they are reserved
 
     def reserve(self, scenarios: Sequence[Scenario]) -> None:
@@ -63,11 +64,14 @@ class Spending:
         self.numbers.update(zip(distinct, found, strict=True))
 
     def reserve_unfinished(self, finished: Mapping[Scenario, bool]) -> None:
-        """Reserve the simulations of a study that are not finished, and settle what finished ones left reserved."""
+        """Reserve the runs that are not finished, and count finished simulations that the ledger has not as spent.
+
+        A finished protected run is settled already; nothing tells its entry.
+        """
+        self.reserve([scenario for scenario, done in finished.items() if not (done and self.protected)])
         for scenario, done in finished.items():
-            if done:
-                self.ledger.settle_open(self.requests[scenario].key)
-        self.reserve([scenario for scenario, done in finished.items() if not done])
+            if done and not self.protected:
+                self.settle_in_full(scenario)
 
     def check(self) -> None:
         """Raise a PrivacyError if the runs together would pass anybody's budget; nothing is written."""
@@ -96,7 +100,7 @@ def plan_spending(
 ) -> Spending:
     """Return what runs of settled scenarios will spend at most; refuse those that the ledger cannot count.
 
-    The data are read for their owners alone.
+    The data are read once, for their owners and for who sends them.
 
     Args:
         runs: scenarios, each with its own seed, and what the ledger's history calls them.
@@ -131,7 +135,8 @@ def plan_spending(
             key="" if private else _key(scenario),
         )
     people = _one_group(file, [People(label=each.label, count=each.count) for each in owners.values()])
-    return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests)
+    data = {} if study else pools  # the parts of a study, which protects nobody, read their own
+    return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests, data=data)
 
 
 def joined(parts: Sequence[Spending]) -> Spending:
@@ -168,7 +173,7 @@ def request_of(scenario: Scenario, losses: Mapping[str, Loss | None], *, about: 
     return Request(about=about, losses=losses, delta=privacy.delta, details=details, **given)
 
 
-def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[str, Loss]:
+def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[str, Loss | None]:
     """Return what a worker loses to each adversary at most, whatever schedule is drawn; before anything is sent."""
     if scenario.mixing.power == "max":
         raise ScenarioError(
@@ -197,23 +202,26 @@ def spent_losses(sent: Transmission, owners: Owners) -> dict[str, Loss | None]:
     held = np.zeros(len(owners.who))
     held[owners.holding] = report.worker_squared_mu() if of_rows is None else of_rows[owners.holding]
     squares = held * (1.0 + (report.slots + int(owners.workers_each.max()) + 16) * _ONE_ROUNDING)
-    server = Loss.of(squared_mu=squares * _UP, delta=losses["server"].delta)
+    planned = losses["server"]
+    server = None if planned is None else Loss.of(squared_mu=squares * _UP, delta=planned.delta)
     return {**_of_owners(losses, owners), "server": server}
 
 
-def losses_of(scenario: Scenario, design: Design, centring: CentringSlot | None) -> dict[str, Loss]:
+def losses_of(scenario: Scenario, design: Design, centring: CentringSlot | None) -> dict[str, Loss | None]:
     """Return what the worst worker loses to each adversary that something is certified against.
 
     Where the schedule is known that is mu^2; where it is hidden, epsilon at the scenario's delta, unless taking it for
     known gives less. Probabilities with which a schedule, a gain or the number of colluding neighbours exceeds its
-    bound count as delta.
+    bound count as delta. With remove-one neighbours no other adversary's loss stands in for one that is not certified:
+    to a server that knows the schedule a removed worker's seat stays empty, elsewhere another worker may take it.
     """
-    found = {}
+    found: dict[str, Loss | None] = {}
     for name in ADVERSARIES.names:
         try:
             found[name] = _loss_to(name, scenario, design, centring)
         except PrivacyError:  # nothing is certified against it
-            continue
+            if scenario.privacy.adjacency == "remove-one":
+                found[name] = None
     return found
 
 
@@ -249,7 +257,7 @@ def _stated(scenario: Scenario, view: GaussianSlots, delta: float) -> tuple[floa
     return epsilon, Loss.of(epsilon=epsilon, delta=delta + failure)
 
 
-def _of_owners(losses: Mapping[str, Loss], owners: Owners) -> dict[str, Loss | None]:
+def _of_owners(losses: Mapping[str, Loss | None], owners: Owners) -> dict[str, Loss | None]:
     """Return the losses of those who own the data, some of whom may be on several workers, or on none.
 
     With the same data on c workers mu is at most c times that of one. Nothing is stated of several workers in a hidden
@@ -260,7 +268,7 @@ def _of_owners(losses: Mapping[str, Loss], owners: Owners) -> dict[str, Loss | N
         return dict(losses)
     found: dict[str, Loss | None] = {}
     for name, loss in losses.items():
-        if loss.epsilon.any() and copies.max() > 1:
+        if loss is None or (loss.epsilon.any() and copies.max() > 1):
             found[name] = None
             continue
         there = copies > 0

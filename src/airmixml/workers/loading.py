@@ -36,16 +36,17 @@ def load_dataset(
     progress: Progress = silent,
     test_rows: bool = True,
     device: str = "cpu",
+    raw: RawData | None = None,
 ) -> DataSet:
     """Return the training pool and the test set that the scenario asks for, inputs scaled to [0, 1] and encoded.
 
     The stream "data" splits data sets that have no test set of their own; without ``test_rows`` all their rows may be
     in the pool. ``data_dir`` holds the files of MNIST; None takes the cache, which is filled where needed. Features are
-    computed on the ``device`` where the encoder can.
+    computed on the ``device`` where the encoder can. ``raw`` are the samples where they have been read already.
     """
     if AUTO in (workers.centre, workers.norm, workers.label_code):
         raise ScenarioError("workers.centre, norm or label_code is auto: use airmixml.settle(scenario) first")
-    raw = load_raw(workers, data_dir, progress)
+    raw = load_raw(workers, data_dir, progress) if raw is None else raw
     image_shape = declared_shape(workers.shape, raw.image_shape, raw.inputs.shape[1])
     row_format = _row_format(workers, raw, image_shape)
     scale = RowEncoder(workers=workers, seed=streams.seed, row_format=row_format).scale

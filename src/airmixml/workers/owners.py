@@ -60,7 +60,8 @@ def owners_of(workers: Workers, raw: RawData, seed: int, *, protected: bool, tes
     streams = Streams(seed)
     pool, _ = pool_and_test(raw, workers, streams.generator("data"), test_rows)
     available = len(pool) if raw.holders is None else len(np.unique(raw.holders[pool]))
-    holding = None if protected else deploy(workers, available, streams).sample_index
+    dealt = deploy(workers, available, streams).sample_index  # in protection for its refusals alone
+    holding = None if protected else dealt
     if raw.holders is None:
         who = np.sort(pool) if holding is None else pool
         return Owners(label=f"rows of {raw.name}", count=units_of(raw), who=who, holding=holding)
