@@ -313,6 +313,6 @@ EAVESDROPPER: Final = InformedAttack(
     "eavesdropper", "the same by a listener who knows the schedule and all phases", listener_precision
 )
 EVERYONE: Final = InformedAttack(
-    "everyone", "the same by whom each worker is heard separately, without noise", everyone_precision
+    "everyone", "the same by an adversary who receives each worker separately, without noise", everyone_precision
 )
 INFORMED: Final = {each.adversary: each for each in (SERVER, RELEASE, EAVESDROPPER, EVERYONE)}

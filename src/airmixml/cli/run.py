@@ -36,7 +36,7 @@ def run_command(
     jobs: options.Jobs = None,
     data_dir: options.DataDir = None,
     private: Annotated[
-        bool, Option("--private", help="Protect real data: noise that nobody can repeat, nothing else written.")
+        bool, Option("--private", help="Protect real data: secret noise, and nothing written that it does not cover.")
     ] = False,
     public_test: Annotated[
         bool, Option("--public-test", help="With --private: the test rows are public, so state the accuracy.")

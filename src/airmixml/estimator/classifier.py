@@ -31,7 +31,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared, not
             measured, because measuring them would leak private data; values outside are clipped.
         classes: all class labels that there may be. They are declared, not read from ``y``, where one that a single row
-            has would tell that somebody has it; None reads them from ``y``, in simulation only. Where several labels
+            has reveals that row; None reads them from ``y``, in simulation only. Where several labels
             may hold at once they are the columns of ``y``.
         unknown_labels: what becomes of a row whose label is not among ``classes``: "refuse" it before anything is sent,
             or "absent": its worker sends zeros.
@@ -179,7 +179,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         if self._protected or self.unknown_labels == "absent":
             raise ScenarioError(
                 'classes = None: must be declared in protection; add classes=["no", "yes"], with all labels that there '
-                "may be: one found in y would tell that somebody has it"
+                "may be: a class found in y reveals that some row has it"
             )
         return None
 

@@ -69,7 +69,7 @@ def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
     fits = f"{now.fits} protected fit{'s' if now.fits > 1 else ''}"
     together = f"{fits} in this process, as if all had the same rows: mu^2 add up"
     if math.isinf(squared_mu):
-        together += "; one of them rests on the receiver's noise, which hides nobody from everyone"
+        together += "; one of them rests on the receiver's noise, which does not count against everyone"
     delta = privacy.delta
     if privacy.arithmetic == "integers":  # each fit sets next to nothing of delta aside: this is for a thousand
         delta *= 1.0 - 1e3 * COMPOSED_SHARE

@@ -3,10 +3,10 @@
 A changed row changes what all c workers send. Where the schedule is known, or taken for known, slot t then moves by
 (sum over the copies that send in it of their shares) times one sample's move, at most: shifts add up, and mu^2 is the
 sum over slots of the squares of those sums. That is c^2 times the mu^2 of one worker where all copies send in the same
-slots, which is exact, and less where they do not. Who hears every worker separately sees the copies in noise of some
-covariance S, and the triangle inequality of the norm x' S^-1 x gives the same bound. (Without masks copies have
-independent noise, and the bound is not reached.) Where the schedule is hidden, group privacy takes c steps from one
-worker to the next.
+slots, which is exact, and less where they do not. An adversary who receives every worker separately sees the copies in
+noise of some covariance S, and the triangle inequality of the norm x' S^-1 x gives the same bound. (Without masks
+copies have independent noise, and the bound is not reached.) Where the schedule is hidden, group privacy takes c steps
+from one worker to the next.
 """
 
 import math

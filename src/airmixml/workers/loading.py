@@ -172,7 +172,7 @@ def check_protectable(workers: Workers) -> None:
     if own_file and workers.task == "classification" and not workers.classes:
         raise ScenarioError(
             'workers.classes: must be declared to protect your own data; add a line such as classes = ["no", "yes"] to '
-            "[workers], with all classes that there may be: one found in the rows would tell that somebody has it "
+            "[workers], with all classes that there may be: a class found in the rows reveals that some row has it "
             "(`airmix init` writes the line)"
         )
 

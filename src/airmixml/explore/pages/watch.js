@@ -5,7 +5,7 @@ import { picture, range } from "./pictures.js";
 
 // Whose noise is added besides the receiver's: before sending, and what of it is left in the sum.
 const ADDED = {
-  workers: [" Each adds noise of its own, so that nobody receives its sample without noise.", ": their noise adds up too"],
+  workers: [" Each adds noise of its own, so that its sample is never received without noise.", ": their noise adds up too"],
   masked: [" Each adds noise of its own, and masks that it shares with other workers: a listener beside one worker cannot remove them.", ": their noise adds up too, and the masks cancel"],
 };
 const STEPS = ["Schedule", "Ratios", "Powers", "Samples", "Antenna", "Eavesdropper"];
