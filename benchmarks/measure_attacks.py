@@ -41,7 +41,8 @@ MAXIMUM = "--preset paper-mnist --set mixing.power=max"
 PARTS: dict[str, dict[str, str]] = {
     "gallery": {
         "gallery": "attack --preset paper-mnist --vary privacy.epsilon=max,1e8,1e5,100,10 "
-        "--beside private-mnist-release,private-mnist,trustless-mnist",
+        "--beside private-mnist-release,private-mnist,trustless-mnist "
+        "--attacks least-squares,non-negative,prior,release,eavesdropper,everyone",
         "trustless": "attack --preset trustless-mnist --vary privacy.epsilon=10,1 --attacks eavesdropper,everyone",
     },
     "alpha": {"alpha": f"attack {MAXIMUM} --vary mixing.alpha=1e-3,1,10,100,1e7 --attacks prior,release,eavesdropper"},
