@@ -43,6 +43,8 @@ def percent(share: float) -> str:
 def grade(case: Result, adversary: str) -> str:
     """Return the grade; older results judged by epsilon alone where nothing was found."""
     found, claimed = case[adversary]["grade"], case["claimed"]
+    if "claimed_per_row" in case:
+        return str(found)
     bound = naming_bound(claimed[adversary], claimed["delta"], claimed["adjacency"], case.get("held", case["workers"]))
     return grade_of(found if found in ("leaks", "exposed") else "", bound, too_few=found == TOO_FEW)
 

@@ -54,10 +54,10 @@ def estimates(seconds_per_unit: float, total: int, stage: str, monkeypatch: pyte
 def test_long_work_says_once_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["airmix", "run"])
     assert estimates(1e-4, 100_000_000, "over the air", monkeypatch) == [
-        "airmix: 100,000,000 slots: about 2.75 h; Ctrl-C stops"  # of 10,000 s, of which 1 % has passed
+        "airmix: 100,000,000 slots: about 2.75 h for this stage; Ctrl-C stops"  # of 10,000 s, of which 1 % has passed
     ]
     assert estimates(2.0, 500, "training", monkeypatch) == [
-        "airmix: 500 epochs: about 16.5 min; Ctrl-C stops, repeat the command to resume"
+        "airmix: 500 epochs: about 16.5 min for this stage; Ctrl-C stops, repeat the command to resume"
     ]
 
 
@@ -71,7 +71,7 @@ def test_a_stage_that_goes_on_from_the_middle_is_measured_from_there(monkeypatch
     report("training", 400, 1000)
     now = 10.0
     report("training", 410, 1000)
-    assert said == ["airmix: 1,000 epochs: about 9.83 min; Ctrl-C stops"]
+    assert said == ["airmix: 1,000 epochs: about 9.83 min for this stage; Ctrl-C stops"]
 
 
 def test_short_work_says_nothing_of_its_length(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,8 +37,9 @@ def test_the_tables_are_those_of_the_results(tables: ModuleType, results: dict[s
 def test_hidden_needs_a_small_epsilon(tables: ModuleType, results: dict[str, Any]) -> None:
     cases = [case for result in results.values() for case in result.get("cases", [])]
     graded = {
-        (tables.grade(case, name), case["claimed"][name] is not None and case["claimed"][name] <= 10.0)
+        (tables.grade(case, name), claimed[name] is not None and claimed[name] <= 10.0)
         for case in cases
+        for claimed in [case.get("claimed_per_row") or case["claimed"]]  # older results have those of workers alone
         for name in ("server", "release", "eavesdropper", "everyone")
         if case.get(name) is not None
     }
@@ -65,7 +66,7 @@ def test_what_the_text_says_of_the_gallery(results: dict[str, Any]) -> None:
     paper = cases["epsilon 10"]
     assert paper["server"]["methods"]["prior"]["recognised_share"] > 0.5
     assert (paper["server"]["grade"], paper["release"]["grade"], paper["eavesdropper"]["grade"]) == (
-        "exposed", "hidden", "exposed",
+        "exposed", "nothing promised", "exposed",
     )  # fmt: skip
     assert paper["claimed"]["server"] == pytest.approx(298, abs=0.5)
     ours = cases["private-mnist"]

@@ -109,7 +109,8 @@ def with_estimate(progress: Progress, clock: Callable[[], float] = time.monotoni
             left = seconds / (done - first) * (total - done)
             if left > _SECONDS_WORTH_A_LINE:
                 print_error_line(
-                    f"airmix: {total:,} {_UNITS.get(stage, stage)}: about {duration(left)}; {_how_to_stop(stage)}"
+                    f"airmix: {total:,} {_UNITS.get(stage, stage)}: about {duration(left)} for this stage; "
+                    f"{_how_to_stop(stage)}"
                 )
 
     return report

@@ -14,7 +14,7 @@ from typing import Any
 from airmixml.errors import ScenarioError
 from airmixml.reading import read_regular
 from airmixml.scenario.rules import Choice, Items, Text
-from airmixml.scenario.tables import TABLES
+from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.wording import did_you_mean, shown, shown_name
 
 TOP_LEVEL = ("name", "seed")
@@ -84,6 +84,8 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
 
 def read_scenario_file(path: Path, kind: str = "scenario file or --preset NAME") -> str:
     """Return the text of a scenario file, or of another TOML file of that kind."""
+    if path.suffix.lower() in OWN_FILES:
+        raise ScenarioError(f"{path}: holds data, not a scenario; `airmix init {path}` writes a scenario for it")
     try:
         content = read_regular(path, _LARGEST_FILE_BYTES + 1)
     except OSError as problem:
