@@ -193,7 +193,7 @@ class RunBook:
         self._log(name).unlink(missing_ok=True)
         with self._log(name).open("xb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "airmixml", *command],
+                [sys.executable, "-P", "-m", "airmixml", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
