@@ -99,7 +99,7 @@ function row(run) {
     make("th", { scope: "row" }, run.name),
     make("td", {}, make("span", { class: `state ${run.state}` }, run.state), running ? make("progress", { "aria-label": `Progress of ${run.name}`, ...(run.total ? { max: run.total, value: run.done } : {}) }) : "", make("div", { class: "quiet" }, far || run.line || told.get(run.name)?.line || "")),
     make("td", {}, make("div", { class: "bar" }, run.state === "running" && run.stage !== "interrupting" ? action("Cancel", "cancel") : "", run.resumable ? action("Resume", "resume") : "", run.state === "failed" ? action("Forget", "forget") : "",
-      told.get(run.name)?.files?.map((file) => make("a", { href: `runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
+      told.get(run.name)?.files?.map((file) => make("a", { href: `runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener noreferrer" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
 }
 
 function drawComparison(finished) {
