@@ -154,6 +154,8 @@ def test_where_everybody_sends_more_workers_send_too(design: Design) -> None:
         '[workers]\ndataset = "runs/../private.csv"',
         '[workers]\nencoder = "torchscript:/tmp/model.pt"',
         '[workers]\nencoder = "onnx:model.onnx"',
+        '[workers]\ndataset = "\\u0000.csv"',
+        '[workers]\nencoder = "onnx:\\u0000"',
     ],
 )
 def test_scenarios_reach_no_file_outside_the_runs_folder(design: Design, client: TestClient, text: str) -> None:
@@ -162,6 +164,23 @@ def test_scenarios_reach_no_file_outside_the_runs_folder(design: Design, client:
         answer = client.post(path, json={"toml": text})
         assert answer.status_code == 400
         assert "the explorer reads files in" in answer.json()["line"]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"workers.dataset": "/etc/hosts.csv"},
+        {"workers.dataset": '"/etc/hosts.csv"'},
+        {"workers.dataset": "'/etc/hosts.csv'"},
+        {"workers.dataset": '"/etc/hosts.\\u0063sv"'},
+        {"workers.dataset": " /etc/hosts.csv "},
+        {" workers.dataset": "/etc/hosts.csv"},
+        {"workers.dataset=/etc/x": ".csv"},
+        {"workers.encoder": '"torchscript:/tmp/model.pt"'},
+    ],
+)
+def test_overrides_reach_no_file_outside_the_runs_folder(design: Design, overrides: dict[str, Any]) -> None:
+    assert "the explorer reads files in" in design("private-table", overrides=overrides)["problem"]["line"]
 
 
 def test_files_in_the_runs_folder_are_read(design: Design, tmp_path: Path) -> None:

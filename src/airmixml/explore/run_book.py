@@ -18,8 +18,9 @@ from threading import Lock
 from typing import Any, Final
 
 from airmixml.errors import AirMixError, RunFolderError
+from airmixml.explore.asked import leads_into, scenario_inside
 from airmixml.explore.finished import Curve, curve_of, curve_so_far, facts_of_run
-from airmixml.reading import open_regular
+from airmixml.reading import open_regular, read_regular
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, write_text
 from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
@@ -28,6 +29,7 @@ from airmixml.wording import reason, shown
 NOTES: Final = ".explore"
 _MOST_AT_ONCE: Final = max(2, (os.cpu_count() or 2) // 2)
 _TAIL_BYTES: Final = 4096
+_LARGEST_NOTE_BYTES: Final = 1_000_000
 _LONGEST_NAME: Final = 200  # bytes; files beside a folder have longer ones
 _SAID: Final = re.compile(r"airmix: (?P<stage>[^:]+): (?P<done>[\d,]+) of (?P<total>[\d,]+)")
 _ENDING_SECONDS: Final = 10.0
@@ -75,6 +77,9 @@ class RunBook:
             if _is_locked(self._partial(name)):
                 raise RunFolderError(f"{name}: another process runs it; wait for that, or end it there")
             self._check_room()
+            # What is noted may not be ours: it is checked, and what was checked is what runs.
+            text = read_regular(self._note(name), _LARGEST_NOTE_BYTES).decode("utf-8", "replace")
+            write_text(self._note(name), scenario_inside(text, name, self.folder).to_toml())
             self._launch(name)
 
     def cancel(self, name: str) -> None:
@@ -166,7 +171,7 @@ class RunBook:
 
     def _kept_inside(self, path: Path) -> Path:
         """Refuse what a link leads out of the runs folder."""
-        if not _leads_into(self.folder, path):
+        if not leads_into(self.folder, path):
             raise RunFolderError(f"{path.name}: lies outside {self.folder}")
         return path
 
@@ -208,7 +213,7 @@ class RunBook:
         for entry in self.folder.iterdir() if self.folder.is_dir() else ():
             if not entry.name.startswith(".") and _is_run(entry):
                 names.add(entry.name.removesuffix(PARTIAL))
-        return {name for name in names if all(_leads_into(self.folder, self.folder / f"{name}{end}") for end in _ENDS)}
+        return {name for name in names if all(leads_into(self.folder, self.folder / f"{name}{end}") for end in _ENDS)}
 
     def _row(self, name: str) -> dict[str, Any]:
         """Return what a list says of a run, or of a folder that cannot be read."""
@@ -247,13 +252,6 @@ def _is_run(entry: Path) -> bool:
         return (entry / METRICS).is_file() and (entry / SCENARIO).is_file()
     except PermissionError:
         return True
-
-
-def _leads_into(folder: Path, path: Path) -> bool:
-    try:
-        return path.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):  # links in a circle
-        return False
 
 
 def _changed(*paths: Path) -> float:
