@@ -37,9 +37,9 @@ def read_regular(path: Path | str, most_bytes: int = -1) -> bytes:
 def open_within(root: Path, path: Path) -> BinaryIO:
     """Open a regular file below ``root`` without following any link on the way, however names change meanwhile."""
     if os.open not in os.supports_dir_fd:  # there is no way to hold a folder: names are looked at before
-        for each in (path, *path.parents[: len(path.relative_to(root).parts) - 1]):
-            if each.is_symlink():
-                raise OSError(errno.ELOOP, _LINK, str(each))
+        for passed in (path, *path.parents[: len(path.relative_to(root).parts) - 1]):
+            if passed.is_symlink():
+                raise OSError(errno.ELOOP, _LINK, str(passed))
         return open_regular(path)
     *folders, name = path.relative_to(root).parts
     held = os.open(root, os.O_RDONLY | os.O_DIRECTORY)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -201,6 +202,18 @@ def test_a_folder_that_cannot_be_read_costs_its_own_row(page: Any, explorer: tup
     assert text_of(page, "notice") == ""
     bad.rmdir()
     (runs / "begun.partial").rmdir()
+
+
+def test_names_are_no_markup_in_charts(page: Any, explorer: tuple[kit.Explorer, Path]) -> None:
+    name = "<i>a<i> &lt; %{y}"
+    folder = explorer[1] / "runs" / f"{name}.partial"
+    folder.mkdir(parents=True)
+    np.savez(folder / "checkpoint.npz", loss=np.ones((3, 1)), test_accuracy=np.ones((3, 1)))
+    kit.go_to(page, "run")
+    legend = "return document.querySelector('#accuracy-chart .legendtext')?.textContent"
+    kit.wait_until(lambda: page.execute_script(legend) is not None, "the learning curve")
+    assert page.execute_script(legend) == name
+    shutil.rmtree(folder)
 
 
 def test_a_run_is_seen_cancelled_and_resumed_from_another_tab(
