@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Final, TextIO
+from typing import Final, TextIO
 
 Read = Callable[[Path], bytes]
 _OTHERS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
@@ -17,7 +17,7 @@ _OTHERS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"
 _LINK: Final = "a link, which is not followed here"
 
 
-def open_regular(path: Path | str) -> BinaryIO:
+def open_regular(path: Path | str) -> io.BufferedReader:
     """Open a regular file, or a link to one, to read its bytes; anything else is an OSError, at once."""
     return open(path, "rb", opener=_regular)
 
@@ -34,7 +34,7 @@ def read_regular(path: Path | str, most_bytes: int = -1) -> bytes:
         return file.read(most_bytes)
 
 
-def open_within(root: Path, path: Path) -> BinaryIO:
+def open_within(root: Path, path: Path) -> io.BufferedReader:
     """Open a regular file below ``root`` without following any link on the way, however names change meanwhile."""
     if os.open not in os.supports_dir_fd:  # there is no way to hold a folder: names are looked at before
         for passed in (path, *path.parents[: len(path.relative_to(root).parts) - 1]):
