@@ -10,7 +10,9 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -171,17 +173,20 @@ def test_the_private_file_leads_to_the_page(explorer: tuple[kit.Explorer, Path],
         assert "press Enter in the terminal" in other.find_element(By.TAG_NAME, "body").text
 
 
-def test_a_foreign_report_can_ask_for_nothing(page: Any, explorer: tuple[kit.Explorer, Path]) -> None:
+def test_a_foreign_report_runs_no_script_and_knows_no_address_of_ours(
+    page: Any, explorer: tuple[kit.Explorer, Path]
+) -> None:
     folder = explorer[1] / "runs" / "foreign"
     folder.mkdir(parents=True)
     (folder / "report.html").write_text(
-        "<p id=said>begun</p><script>const say = (text) => document.getElementById('said').textContent = text;"
-        "fetch('../../api/runs', {method: 'POST', headers: {'content-type': 'application/json'}, body: '{}'})"
-        ".then(() => say('answered'), () => say('refused ' + self.origin));</script>"
+        "<p id=said>begun</p><script>document.getElementById('said').textContent = location</script>"
+        "<script>location = 'about:blank'</script>"
     )
-    page.get(page.current_url.partition("#")[0] + "runs/foreign/report.html")
-    kit.wait_until(lambda: text_of(page, "said") != "begun", "the script")
-    assert text_of(page, "said") == "refused null"
+    root = page.current_url.partition("#")[0]
+    page.get(root + "runs/foreign/report.html")
+    kit.wait_until(lambda: page.current_url.endswith("/runs/foreign/report.html"), "the report")
+    assert text_of(page, "said") == "begun"
+    assert urlsplit(root).path not in page.current_url
     shutil.rmtree(folder)
     page.get_log("browser")  # the refusal
 
@@ -197,6 +202,18 @@ def test_a_folder_that_cannot_be_read_costs_its_own_row(page: Any, explorer: tup
     assert text_of(page, "notice") == ""
     bad.rmdir()
     (runs / "begun.partial").rmdir()
+
+
+def test_names_are_no_markup_in_charts(page: Any, explorer: tuple[kit.Explorer, Path]) -> None:
+    name = "<i>a<i> &lt; %{y}"
+    folder = explorer[1] / "runs" / f"{name}.partial"
+    folder.mkdir(parents=True)
+    np.savez(folder / "checkpoint.npz", loss=np.ones((3, 1)), test_accuracy=np.ones((3, 1)))
+    kit.go_to(page, "run")
+    legend = "return document.querySelector('#accuracy-chart .legendtext')?.textContent"
+    kit.wait_until(lambda: page.execute_script(legend) is not None, "the learning curve")
+    assert page.execute_script(legend) == name
+    shutil.rmtree(folder)
 
 
 def test_a_run_is_seen_cancelled_and_resumed_from_another_tab(

@@ -13,10 +13,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from airmixml import Scenario
-from airmixml.explore.design import is_light
+from airmixml.explore.design import is_light, plan_part
+from airmixml.planning.account import account_scenario
+from airmixml.planning.known_inputs import data_dimensions
+from airmixml.scenario import preset_names
+from airmixml.workers import settle
 
 Finished = subprocess.CompletedProcess[str]
 Design = Callable[..., dict[str, Any]]
+OWN_DATA = ("private-images", "private-table")  # which have no numbers of their own
 CHANGED = {"radio.scheduled": 16, "privacy.epsilon": 7.5, "mixing.alpha": 100.0, "radio.noise_dbm": -100}
 
 
@@ -57,6 +62,36 @@ def test_heavy_parts_come_as_they_finish(client: TestClient, airmix: Callable[..
     assert trial["accuracy"] == json.loads(airmix("run", *asked).stdout)["accuracy"]["final"]
     best = next(part for part in parts if part["part"] == "options")["plan"]["best"]
     assert best == json.loads(airmix("plan", *asked, "--no-picture").stdout)["best"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides"),
+    [
+        *(
+            pytest.param(name, {}, marks=[pytest.mark.long] if name == "trustless-mnist" else [])
+            for name in preset_names()
+            if name not in OWN_DATA
+        ),
+        ("paper-iris", {"mixing.power": "max"}),
+        ("paper-iris", {"mixing.power": "fixed", "mixing.power_scale_watts": 1e-30}),
+        ("digits", {"mixing.power": "dp"}),
+    ],
+)
+def test_the_verdict_is_about_the_design_on_the_page(preset: str, overrides: dict[str, Any]) -> None:
+    """Green, or the target kept, only where the scenario's own account certifies no more than the target."""
+    scenario = settle(Scenario.preset(preset).with_overrides(*sets(overrides)[1::2]))
+    verdict = plan_part(scenario)["verdict"]
+    privacy = scenario.privacy
+    account = account_scenario(scenario, *data_dimensions(scenario, None, None), accountants=(privacy.accountant,))
+    (epsilon,) = (each.epsilon for each in account.statements if each.adversary == privacy.adversary)
+    assert (verdict["kind"] == "bad") == (epsilon > privacy.epsilon * (1 + 1e-6))
+    if scenario.mixing.power == "dp":
+        assert (verdict["kind"], verdict["word"]) == ("good", "feasible")
+        return
+    assert verdict["kind"] != "good"
+    assert "is met" not in verdict["text"]
+    assert f"epsilon = {epsilon:.4g} " in verdict["text"]
+    assert f'planned with mixing.power = "dp"; the scenario has "{scenario.mixing.power}"' in verdict["text"]
 
 
 @pytest.mark.parametrize(
@@ -119,6 +154,8 @@ def test_where_everybody_sends_more_workers_send_too(design: Design) -> None:
         '[workers]\ndataset = "runs/../private.csv"',
         '[workers]\nencoder = "torchscript:/tmp/model.pt"',
         '[workers]\nencoder = "onnx:model.onnx"',
+        '[workers]\ndataset = "\\u0000.csv"',
+        '[workers]\nencoder = "onnx:\\u0000"',
     ],
 )
 def test_scenarios_reach_no_file_outside_the_runs_folder(design: Design, client: TestClient, text: str) -> None:
@@ -127,6 +164,23 @@ def test_scenarios_reach_no_file_outside_the_runs_folder(design: Design, client:
         answer = client.post(path, json={"toml": text})
         assert answer.status_code == 400
         assert "the explorer reads files in" in answer.json()["line"]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"workers.dataset": "/etc/hosts.csv"},
+        {"workers.dataset": '"/etc/hosts.csv"'},
+        {"workers.dataset": "'/etc/hosts.csv'"},
+        {"workers.dataset": '"/etc/hosts.\\u0063sv"'},
+        {"workers.dataset": " /etc/hosts.csv "},
+        {" workers.dataset": "/etc/hosts.csv"},
+        {"workers.dataset=/etc/x": ".csv"},
+        {"workers.encoder": '"torchscript:/tmp/model.pt"'},
+    ],
+)
+def test_overrides_reach_no_file_outside_the_runs_folder(design: Design, overrides: dict[str, Any]) -> None:
+    assert "the explorer reads files in" in design("private-table", overrides=overrides)["problem"]["line"]
 
 
 def test_files_in_the_runs_folder_are_read(design: Design, tmp_path: Path) -> None:

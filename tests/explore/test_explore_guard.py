@@ -161,6 +161,7 @@ def test_no_file_outside_the_runs_folder_is_shown(client: TestClient, tmp_path: 
             (folder / name).write_text("{}")
     (runs / "link").symlink_to(outside)
     (runs / "own" / "report.html").symlink_to(outside / "secret.txt")
+    client.follow_redirects = True
     assert client.get("/runs/own/scenario.toml").text == "{}"
     for path in (
         "/runs/own/secret.txt",
@@ -174,7 +175,7 @@ def test_no_file_outside_the_runs_folder_is_shown(client: TestClient, tmp_path: 
         "/api/runs/.explore",
     ):
         answer = client.get(path)
-        assert answer.status_code in (400, 404, 405), path
+        assert answer.status_code in (400, 403, 404, 405), path
         assert answer.text != "{}"
     assert [each["name"] for each in client.get("/api/runs").json()["runs"]] == ["own"]
 
@@ -198,13 +199,43 @@ def test_websockets_are_refused(client: TestClient) -> None:
     assert client.get("/api/runs", headers=upgrade).status_code == 400
 
 
-def test_reports_of_others_may_only_show_themselves(client: TestClient, tmp_path: Path) -> None:
-    """A report may hold any script: it gets an origin of its own, asks for nothing, and can send nothing."""
-    folder = tmp_path / "runs" / "foreign"
-    folder.mkdir(parents=True)
-    (folder / "report.html").write_text("<script>fetch('/api/runs', {method: 'POST'})</script>")
-    policy = client.get("/runs/foreign/report.html").headers["content-security-policy"]
+def test_reports_of_others_may_only_show_themselves(client: TestClient, guard: Guard, tmp_path: Path) -> None:
+    """A report may hold anything: it runs no script, asks for nothing, and its address opens nothing else."""
+    for name in ("foreign", "own"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "report.html").write_text("<script>fetch('/api/runs', {method: 'POST'})</script>")
+    sent = client.get("/runs/foreign/report.html")
+    assert sent.status_code == 303
+    address = sent.headers["location"]
+    assert guard.path.strip("/") not in address
+    client.cookies.clear()
+    answer = client.get(f"http://127.0.0.1:8799{address}")
+    assert "<script>" in answer.text, "the address is enough"
+    policy = answer.headers["content-security-policy"]
     rules = dict(rule.strip().partition(" ")[::2] for rule in policy.split(";"))
-    assert rules["sandbox"] == "allow-scripts"
+    assert rules["sandbox"] == ""
     assert rules["default-src"] == "'none'"
-    assert not {"connect-src", "form-action", "frame-src"} & set(rules)
+    assert not {"script-src", "connect-src", "form-action", "frame-src"} & set(rules)
+    root = address.partition("/runs/")[0]
+    for other in (
+        f"{root}/runs/own/report.html",
+        f"{root}/runs/foreign/metrics.json",
+        f"{root}/runs/foreign/../own/report.html",
+        f"{root}/api/runs",
+        f"{root}/",
+        f"{guard.path}runs/own/report.html",
+    ):
+        assert client.get(f"http://127.0.0.1:8799{other}").status_code == 403, other
+    assert client.post(f"http://127.0.0.1:8799{address}", json={}).status_code == 405
+
+
+def test_cookies_of_the_same_name_lock_nobody_out(client: TestClient, tmp_path: Path) -> None:
+    """Every server of this host can set one, and browsers send both, in either order."""
+    ((name, value),) = client.cookies.items()
+    client.cookies.clear()
+    for both in (f"{name}=x; {name}={value}", f"{name}={value}; {name}=x"):
+        assert client.get("/", headers={"cookie": both}).status_code == 200
+    assert client.get("/", headers={"cookie": f"{name}=x; {name}=y"}).status_code == 403
+    another = Guard(client.app, 8799)
+    other = TestClient(another, base_url=f"http://127.0.0.1:8799{another.path}")
+    assert cookie_of(other.get(another.new_link())).key != name, "nor can a name be foreseen"

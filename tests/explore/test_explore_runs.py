@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.errors import RunFolderError
+from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.explore.run_book import NOTES, RunBook
 from airmixml.runs import run
 
@@ -150,3 +150,13 @@ def test_a_run_that_never_was_is_no_run(client: Any) -> None:
         answer = client.get(f"/api/runs/{name}")
         assert answer.status_code == 400
         assert "run" in answer.text
+
+
+def test_a_note_of_a_stranger_reaches_no_file_outside_the_runs_folder(book: RunBook, tmp_path: Path) -> None:
+    notes = tmp_path / "runs" / NOTES
+    notes.mkdir(parents=True)
+    text = f'extends = "private-table"\n[workers]\ndataset = "{tmp_path}/people.csv"\n'
+    (notes / "demo.toml").write_text(text)
+    with pytest.raises(ScenarioError, match="the explorer reads files in"):
+        book.resume("demo")
+    assert not book._children

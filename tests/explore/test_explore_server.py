@@ -115,7 +115,9 @@ def test_odd_requests_are_answered_and_print_nothing(explorer: ExplorerProcess) 
         f"GET {path}pages/{'n' * 300} HTTP/1.1\r\n{known}connection: close\r\n\r\n": b"404",
         f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{explorer.port}\r\n{websocket}\r\n": b"403",
         "no HTTP at all\r\n\r\n": b"400",
-        "GET / HTTP/1.1\r\n" + "a" * 100_000: b"400",
+        "GET / HTTP/1.1\r\n" + "a" * 1_200_000: b"400",
+        f"GET {path} HTTP/1.1\r\n" + f"cookie: b={'x' * 4000}\r\n" * 180 + f"{known}connection: close\r\n\r\n": b"200",
+        f"POST / HTTP/1.1\r\n{known}transfer-encoding: chunked\r\n\r\nZZZZ\r\n": b"400",
         begun: b"",  # cut off: nobody is left to answer
     }.items():
         with socket.create_connection(("127.0.0.1", explorer.port)) as line:

@@ -1,5 +1,6 @@
 """Where ``airmix`` starts: nothing is imported before Ctrl-C has an answer."""
 
+import os
 import sys
 
 _INTERRUPTED = 130
@@ -11,6 +12,8 @@ def main() -> None:
     The code says what became of the work. A closed or full stderr does not change it, and a closed stdout is as good
     as /dev/null; a result that cannot be printed is 2, and 1 where its reader went away.
     """
+    # Processes that are started import nothing from the working folder, which may hold what a stranger sent.
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
         from airmixml.cli.streams import take_streams
 

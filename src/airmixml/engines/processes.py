@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
@@ -28,6 +29,21 @@ def end_if_started_by_script() -> None:
         sys.exit(_RAN_THE_SCRIPT)
 
 
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep a process from importing what lies in the working folder before it has the ``sys.path`` of this one."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 class _Worker:
     """A process that makes one result after the other."""
 
@@ -36,7 +52,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs, prepare, shared), daemon=True)
-        self.process.start()
+        with _safe_path():
+            self.process.start()
         theirs.close()
 
     def give(self, item: Any, place: int) -> bool:

@@ -29,12 +29,11 @@ if TYPE_CHECKING:
     from airmixml.explore.watch import Stage
 
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FILE_TYPES: Final = {".html": "text/html", ".png": "image/png", ".json": "application/json"}
 _PAGES: Final = {
     path.name: path for path in Path(str(files("airmixml.explore") / "pages")).iterdir() if path.suffix in _TYPES
 }
-_REPORT_POLICY: Final = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; " + (
-    "style-src 'unsafe-inline'; img-src data:; font-src data:"
-)
+_REPORT_POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 _BEFORE_HEAVY_SECONDS: Final = 0.3
 
 
@@ -204,10 +203,11 @@ class Explorer:
         return _json({"name": name})
 
     async def _file(self, request: Request) -> Response:
-        path = (await self._ready()).book.file(request.path_params["name"], request.path_params["place"])
-        # A report brings its own style and script; it may do nothing but show itself.
-        own = {"content-security-policy": _REPORT_POLICY} if path.suffix == ".html" else {}
-        return FileResponse(path, headers=own)
+        book, name, place = (await self._ready()).book, request.path_params["name"], request.path_params["place"]
+        content = await asyncio.to_thread(book.file, name, place)
+        # A report brings its own style, and needs no script; it may do nothing but show itself.
+        own = {"content-security-policy": _REPORT_POLICY} if place.endswith(".html") else {}
+        return Response(content, headers=own, media_type=_FILE_TYPES.get(Path(place).suffix, "text/plain"))
 
 
 async def _body(request: Request) -> Any:

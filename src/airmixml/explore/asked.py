@@ -12,7 +12,7 @@ from airmixml.doors import ENCODERS
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
 from airmixml.scenario.tables import OWN_FILES
-from airmixml.scenario.toml import parse_toml
+from airmixml.scenario.toml import parse_assignments, parse_toml
 from airmixml.wording import shown
 
 MOST_WORKERS: Final = 2_000_000
@@ -74,16 +74,13 @@ def read_asked(body: Any, folder: Path) -> Asked:
     named = {str(key): value for key, value in overrides.items()}
     if text is not None:
         name = Path(str(body.get("file") or "scenario.toml")).name
-        # Before a scenario is made: making one may load its encoder.
-        held = parse_toml(str(text), source=name).get("workers")
-        _keep_inside(held if isinstance(held, Mapping) else {}, folder)
-        scenario, base = Scenario.from_toml(str(text), source=name), (name,)
+        scenario, base = scenario_inside(str(text), name, folder), (name,)
     else:
         scenario, base = Scenario.preset(str(preset)), ("--preset", str(preset))
     if "workers.count" in named and "radio.scheduled" not in named and _everybody_sends(scenario):
         named["radio.scheduled"] = 0
     assignments = tuple(f"{key}={_plain_value(value)}" for key, value in named.items())
-    _keep_inside({key.partition(".")[2]: value for key, value in named.items() if key.startswith("workers.")}, folder)
+    _keep_inside(parse_assignments(assignments), folder)  # as they are read, without quotes
     scenario = scenario.with_overrides(*assignments)
     if scenario.workers.count > MOST_WORKERS:
         raise ScenarioError(
@@ -91,6 +88,12 @@ def read_asked(body: Any, folder: Path) -> Asked:
             "`airmix plan` and `airmix run` for more"
         )
     return Asked(scenario=scenario, base=base, overrides=assignments)
+
+
+def scenario_inside(text: str, source: str, folder: Path) -> Scenario:
+    """Return the scenario of a TOML text; refuse one that names files outside the runs ``folder``."""
+    _keep_inside(parse_toml(text, source=source), folder)  # before a scenario is made: that may load its encoder
+    return Scenario.from_toml(text, source=source)
 
 
 def _everybody_sends(scenario: Scenario) -> bool:
@@ -105,16 +108,26 @@ def _plain_value(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _keep_inside(workers: Mapping[str, Any], folder: Path) -> None:
+def _keep_inside(tables: Mapping[str, Any], folder: Path) -> None:
     """Refuse files outside the runs folder: a page must not be able to read others, or run what is in them."""
+    held = tables.get("workers")
+    workers = held if isinstance(held, Mapping) else {}
     dataset, encoder = str(workers.get("dataset", "")), str(workers.get("encoder", ""))
     named = {"dataset": dataset if dataset.lower().endswith(OWN_FILES) else None, "encoder": ENCODERS.file_of(encoder)}
     for key, path in named.items():
-        if path is not None and not Path(os.path.expanduser(path)).resolve().is_relative_to(folder.resolve()):
+        if path is not None and not leads_into(folder, Path(os.path.expanduser(path))):
             raise ScenarioError(
                 f"workers.{key} = {shown(path)}: the explorer reads files in {folder} alone; copy it there, or use the "
                 "command line"
             )
+
+
+def leads_into(folder: Path, path: Path) -> bool:
+    """Return whether a path, with its links followed, lies in the folder."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle; or a name that no file can have
+        return False
 
 
 def finite(value: Any) -> Any:

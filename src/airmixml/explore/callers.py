@@ -7,6 +7,7 @@ system gives a process, and no page would be served any more.
 import asyncio
 from typing import Any, Final
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Client = tuple[str, int]
@@ -50,6 +51,14 @@ class Callers:
             def connection_made(self, transport: Any) -> None:
                 super().connection_made(transport)
                 callers.came(self.client, transport)
+
+            def data_received(self, data: bytes) -> None:
+                try:
+                    super().data_received(data)
+                except h11.ProtocolError:
+                    self.transport.abort()
+                if self.conn.their_state is h11.ERROR and self.cycle is not None:
+                    self.cycle.disconnected = True  # its answer cannot be sent, which is nothing for the terminal
 
             def connection_lost(self, exc: Exception | None) -> None:
                 callers.admit(self.client)

@@ -4,6 +4,7 @@ Everything is computed by the functions behind ``airmix plan`` and ``airmix acco
 are computed where the page asks; the heavy ones are for a process that can be ended (``heavy.py``).
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from airmixml.output.numbers import duration, joules
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.planning.plan import Plan, make_plan
+from airmixml.planning.plan_page import planned_otherwise
 from airmixml.progress import Progress, silent
 from airmixml.radio.privacy_target import slot_seconds
 from airmixml.scenario import Scenario
@@ -62,8 +64,10 @@ def scenario_part(asked: Asked, settled: Scenario) -> Part:
     }
 
 
-def plan_part(scenario: Scenario, *, alternatives: bool = False, progress: Progress = silent) -> Part:
-    """Return the plan, with texts for people beside the numbers."""
+def plan_part(
+    scenario: Scenario, *, account: Part | None = None, alternatives: bool = False, progress: Progress = silent
+) -> Part:
+    """Return the plan, with texts for people beside the numbers; ``account`` is its part, where that is known."""
     dimensions = data_dimensions(scenario, None, None)
     check_signal_memory(scenario.workers, *dimensions)
     plan = make_plan(
@@ -78,10 +82,39 @@ def plan_part(scenario: Scenario, *, alternatives: bool = False, progress: Progr
     return {
         "part": "options" if alternatives else "plan",
         "plan": finite(plan.to_dict()),
+        "verdict": _verdict(scenario, plan, account or {}),
         "air_seconds": seconds,
         "texts": _texts(plan, seconds),
         "accuracy": _planned_accuracy(plan),
     }
+
+
+def _verdict(scenario: Scenario, plan: Plan, account: Part) -> dict[str, Any]:
+    """Return what is said of the design on the page, and whether there is something to run.
+
+    A plan meets the target by the power that it sets. Where the scenario sets another, the plan says nothing of it, and
+    the epsilon that is certified for the scenario itself is held against the target.
+    """
+    if scenario.mixing.power == "dp":
+        word, kind = ("feasible", "good") if plan.feasible else ("not feasible", "bad")
+        return {"kind": kind, "word": word, "text": plan.verdict, "runs": plan.feasible}
+    privacy = scenario.privacy
+    own = {"adversary": privacy.adversary, "accountant": privacy.accountant}
+    if privacy.accountant not in account.get("accountants", ()):
+        account = account_part(scenario, (privacy.accountant,))[0]
+    said, refused = (
+        next((each for each in account[kind] if own.items() <= each.items()), None)
+        for kind in ("statements", "refusals")
+    )
+    otherwise = f"Power, energy and SNR are {planned_otherwise(scenario)}"
+    if said is None:
+        why = "" if refused is None else f"{refused['why']}. "
+        return {"kind": "", "word": "nothing certified", "text": why + otherwise, "runs": True}
+    epsilon = math.inf if said["epsilon"] is None else said["epsilon"]
+    above = epsilon > privacy.epsilon
+    told = f"epsilon = {epsilon:.4g} by {privacy.accountant} against {privacy.adversary}, target {privacy.epsilon:g}"
+    word = "above the target" if above else "below the target"
+    return {"kind": "bad" if above else "", "word": word, "text": f"{told}. {otherwise}", "runs": True}
 
 
 def _texts(plan: Plan, air_seconds: float) -> dict[str, str]:
@@ -131,8 +164,9 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
 def light_parts(scenario: Scenario) -> Iterator[Part]:
     """Yield the plan and what light accountants certify; what fails says why, in one line."""
     with using_threads(1):  # so little work is done sooner than other threads are woken
-        yield told(lambda: plan_part(scenario))
-        yield told(lambda: account_part(scenario, LIGHT_ACCOUNTANTS)[0])
+        account = told(lambda: account_part(scenario, LIGHT_ACCOUNTANTS)[0])
+        yield told(lambda: plan_part(scenario, account=account))
+        yield account
 
 
 def told(make: Callable[[], Part]) -> Part:

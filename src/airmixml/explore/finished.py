@@ -1,20 +1,29 @@
 """What a run folder tells: its learning curve, half-way or whole, and what came out."""
 
+import errno
 import io
+import math
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from airmixml.errors import AirMixError
+from airmixml.arrays import Doubles
+from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import finite
 from airmixml.output.numbers import duration, joules
-from airmixml.reading import read_regular
+from airmixml.reading import open_within, read_within
 from airmixml.reports.folders import find_folder, read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
 from airmixml.storage.results import odd_content
+from airmixml.wording import reason
+
+# Of a result, and of the arrays of a checkpoint: hundreds of seeds, or half a million epochs.
+_MOST_BYTES: Final = 4_000_000
+_MOST_CURVE_BYTES: Final = 1_000_000  # of text, which takes longer to read: some ten thousand epochs
 
 
 @dataclass(frozen=True)
@@ -30,24 +39,50 @@ class Curve:
         return {"loss": finite(self.loss), "score": finite(self.score), "name": self.name}
 
 
-def curve_so_far(partial: Path) -> Curve:
-    """Return the curve up to the last checkpoint of a training that is not finished."""
+class _InPieces(io.BufferedReader):
+    """A file of which no large piece is read: the table of contents of a ZIP file may claim to be of any size."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _MOST_BYTES:
+            raise OSError(errno.EFBIG, f"larger than {_MOST_BYTES:,} bytes")
+        return super().read(_MOST_BYTES if size is None or size < 0 else size)
+
+
+def curve_so_far(root: Path, partial: Path) -> Curve:
+    """Return the curve up to the last checkpoint of a training that is not finished; of a large file, no more."""
     path = partial / CHECKPOINT
     try:
-        with np.load(io.BytesIO(read_regular(path)), allow_pickle=False) as kept:
-            loss, score = (kept[name] for name in ("loss", "test_accuracy"))
-        if any(each.dtype.kind != "f" or each.ndim != 2 for each in (loss, score) if each.size):
-            raise ValueError("loss and test_accuracy must be epochs x networks")
+        # Not all of it: the checkpoint of a large network is large, its curve is not.
+        with _InPieces(open_within(root, path).detach()) as file, zipfile.ZipFile(file) as archive:
+            loss, score = (_array(archive, name) for name in ("loss", "test_accuracy"))
         return Curve(tuple(loss[:, 0].tolist()), tuple(score[:, 0].tolist()) if score.size else ())
     except FileNotFoundError:  # none yet, or it was just taken away
         return Curve()
+    except OSError as problem:
+        raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
     except Exception as problem:  # whatever a damaged file makes NumPy say
         raise odd_content(path, problem) from problem
 
 
-def curve_of(folder: Path) -> Curve:
+def _array(archive: zipfile.ZipFile, name: str) -> Doubles:
+    """Return a table of numbers in an archive, of the size that it has, whatever its header says."""
+    with archive.open(f"{name}.npy") as member:
+        content = member.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"{name} is larger than {_MOST_BYTES:,} bytes")
+    header = io.BytesIO(content)
+    if np.lib.format.read_magic(header) != (1, 0):
+        raise ValueError(f"{name} has another version")
+    shape, columns_first, dtype = np.lib.format.read_array_header_1_0(header)
+    found = np.frombuffer(content, dtype, offset=header.tell()) if dtype.kind == "f" else np.zeros(0)
+    if found.size != math.prod(shape) or (found.size and len(shape) != 2):
+        raise ValueError("loss and test_accuracy must be epochs x networks")
+    return found.reshape(shape, order="F" if columns_first else "C").astype(np.float64)
+
+
+def curve_of(root: Path, folder: Path) -> Curve:
     """Return the curve of a finished run; a protected one keeps none."""
-    found = read_curve(folder, "")
+    found = read_curve(folder, "", lambda path: read_within(root, path, _MOST_CURVE_BYTES))
     columns = (
         {} if found is None else {name: tuple(value for _, value in points) for name, points in found.columns.items()}
     )
@@ -55,13 +90,17 @@ def curve_of(folder: Path) -> Curve:
     return Curve(columns.get("training_loss", ()), columns.get(score, ()), score.removeprefix("test_"))
 
 
-def facts_of_run(folder: Path) -> dict[str, Any]:
+def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
     """Return what a table of finished runs has of one; else a line on what it holds, or what is odd about it."""
+
+    def read(path: Path) -> bytes:
+        return read_within(root, path, _MOST_BYTES)
+
     try:
-        kind = find_folder(folder).kind
+        kind = find_folder(folder, read=read).kind
         if kind != "run":
             return {"line": f"results of airmix {kind}"}
-        result = load_result(folder)
+        result = load_result(folder, read)
     except AirMixError as problem:
         return {"line": str(problem)}
     own, accuracy, energy = result.privacy[0], result.accuracy, getattr(result, "energy_joules", None)

@@ -1,12 +1,13 @@
 """Who may ask: a browser on this machine that used a link of this explorer, through its own address alone."""
 
+import hashlib
+import hmac
 import secrets
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,6 +29,7 @@ _ENTRANCE: Final = (
     '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./">'
     '<link rel="icon" href="data:,"><title>AirMixML explorer</title><p><a href="./">AirMixML explorer</a></p>'
 )
+_FILES: Final = "runs/"
 _ANOTHER: Final = "press Enter in the terminal of `airmix explore` for another, or start it again"
 
 
@@ -38,6 +40,9 @@ class Guard:
     is checked, since another site's name may be made to point to this machine (DNS rebinding). All addresses lie below
     a random ``path``, and so does the cookie: otherwise browsers would send it to every other port of this machine,
     where another user's server may listen.
+
+    Files of runs, which strangers may have made, are shown at other addresses, each of which opens its one file without
+    a cookie: a report knows its own address and can tell it to another server.
     """
 
     def __init__(self, app: ASGIApp, port: int, admit: Callable[[Any], None] = lambda _client: None) -> None:
@@ -45,6 +50,9 @@ class Guard:
         self._app, self._port, self._admit = app, port, admit
         self.path: Final = f"/{secrets.token_urlsafe(12)}/"
         self._token = secrets.token_urlsafe(24)
+        self._signing = secrets.token_bytes(32)
+        # No server on another port can set a cookie of the same name, nor one of an explorer that ended.
+        self._cookie = f"airmix-{secrets.token_hex(8)}"
         self._ticket: str | None = None
         self._on_use: Callable[[], None] = lambda: None
 
@@ -61,7 +69,8 @@ class Guard:
             await self._app(scope, receive, send)
         else:
             answer = self._own_answer(scope) or self._app
-            await answer({**scope, "root_path": self.path[:-1]}, receive, _with_headers(send))
+            root = "/" + scope["path"][1:].partition("/")[0]
+            await answer({**scope, "root_path": root}, receive, _with_headers(send))
 
     def _own_answer(self, scope: Scope) -> Response | None:
         """Return what to answer instead, or None where the request may pass."""
@@ -71,15 +80,28 @@ class Guard:
             return _refused("this address is not the explorer's: use the link that `airmix explore` printed")
         if headers.get("origin") not in {None, *(f"http://{host}" for host in hosts)}:
             return _refused("another site asked; only the explorer's own page may")
-        brought = cookie_parser(headers.get("cookie", "")).get(self._cookie)
-        known = scope["path"].startswith(self.path) and _same(brought, self._token)
+        path, brought = scope["path"], _cookies(headers, self._cookie)
+        known = path.startswith(self.path) and any(_same(each, self._token) for each in brought)
+        signature, _, file = path[1:].partition("/")
+        if file.startswith(_FILES) and _same(signature, self._signature(file)):
+            self._admit(scope.get("client"))
+            return None if scope["method"] in ("GET", "HEAD") else _refused("files can only be read", 405)
         tickets = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("ticket")
-        if tickets and scope["path"] == self.path and scope["method"] == "GET":
+        if tickets and path == self.path and scope["method"] == "GET":
             return self._exchange(tickets[0], known=known)
         if not known:
             return _refused(f"open the link that `airmix explore` printed; {_ANOTHER}")
         self._admit(scope.get("client"))
-        return _refusal_of_request(scope["method"], headers)
+        return _refusal_of_request(scope["method"], headers) or self._elsewhere(path.removeprefix(self.path))
+
+    def _elsewhere(self, file: str) -> Response | None:
+        """Return the way to the address where a file of a run is shown; None for all else."""
+        if not file.startswith(_FILES):
+            return None
+        return RedirectResponse(f"/{self._signature(file)}/{quote(file)}", status_code=303)
+
+    def _signature(self, file: str) -> str:
+        return hmac.new(self._signing, file.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
     def _exchange(self, ticket: str, *, known: bool) -> Response:
         """Exchange the ticket of a link for the cookie, once."""
@@ -93,14 +115,15 @@ class Guard:
         answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path=self.path)
         return answer
 
-    @property
-    def _cookie(self) -> str:
-        """Name of the cookie; with the port, so that several explorers have their own."""
-        return f"airmix-{self._port}"
+
+def _cookies(headers: Headers, name: str) -> list[str]:
+    """Return the values of all cookies of that name: any server of this host can set more."""
+    pairs = (each.strip().partition("=") for line in headers.getlist("cookie") for each in line.split(";"))
+    return [value for key, _, value in pairs if key == name]
 
 
-def _same(given: str | None, own: str) -> bool:
-    return given is not None and secrets.compare_digest(given.encode(), own.encode())
+def _same(given: str, own: str) -> bool:
+    return secrets.compare_digest(given.encode("utf-8", "surrogatepass"), own.encode())
 
 
 def _refusal_of_request(method: str, headers: Headers) -> Response | None:

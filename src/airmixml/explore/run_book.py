@@ -13,13 +13,15 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 from airmixml.errors import AirMixError, RunFolderError
+from airmixml.explore.asked import leads_into, scenario_inside
 from airmixml.explore.finished import Curve, curve_of, curve_so_far, facts_of_run
-from airmixml.reading import open_regular
+from airmixml.reading import open_within, read_within
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, write_text
 from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
@@ -28,8 +30,11 @@ from airmixml.wording import reason, shown
 NOTES: Final = ".explore"
 _MOST_AT_ONCE: Final = max(2, (os.cpu_count() or 2) // 2)
 _TAIL_BYTES: Final = 4096
+_LARGEST_FILE_BYTES: Final = 64_000_000
+_MOST_FIGURES: Final = 100
+_LARGEST_NOTE_BYTES: Final = 1_000_000
 _LONGEST_NAME: Final = 200  # bytes; files beside a folder have longer ones
-_SAID: Final = re.compile(r"airmix: (?P<stage>[^:]+): (?P<done>[\d,]+) of (?P<total>[\d,]+)")
+_SAID: Final = re.compile(r"airmix: (?P<stage>[^:]+): (?P<done>\d[\d,]{0,20}) of (?P<total>\d[\d,]{0,20})")
 _ENDING_SECONDS: Final = 10.0
 _ENDS: Final = ("", PARTIAL)
 _FIGURES: Final = re.compile(r"figures/[\w-]+\.png|report\.html|scenario\.toml|metrics\.json")
@@ -75,6 +80,9 @@ class RunBook:
             if _is_locked(self._partial(name)):
                 raise RunFolderError(f"{name}: another process runs it; wait for that, or end it there")
             self._check_room()
+            # What is noted may not be ours: it is checked, and what was checked is what runs.
+            text = read_within(self.folder, self._note(name), _LARGEST_NOTE_BYTES).decode("utf-8", "replace")
+            write_text(self._note(name), scenario_inside(text, name, self.folder).to_toml())
             self._launch(name)
 
     def cancel(self, name: str) -> None:
@@ -122,28 +130,36 @@ class RunBook:
         about = {**self._told(name), "curve": Curve().to_dict()}
         is_finished = about["state"] == "finished"
         try:
-            about["curve"] = (curve_of(folder) if is_finished else curve_so_far(self._partial(name))).to_dict()
+            about["curve"] = self._curve(name, is_finished=is_finished).to_dict()
         except RunFolderError as problem:
             about["line"] = str(problem)
         if is_finished:
-            about = {**about, **facts_of_run(folder)}
+            about = {**about, **facts_of_run(self.folder, folder)}
             about["files"] = [
                 path.relative_to(folder).as_posix()
-                for path in sorted([*folder.glob("figures/*.png"), folder / REPORT])
-                if path.is_file()
+                for path in sorted([*islice(folder.glob("figures/*.png"), _MOST_FIGURES), folder / REPORT])
+                if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
             ]
         return about
 
-    def file(self, name: str, place: str) -> Path:
+    def _curve(self, name: str, *, is_finished: bool) -> Curve:
+        if is_finished:
+            return curve_of(self.folder, self._inside(name))
+        return curve_so_far(self.folder, self._partial(name))
+
+    def file(self, name: str, place: str) -> bytes:
         """Return a file of a finished run that a page may show."""
         path = self._inside(name) / place
         if not _FIGURES.fullmatch(place) or not path.is_file():
             raise RunFolderError(f"{shown(place)}: is no file of a finished run")
-        return self._kept_inside(path)
+        return read_within(self.folder, path, _LARGEST_FILE_BYTES)
 
     @property
     def _notes(self) -> Path:
-        return self.folder / NOTES
+        notes = self.folder / NOTES
+        if notes.is_symlink():
+            raise RunFolderError(f"{notes}: is a link, which leads elsewhere; remove it")
+        return notes
 
     def _note(self, name: str) -> Path:
         self._inside(name)
@@ -166,7 +182,7 @@ class RunBook:
 
     def _kept_inside(self, path: Path) -> Path:
         """Refuse what a link leads out of the runs folder."""
-        if not _leads_into(self.folder, path):
+        if not leads_into(self.folder, path):
             raise RunFolderError(f"{path.name}: lies outside {self.folder}")
         return path
 
@@ -193,7 +209,7 @@ class RunBook:
         self._log(name).unlink(missing_ok=True)
         with self._log(name).open("xb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "airmixml", *command],
+                [sys.executable, "-P", "-m", "airmixml", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -204,17 +220,18 @@ class RunBook:
 
     def _names(self) -> set[str]:
         """Return the names of all runs: folders with results, unfinished folders, and notes."""
-        names = {note.stem for note in self._notes.glob("[!.]*.toml")}
+        notes = self.folder / NOTES
+        names = {note.stem for note in notes.glob("[!.]*.toml")} if not notes.is_symlink() else set()
         for entry in self.folder.iterdir() if self.folder.is_dir() else ():
             if not entry.name.startswith(".") and _is_run(entry):
                 names.add(entry.name.removesuffix(PARTIAL))
-        return {name for name in names if all(_leads_into(self.folder, self.folder / f"{name}{end}") for end in _ENDS)}
+        return {name for name in names if all(leads_into(self.folder, self.folder / f"{name}{end}") for end in _ENDS)}
 
     def _row(self, name: str) -> dict[str, Any]:
         """Return what a list says of a run, or of a folder that cannot be read."""
         try:
             return self._told(name)
-        except (AirMixError, OSError) as problem:
+        except (AirMixError, OSError, ValueError) as problem:
             line = str(problem) if isinstance(problem, AirMixError) else f"cannot be read ({reason(problem)})"
             printable = name.encode("utf-8", "backslashreplace").decode("utf-8")
             return {"name": printable, "changed": 0.0, "resumable": False, "state": "unreadable", "line": line}
@@ -223,7 +240,7 @@ class RunBook:
         """Return what a list says of a run."""
         folder, partial, log = self._inside(name), self._partial(name), self._log(name)
         child = self._children.get(name)
-        said = _last_lines(log)
+        said = _last_lines(self.folder, log)
         about: dict[str, Any] = {"name": name, "changed": _changed(folder, partial, log), "resumable": False}
         if self._is_running(name):
             stage = "interrupting" if child is not None and child.cancelled else ""
@@ -249,13 +266,6 @@ def _is_run(entry: Path) -> bool:
         return True
 
 
-def _leads_into(folder: Path, path: Path) -> bool:
-    try:
-        return path.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):  # links in a circle
-        return False
-
-
 def _changed(*paths: Path) -> float:
     """Return when the newest of the paths was changed; any may just be taken away."""
     found = [0.0]
@@ -265,10 +275,10 @@ def _changed(*paths: Path) -> float:
     return max(found)
 
 
-def _last_lines(log: Path) -> list[str]:
+def _last_lines(root: Path, log: Path) -> list[str]:
     """Return what a process said last; nothing where it said nothing."""
     try:
-        with open_regular(log) as file:
+        with open_within(root, log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             return file.read().decode("utf-8", errors="replace").splitlines()
     except OSError:

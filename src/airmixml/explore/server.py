@@ -12,6 +12,7 @@ from airmixml.wording import reason
 _HOST: Final = "127.0.0.1"
 _FIRST_PORT: Final = 8750
 _PORTS_TRIED: Final = 50
+_LONGEST_HEAD_BYTES: Final = 1_000_000  # more than all cookies that any server of this host can set in a browser
 _LONGEST_GOODBYE_SECONDS: Final = 2
 
 
@@ -71,6 +72,7 @@ def serve(folder: Path, port: int | None, announce: Callable[[NewLink], None]) -
             proxy_headers=False,  # there is none, and a client could say that it is another
             log_level="error",  # everybody on this machine can send what is no HTTP
             access_log=False,
+            h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
             server_header=False,
             timeout_graceful_shutdown=_LONGEST_GOODBYE_SECONDS,
         )

@@ -94,10 +94,15 @@ def _masks(masks: MaskPlan, command: list[str]) -> Iterator[Part]:
         yield shlex.join([*command, *(word for each in masks.overrides for word in ("--set", each))])
 
 
+def planned_otherwise(scenario: Scenario) -> str:
+    """Return what is said where the scenario's own power is not the one that it is planned with."""
+    return f'planned with mixing.power = "dp"; the scenario has "{scenario.mixing.power}"'
+
+
 def _power(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> Iterator[Part]:
     """Yield what the target costs, and other designs at the same privacy."""
     if scenario.mixing.power != "dp":
-        yield f'planned with mixing.power = "dp"; the scenario has "{scenario.mixing.power}"'
+        yield planned_otherwise(scenario)
     encoder = encoder_of(scenario.workers)
     if encoder.bounds_norm and scenario.privacy.sensitivity != "encoder":
         yield "clipping does not allow more power here: set privacy.sensitivity = encoder to count it"

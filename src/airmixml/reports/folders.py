@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from typing import Any, Final
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.output.markdown import Block, read_markdown
 from airmixml.output.numbers import plural
-from airmixml.reading import open_lines, read_regular
+from airmixml.reading import Read, read_regular
 from airmixml.reports.content import Curve
 from airmixml.scenario import Scenario
 from airmixml.storage.results import odd_content
@@ -74,10 +75,10 @@ def _cut(block: Block, name: str) -> Iterator[Block]:
         yield Block(kind="paragraph", lines=(f"{plural(more, 'more row')} in {name}.",))
 
 
-def find_folder(path: Path | str, work: Path | None = None) -> FoundFolder:
+def find_folder(path: Path | str, work: Path | None = None, read: Read = read_regular) -> FoundFolder:
     """Return what a folder holds; refuse one that airmix did not make, or whose results were changed.
 
-    ``work`` is where its files are before it gets its name.
+    ``work`` is where its files are before it gets its name; ``read`` reads one.
     """
     path = Path(path)
     if path.absolute().name.endswith(PARTIAL):
@@ -95,7 +96,7 @@ def find_folder(path: Path | str, work: Path | None = None) -> FoundFolder:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
             raise ValueError("it is too large")
-        plain = json.loads(read_regular(file))
+        plain = json.loads(read(file))
         if not isinstance(plain, dict):
             raise ValueError("not a JSON object")
     except OSError as problem:
@@ -110,13 +111,12 @@ def _kind(name: str, plain: dict[str, Any]) -> str:
     return next((kind for key, kind in telling.items() if key in plain), _KINDS[name])
 
 
-def read_curve(folder: Path, label: str) -> Curve | None:
+def read_curve(folder: Path, label: str, read: Read = read_regular) -> Curve | None:
     """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
     path = folder / "learning_curve.csv"
     columns: dict[str, tuple[tuple[int, float], ...]] = {}
     try:
-        with open_lines(path) as lines:
-            rows = list(csv.DictReader(lines))
+        rows = list(csv.DictReader(io.StringIO(read(path).decode("utf-8-sig"), newline="")))
         for name in rows[0] if rows else ():
             points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
             if points:

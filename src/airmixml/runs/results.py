@@ -13,7 +13,7 @@ from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
-from airmixml.reading import read_regular
+from airmixml.reading import Read, read_regular
 from airmixml.storage.results import from_plain, odd_content, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
 from airmixml.version import __version__
@@ -248,18 +248,21 @@ def facts_of(result: Any) -> tuple[str, dict[str, str]]:
     return title, facts
 
 
-def load_result(folder: Path | str) -> RunResult | SeedsResult | ProtectedResult:
-    """Return the result in a finished run folder; refuse one that is not finished, or that was changed."""
+def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | SeedsResult | ProtectedResult:
+    """Return the result in a finished run folder; refuse one that is not finished, or that was changed.
+
+    ``read`` reads a file.
+    """
     folder = Path(folder)
     if folder.absolute().name.endswith(PARTIAL):
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
-    return read_result(folder)
+    return read_result(folder, read)
 
 
-def read_result(folder: Path) -> RunResult | SeedsResult | ProtectedResult:
+def read_result(folder: Path, read: Read = read_regular) -> RunResult | SeedsResult | ProtectedResult:
     """Return the result in a folder that is complete, whatever its name is; refuse one that was changed."""
     try:
-        metrics = json.loads(read_regular(folder / METRICS))
+        metrics = json.loads(read(folder / METRICS))
         kind: type[RunResult | SeedsResult | ProtectedResult] = RunResult
         if isinstance(metrics, dict) and metrics.get("mode") == PROTECTION:
             kind = ProtectedResult

@@ -93,8 +93,8 @@ function take(part, seen, started, changed) {
     if (!part.plan.feasible && !seen.account) clearAccount();
     state.accuracy = part.accuracy ?? state.accuracy;
     if (!seen.problem) {
-      showVerdict(part.plan.feasible ? "good" : "bad", part.plan.feasible ? "feasible" : "not feasible", part.plan.verdict);
-      refuseExport(part.plan.feasible ? "" : `Nothing to export: ${part.plan.verdict}`);
+      showVerdict(part.verdict.kind, part.verdict.word, part.verdict.text);
+      refuseExport(part.verdict.runs ? "" : `Nothing to export: ${part.verdict.text}`);
     }
     showFacts();
     if (part.part === "options") showOptions(part.plan);

@@ -1,6 +1,6 @@
 // Runs: started here or elsewhere, their progress, curves and results. All of it is the server's: every tab sees the same.
 import { ask } from "./server.js";
-import { COLOURS, byId, chart, make, notice, number, percent } from "./shared.js";
+import { COLOURS, byId, chart, make, notice, number, percent, plain } from "./shared.js";
 
 const chosen = new Map(), told = new Map(), colours = new Map();
 let asked, values = null, timer = null, runs = [];
@@ -80,10 +80,10 @@ function draw(looked) {
   const held = document.activeElement?.dataset?.keep;
   byId("runs").tBodies[0].replaceChildren(...(runs.length ? runs.map(row) : [make("tr", {}, make("td", { colspan: 4, class: "quiet" }, "No runs yet."))]));
   if (held) document.querySelector(`[data-keep="${CSS.escape(held)}"]`)?.focus();
-  const line = (run, y) => ({ name: run.name, x: y.map((_, place) => place + 1), y, mode: y.length < 2 ? "markers" : "lines", type: "scatter", marker: { size: 9, color: colour(run.name) }, line: { color: colour(run.name), width: 2 } });
+  const line = (run, y) => ({ name: plain(run.name), x: y.map((_, place) => place + 1), y, mode: y.length < 2 ? "markers" : "lines", type: "scatter", marker: { size: 9, color: colour(run.name) }, line: { color: colour(run.name), width: 2 } });
   const scored = looked.filter((run) => run.curve?.score.length), lost = looked.filter((run) => run.curve?.loss.length);
   const epochs = { title: { text: "epoch", standoff: 6 }, rangemode: "tozero" };
-  chart("accuracy-chart", scored.map((run) => ({ ...line(run, run.curve.score), hovertemplate: `%{y:.1%} after epoch %{x}<extra>${run.name}</extra>` })), { xaxis: epochs, yaxis: { tickformat: ".0%", rangemode: "tozero" }, showlegend: true, empty: "No curve yet: it grows while a network trains." });
+  chart("accuracy-chart", scored.map((run) => ({ ...line(run, run.curve.score), hovertemplate: `%{y:.1%} after epoch %{x}<extra>${plain(run.name)}</extra>` })), { xaxis: epochs, yaxis: { tickformat: ".0%", rangemode: "tozero" }, showlegend: true, empty: "No curve yet: it grows while a network trains." });
   chart("loss-chart", lost.map((run) => line(run, run.curve.loss)), { xaxis: epochs, showlegend: false, empty: "No curve yet." });
   drawComparison(looked.filter((run) => run.facts));
 }
@@ -99,7 +99,7 @@ function row(run) {
     make("th", { scope: "row" }, run.name),
     make("td", {}, make("span", { class: `state ${run.state}` }, run.state), running ? make("progress", { "aria-label": `Progress of ${run.name}`, ...(run.total ? { max: run.total, value: run.done } : {}) }) : "", make("div", { class: "quiet" }, far || run.line || told.get(run.name)?.line || "")),
     make("td", {}, make("div", { class: "bar" }, run.state === "running" && run.stage !== "interrupting" ? action("Cancel", "cancel") : "", run.resumable ? action("Resume", "resume") : "", run.state === "failed" ? action("Forget", "forget") : "",
-      told.get(run.name)?.files?.map((file) => make("a", { href: `runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
+      told.get(run.name)?.files?.map((file) => make("a", { href: `runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener noreferrer" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
 }
 
 function drawComparison(finished) {

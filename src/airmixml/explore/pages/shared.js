@@ -57,6 +57,9 @@ export function logAxis(values, title) {
   return { type: "log", title: { text: title, standoff: 6 }, exponentformat: "power", dtick: decades > 8 ? 2 : decades > 1.9 ? 1 : "D2" };
 }
 
+// Plotly takes tags, entities and %{...} in a name for its own.
+export const plain = (name) => name.replace(/[&<>%]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+
 const drawn = new Map();
 
 export function chart(id, traces, layout = {}) {
