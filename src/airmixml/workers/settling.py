@@ -6,6 +6,8 @@ The number of rows counts as public, as it does in every statement: a worker kno
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from airmixml.arrays import Integers
 from airmixml.data.dataset import known_dataset
 from airmixml.errors import DataError
@@ -42,7 +44,7 @@ def _pool_and_inputs(workers: Workers, data_dir: Path | None, progress: Progress
 
 
 def planned_holding(scenario: Scenario) -> Integers | None:
-    """Return the row of the pool that the seed gives each worker of a settled scenario; shape workers.
+    """Return the row that the seed gives each worker of a settled scenario, rows counted as they are held; workers.
 
     None where no row lies on two workers, where the data are not there to be counted, or for more workers than a plan
     draws one by one.
@@ -54,4 +56,5 @@ def planned_holding(scenario: Scenario) -> Integers | None:
         available, _ = _pool_and_inputs(workers, None, silent, True)
     except DataError:
         return None
-    return draw_holding(workers, available, Streams(scenario.seed))
+    held = draw_holding(workers, available, Streams(scenario.seed))
+    return np.unique(held, return_inverse=True)[1].reshape(-1).astype(np.int64)
