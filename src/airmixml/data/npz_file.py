@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,8 @@ def _opened(path: Path, key: str) -> Iterator[Any]:
         raise
     except OSError as problem:
         raise DataError(f"{path}: cannot be read ({reason(problem)}); {key} must name an NPZ file") from None
+    except (SyntaxError, TokenError):  # NumPy reads the header of an array as Python
+        raise DataError(f"{path}: broken (the header of an array cannot be read); {_HOW_TO_SAVE}") from None
     except Exception as problem:  # zipfile, zlib and NumPy raise a dozen unrelated types on broken bytes
         raise DataError(f"{path}: broken ({reason(problem)}); {_HOW_TO_SAVE}") from None
 
