@@ -20,6 +20,7 @@ from sklearn.datasets import load_iris
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, load_network, run, settle, simulate
 from airmixml.data import DataSet
+from airmixml.hiding import hide_values
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_blocks, draw_noise, draw_slots
 from airmixml.radio.rehearsal import placed_distances
@@ -332,3 +333,11 @@ def test_studies_of_skewed_holdings_are_not_protected(tmp_path: Path) -> None:
     scenario = Scenario.preset("private-table").with_overrides("workers.holding=label-skewed", "workers.count=60")
     with pytest.raises(ScenarioError, match=r'^workers.holding = "label-skewed": deals rows for a study'):
         run(scenario, private=True, out=tmp_path / "run")
+
+
+def test_a_missing_package_is_named_in_protection_too() -> None:
+    def fails() -> None:
+        raise ModuleNotFoundError("No module named 'onnxruntime'")
+
+    with pytest.raises(ModuleNotFoundError, match="onnxruntime"):
+        hide_values(fails, "look closer")

@@ -15,7 +15,7 @@ def hide_values(call: Callable[[], _Result], how_to_see: str, *, hide: bool = Tr
     """Return what ``call`` returns; where it fails, its error says nothing about a row, unless ``hide`` is False.
 
     ``how_to_see`` tells the owner of the data what to do. An error of a library may quote what it was given, so that
-    only its kind is told. A full disk or memory is about the machine, and stays as it is.
+    only its kind is told. A full disk or memory, or a missing package, is about the machine, and stays as it is.
     """
     if not hide:
         return call()
@@ -24,7 +24,7 @@ def hide_values(call: Callable[[], _Result], how_to_see: str, *, hide: bool = Tr
     except AirMixError as problem:
         found: AirMixError = problem.hidden(how_to_see)
     except Exception as problem:
-        if is_out_of_memory(problem) or getattr(problem, "errno", None):
+        if isinstance(problem, ImportError) or is_out_of_memory(problem) or getattr(problem, "errno", None):
             raise
         kind = type(problem).__name__
         found = DataError(f"{kind} in the code that private rows went through{private(f': {problem}')}")
