@@ -62,6 +62,7 @@ CHECKS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::airmixml.errors.BoundsWarning")  # its checks know nothing of our bounds
 @pytest.mark.parametrize("check", CHECKS)
 def test_scikit_learn_contract(check: Callable[[AirMixClassifier], None]) -> None:
     check(clone(CHECKED))

@@ -43,7 +43,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     clone = tmp_path_factory.mktemp("clone")
     for entry in ("README.md", "LICENSE", "src", ".venv"):
         (clone / entry).symlink_to(ROOT / entry)
-    for entry in ("Makefile", "pyproject.toml", "constraints.txt"):
+    (clone / "tools").mkdir()
+    for entry in ("Makefile", "pyproject.toml", "constraints.txt", "tools/install.py"):
         shutil.copy(ROOT / entry, clone / entry)
         os.utime(clone / entry, (0, 0))  # older than the environment, which is set up already
     environment = {name: value for name, value in os.environ.items() if name not in OUTER_MAKE}

@@ -182,7 +182,7 @@ class LedgerFile:
         written.
         """
         # Without a key of its own an entry gets one that nobody has: numbers come again when a copy is restored.
-        keyed = [replace(each, key=each.key or secrets.token_hex(16)) for each in requests]
+        keyed = [replace(each, key=each.key or f"entry-{secrets.randbits(64)}") for each in requests]
         with transaction(self.path, write=True) as file:
             numbers = self._reserve(file, keyed, people, already_sent=already_sent)
             adversaries = list(read_budgets(file))
