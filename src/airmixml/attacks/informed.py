@@ -9,7 +9,7 @@ All else is subtracted. Of white Gaussian noise of variance s_t^2 everything tha
 so that an adversary is its precision A^2. The likeliest of several candidates has the largest <z, v_c> - |v_c|^2 / 2:
 no attack names more. Noise enters by its products with the candidates alone, which have the covariance <v_c, v_c'> /
 A^2: that is what is drawn, so that no vector of half a million products is formed. Two candidates at a distance of
-D = A |v - v'| are told apart with probability Phi(D / 2), and a sample from silence by mu = A |v|.
+D = A |v - v'| are distinguished with probability Phi(D / 2), and a sample from silence by mu = A |v|.
 
 Of the release the schedule is hidden, unless all send in each slot. To sum over all schedules is out of reach: there
 the others of a slot are Gaussian with the mean and covariance of the samples that are really held (``crowd``).

@@ -49,7 +49,7 @@ class Honest:
         neighbours: how many of each one's masks are shared with others of them, at least.
         gap: l_2, a lower bound on the second smallest eigenvalue of their graph's Laplacian; at most 0: it may be cut.
         repeats: r, a bound on sum_j A_ij^2 / d_i.
-        failure: probability with which somebody has fewer neighbours than that, in any of the graphs that a party could
+        failure: probability with which a worker has fewer neighbours than that, in any of the graphs that a party could
             have by stopping rounds.
     """
 
