@@ -71,7 +71,7 @@ def test_promises() -> None:
 
 
 def test_the_words_are_those_of_the_documents() -> None:
-    trusted, glossary = ((DOCS / name).read_text(encoding="utf-8") for name in ("trust.md", "glossary.md"))
+    trusted, glossary = ((DOCS / name).read_text(encoding="utf-8") for name in ("trust.md", "concepts.md"))
     assert all(f"| {words} |" in trusted for words in TRUSTED.values())
     for name, words in NEIGHBOURS.items():
         assert f"`{name}` ({words.removeprefix(f'{name}: ')})" in " ".join(glossary.split())

@@ -15,7 +15,7 @@ from airmixml.runs.run_rows import NO_PROTECTION_ABOVE_EPSILON, PROTECTS_NOBODY
 from airmixml.scenario import Scenario
 
 NOTHING: Final = "nothing is promised"
-# As docs/glossary.md has them.
+# As docs/concepts.md has them.
 NEIGHBOURS: Final = {
     "replace-one": "replace-one: one worker holds another sample",
     "remove-one": "remove-one: one worker is absent",
