@@ -1,4 +1,4 @@
-"""Measure what noise of float32 tells beyond Gaussian noise (Mironov 2012): docs/trust_integers.md quotes it.
+"""Measure what noise of float32 tells beyond Gaussian noise (Mironov 2012): docs/trust.md quotes it.
 
     python benchmarks/measure_float_leak.py
 

@@ -111,7 +111,7 @@ def test_a_chosen_degree_lets_secrets_be_rebuilt() -> None:
 
 
 def documented_rows() -> list[list[str]]:
-    text = (Path(__file__).parents[2] / "docs" / "trust_keys.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "trust.md").read_text(encoding="utf-8")
     lines = text.split("| colluding share |")[1].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 

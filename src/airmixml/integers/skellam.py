@@ -19,7 +19,7 @@ d eta on either side, for any eta > 0, with
     mu = s m (e^(G m) - 1) / (G m),    G = m - Phi^-1(eta).
 
 So rounding costs next to nothing where the noise is many steps wide, although it makes vectors longer, by as much as
-d / 4 in their squared norm: where one worker rounds to is itself random. docs/trust_integers.md has both proofs.
+d / 4 in their squared norm: where one worker rounds to is itself random. docs/proofs/skellam.md has both proofs.
 """
 
 import math

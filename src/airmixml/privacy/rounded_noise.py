@@ -1,7 +1,7 @@
 """Rounded vectors in integer noise: a Gaussian mechanism but for its tails, of which a share of delta takes care.
 
 Vectors that are rounded at random to integers, in noise of which one step in one number has mu = m, are at distance s
-mu-GDP up to a total variation distance of d eta on either side (Theorem 2 of docs/trust_integers.md), with
+mu-GDP up to a total variation distance of d eta on either side (Theorem 2 of docs/trust.md), with
 
     mu = s m (e^(G m) - 1) / (G m),    G = m - Phi^-1(eta),
 

@@ -1,4 +1,4 @@
-"""docs/trust_integers.md shows what benchmarks/results/integers*.json hold, and what the formulas of the air give."""
+"""docs/trust.md shows what benchmarks/results/integers*.json hold, and what the formulas of the air give."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from residues_on_air import (
 )
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs/trust_integers.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs/trust.md").read_text(encoding="utf-8")
 WORKERS, BITS, NUMBERS = 60_000, 20, 35_456
 
 
