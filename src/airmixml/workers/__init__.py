@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.scenario.air import SYMBOLS_PER_SECOND
+    from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
     from airmixml.workers.declared import declared_bounds, input_range, within_declared
     from airmixml.workers.encoder import (
         Encoder,
@@ -45,7 +45,7 @@ __getattr__ = import_late(
         ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
         ".raw_rows": ("RowEncoder",),
         ".settling": ("settle",),
-        "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
+        "airmixml.scenario.waveform": ("SYMBOLS_PER_SECOND",),
         ".signal": ("Signal", "WorkerCost", "worker_cost"),
     },
 )
