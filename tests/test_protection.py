@@ -29,7 +29,7 @@ from airmixml.runs import ProtectedResult
 from airmixml.streams import Secret, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Population
-from airmixml.workers.holdings import gather_rows
+from airmixml.workers.population import gather_rows
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 ROWS, CLASSES = load_iris(return_X_y=True)

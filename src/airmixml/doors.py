@@ -191,9 +191,9 @@ DATASETS: Final = Registry(
         "digits": "airmixml.data.embedded:DIGITS",
         "mnist": "airmixml.data.mnist:MNIST",
         "fashion-mnist": "airmixml.data.mnist:FASHION_MNIST",
-        "breast-cancer": "airmixml.data.tables:BREAST_CANCER",
-        "wine": "airmixml.data.tables:WINE",
-        "diabetes": "airmixml.data.tables:DIABETES",
+        "breast-cancer": "airmixml.data.embedded:BREAST_CANCER",
+        "wine": "airmixml.data.embedded:WINE",
+        "diabetes": "airmixml.data.embedded:DIABETES",
     },
     objects=True,
 )

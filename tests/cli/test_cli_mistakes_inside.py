@@ -166,7 +166,7 @@ def test_features_and_products_that_fit_no_memory(
     refused_inside: Refused, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...], key: str
 ) -> None:
     """Digits on a machine of 1 MB; 1,797 samples of 1,000 features alone take 7. Nothing is computed before."""
-    monkeypatch.setattr("airmixml.workers.memory.physical_memory_bytes", lambda: 10**6)
+    monkeypatch.setattr("airmixml.workers.loading.physical_memory_bytes", lambda: 10**6)
     monkeypatch.setattr("airmixml.workers.loading.encode", lambda *_arguments, **_options: pytest.fail("encoded"))
     digits = ("workers.dataset=digits", "workers.train_samples=0", "learner.model=ridge", "radio.slot_seconds=0")
     digits += ("workers.centre=own", "privacy.sensitivity=encoder")

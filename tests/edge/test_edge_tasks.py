@@ -23,7 +23,7 @@ from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.edge.scoring import test_scores as scores_of
 from airmixml.scenario import Learner
 from airmixml.workers import Population, encode
-from airmixml.workers.holdings import gather_rows
+from airmixml.workers.population import gather_rows
 
 RNG = np.random.default_rng(11)
 ROWS = RNG.random((900, 4))

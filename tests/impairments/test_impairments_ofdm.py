@@ -14,7 +14,6 @@ from airmixml.radio.centring import plan_centring
 from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air
-from airmixml.scenario.ofdm import Grid
 from airmixml.streams import Streams
 
 RATE = 794_000
@@ -36,7 +35,7 @@ def seats(asked: Scenario, slots: int = 2000, scheduled: int = 5, *, piece_symbo
 
 
 def test_the_grid_by_hand() -> None:
-    grid = Grid.of(Air(waveform="ofdm", subcarriers=10, cyclic_prefix=0.15, cluster_subcarriers=4, guard_symbols=3))
+    grid = Air(waveform="ofdm", subcarriers=10, cyclic_prefix=0.15, cluster_subcarriers=4, guard_symbols=3).grid
     assert (grid.prefix, grid.length, grid.widths, grid.firsts) == (2, 12, (4, 4, 2), (0, 4, 8))
     assert grid.centres_hz == pytest.approx([(1.5 - 4.5) * RATE / 10, (5.5 - 4.5) * RATE / 10, (8.5 - 4.5) * RATE / 10])
     # 100 symbols of time hold 8 OFDM symbols beside the guard, one of them pilots.
@@ -61,7 +60,7 @@ def test_symbols_fill_clusters_run_after_run() -> None:
 
 def test_being_late_within_the_prefix_is_a_slope_of_phase() -> None:
     """Against the waveform itself: subcarriers as sampled exponentials with a prefix, heard late by whole symbols."""
-    grid = Grid.of(Air(waveform="ofdm", subcarriers=16, cyclic_prefix=0.25, cluster_subcarriers=1))
+    grid = Air(waveform="ofdm", subcarriers=16, cyclic_prefix=0.25, cluster_subcarriers=1).grid
     sent = np.random.default_rng(1).standard_normal(16)
     hertz = np.array([grid.hertz(k) for k in range(16)])
     time = np.arange(-grid.prefix, 16) / RATE
@@ -87,7 +86,7 @@ def test_echoes_have_the_correlation_of_an_exponential_profile(changes: tuple[st
     assert echoes is not None
     drawn = draw_responses(echoes, seats(asked)).reshape(-1, 16).numpy()
     scattered, direct = (1.0, 0.0) if not changes else (0.2, np.sqrt(0.8))
-    apart = np.array(Grid.of(asked.air).centres_hz)[:, None] - np.array(Grid.of(asked.air).centres_hz)
+    apart = np.array(asked.air.grid.centres_hz)[:, None] - np.array(asked.air.grid.centres_hz)
     delays = np.random.default_rng(4).exponential(8e-7, 20_000)
     by_echoes = np.exp(-2j * np.pi * apart[:, :, None] * delays).mean(axis=2)
     error = 5.0 / np.sqrt(len(drawn))
@@ -126,7 +125,7 @@ def test_profiles_are_those_that_sionna_draws(name: str) -> None:
     asked = Scenario().with_overrides(*ECHOES, f"air.profile={name}")
     echoes = echoes_of(asked)
     assert echoes is not None
-    hertz, model = torch.tensor(Grid.of(asked.air).centres_hz, dtype=torch.float32), name[-1].upper()
+    hertz, model = torch.tensor(asked.air.grid.centres_hz, dtype=torch.float32), name[-1].upper()
     if name.startswith("tdl"):
         channel = TDL(model, 8e-7, 2.4e9)
     else:

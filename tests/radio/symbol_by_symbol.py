@@ -21,7 +21,7 @@ from airmixml.impairments.timing import draw_offsets, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.scenario import Air
-from airmixml.scenario.pulse import raised_cosine
+from airmixml.scenario.waveform import raised_cosine
 from airmixml.units import dbm_to_watts
 
 Complex = NDArray[np.complex128]

@@ -20,7 +20,7 @@ from airmixml.radio.rehearsal import placed_distances, prepare_draws, rehearse
 from airmixml.radio.tally import Tally
 from airmixml.scenario import preset_names, preset_summary
 from airmixml.units import dbm_to_watts
-from airmixml.workers.settling import planned_holding
+from airmixml.workers.population import planned_holding
 
 
 @pytest.mark.parametrize(

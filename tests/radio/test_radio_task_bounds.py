@@ -24,7 +24,7 @@ from airmixml.radio.row_privacy import row_amplitude
 from airmixml.radio.senders import make_sender, mix_in_pieces
 from airmixml.streams import Secret
 from airmixml.workers import Holdings, Signal, encode
-from airmixml.workers.holdings import gather_rows
+from airmixml.workers.population import gather_rows
 
 CPU = torch.device("cpu")
 

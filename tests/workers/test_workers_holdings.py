@@ -14,7 +14,7 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import deploy
-from airmixml.workers.holdings import NOBODY, deal_rows, gather_rows
+from airmixml.workers.population import NOBODY, deal_rows, gather_rows
 
 
 def pool(labels: NDArray[np.int64], classes: int, holders: NDArray[np.int64] | None = None) -> DataSet:

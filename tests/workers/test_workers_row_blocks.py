@@ -11,7 +11,7 @@ import torch
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode
-from airmixml.workers.row_blocks import for_each_block
+from airmixml.workers.encoding import for_each_block
 
 
 def test_every_row_once_and_the_first_block_first() -> None:

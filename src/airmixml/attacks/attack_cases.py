@@ -30,8 +30,8 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.scope import require_classes, require_real_numbers
-from airmixml.scenario.varied import parse_varied
+from airmixml.scenario.consistency import require_classes, require_real_numbers
+from airmixml.scenario.grid import parse_varied
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import Arrays, ResultStore, from_plain
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of

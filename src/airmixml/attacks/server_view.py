@@ -19,7 +19,7 @@ from airmixml.radio.mixtures import Transmission, transmit_family
 from airmixml.radio.scheduling import seats_of
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import RunContext, Scenario
-from airmixml.scenario.scope import require_classes
+from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams
 from airmixml.workers import Signal, encoded_dim, load_dataset
 

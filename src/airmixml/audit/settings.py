@@ -13,7 +13,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES, Design, Sensitivity
 from airmixml.radio.privacy_target import check_privacy_target, planned_design
 from airmixml.scenario import Scenario
-from airmixml.scenario.scope import require_real_numbers, require_single_rows
+from airmixml.scenario.consistency import require_real_numbers, require_single_rows
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:

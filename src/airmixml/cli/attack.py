@@ -15,7 +15,7 @@ from airmixml.cli.terminal import console, print_json, print_line, print_report_
 from airmixml.doors import ATTACKS
 from airmixml.output.tables import terminal_table
 from airmixml.scenario import Speed
-from airmixml.scenario.varied import only_varied
+from airmixml.scenario.grid import only_varied
 from airmixml.wording import NOTHING_PROMISED, simulated
 
 if TYPE_CHECKING:

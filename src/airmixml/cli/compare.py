@@ -18,7 +18,7 @@ from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.scenario import RunContext, Speed
-from airmixml.scenario.varied import only_varied, read_values
+from airmixml.scenario.grid import only_varied, read_values
 from airmixml.wording import simulated
 
 if TYPE_CHECKING:

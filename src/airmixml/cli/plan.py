@@ -73,7 +73,7 @@ def plan_command(
     else:
         scenario = _with_rows(options.read_scenario(file, preset, assignments, bounds=bounds), rows, input_dim or 0)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
-    from airmixml.workers.memory import check_signal_memory
+    from airmixml.workers.loading import check_signal_memory
 
     check_signal_memory(scenario.workers, *dimensions)
     moments = input_moments(scenario, input_mean, input_deviation, named=input_dim is None)

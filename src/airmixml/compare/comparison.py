@@ -21,8 +21,8 @@ from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
-from airmixml.scenario.scope import require_classes, require_real_numbers
-from airmixml.scenario.varied import shown_value
+from airmixml.scenario.consistency import require_classes, require_real_numbers
+from airmixml.scenario.grid import shown_value
 from airmixml.storage.files import writing_to
 from airmixml.storage.results import ResultStore, from_plain
 from airmixml.storage.run_folder import PARTIAL, REPORT, hold_folder, identity_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airmixml.data.csv_file import numbered_rows
+from airmixml.data.csv_table import numbered_rows
 from airmixml.data.labels import number_classes
 from airmixml.data.npz_file import read_header, read_labels
 from airmixml.errors import DataError, ScenarioError

@@ -1,7 +1,6 @@
 """Rows to predict, in a CSV or NPZ file: the columns of a run by name, whatever else the file holds."""
 
-from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.data.csv_file import finite_numbers, numbered_rows
+from airmixml.data.csv_table import Wanted, read_table
 from airmixml.data.dataset import RowFormat
 from airmixml.data.npz_file import laid_out, read_arrays
 from airmixml.errors import DataError
-from airmixml.reading import open_lines
-from airmixml.wording import nearest, reason, shown
+from airmixml.wording import nearest, shown
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,69 +52,22 @@ def read_rows(
         return _read_npz(path, row_format, with_labels=with_labels, keep=keep)
     if path.suffix.lower() != ".csv":
         raise DataError(f"{path}: must be a file of rows that ends in .csv or .npz")
-    try:
-        with open_lines(path) as lines:
-            rows = numbered_rows(lines, str(path))
-            first = next(rows, None)
-            if first is None:
-                raise DataError(f"{path}: is empty; give a header row and one row per prediction")
-            header = tuple(name.strip() for name in first[1])
-            return _read_csv(rows, header, path, row_format, label_column, with_labels, keep)
-    except OSError as problem:
-        raise DataError(f"{path}: cannot be read ({reason(problem)}); give a CSV or NPZ file of rows") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not UTF-8 text; save it as CSV in UTF-8") from None
+    return _read_csv(path, row_format, label_column, with_labels, keep)
 
 
-def _read_csv(
-    rows: Iterator[tuple[int, list[str]]],
-    header: tuple[str, ...],
-    path: Path,
-    row_format: RowFormat,
-    label_column: str,
-    with_labels: bool,
-    keep: Sequence[str],
-) -> RowsFile:
-    _check_header(header, path)
-    features = _feature_places(header, path, row_format, {label_column, *keep})
-    copied = [_place(name, header, path, "--keep") for name in keep]
-    label = _place(label_column, header, path, "--score") if with_labels else None
-    # One flat array of doubles: lists of lists of strings would take ten times the memory.
-    values, labels = array("d"), list[str]()
-    kept: dict[str, list[str]] = {name: [] for name in keep}
-    count = 0
-    for number, row in rows:
-        if len(row) != len(header):
-            raise DataError(
-                f"{path}: row {number}: has {len(row)} values, but the header names {len(header)} columns; give one "
-                "value per column"
-            )
-        picked = [row[place] for place in features]
-        numbers = finite_numbers(picked)
-        if numbers is None:
-            place = next(place for place in features if finite_numbers([row[place]]) is None)
-            raise DataError(
-                f"{path}: row {number}, column {shown(header[place])}: {shown(row[place])} is not a finite number; "
-                "correct it or remove the row"
-            )
-        values.extend(numbers)
-        count += 1
-        if label is not None:
-            labels.append(row[label].strip())
-        for name, place in zip(keep, copied, strict=True):
-            kept[name].append(row[place])
-    if not count:
+def _read_csv(path: Path, row_format: RowFormat, label_column: str, with_labels: bool, keep: Sequence[str]) -> RowsFile:
+    def choose(header: tuple[str, ...]) -> Wanted:
+        features = _feature_places(header, path, row_format, {label_column, *keep})
+        kept = [_place(name, header, path, "--keep") for name in keep]
+        labels = [_place(label_column, header, path, "--score")] if with_labels else []
+        return Wanted(numbers=features, texts=(*kept, *labels), advice="correct it or remove the row")
+
+    table = read_table(path, choose, one_row="prediction", needed="give a CSV or NPZ file of rows")
+    if not len(table.row_numbers):
         raise DataError(f"{path}: has a header but no rows; give one row per prediction")
-    inputs = np.frombuffer(values, dtype=np.float64).reshape(count, len(features))
-    return RowsFile(inputs=inputs, labels=labels if with_labels else None, kept=kept)
-
-
-def _check_header(header: tuple[str, ...], path: Path) -> None:
-    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
-        raise DataError(f"{path}: row 1 is a single column {shown(header[0])}; separate the columns by commas")
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        raise DataError(f"{path}: row 1 names {shown(twice[0])} twice; give each column a name of its own")
+    kept = {name: table.texts[table.names.index(name)] for name in keep}
+    labels = [text.strip() for text in table.texts[table.names.index(label_column)]] if with_labels else None
+    return RowsFile(inputs=table.numbers, labels=labels, kept=kept)
 
 
 def _place(name: str, header: tuple[str, ...], path: Path, option: str) -> int:

@@ -34,9 +34,8 @@ from airmixml.workers import (
     scales_inputs,
     sends_inputs_unchanged,
 )
-from airmixml.workers.holdings import gather_rows
 from airmixml.workers.loading import class_code
-from airmixml.workers.population import HOLDINGS_CHAPTER
+from airmixml.workers.population import HOLDINGS_CHAPTER, gather_rows
 
 _MODES: Final = ("protection", "simulation")
 _RECIPES: Final = ("private", "paper")

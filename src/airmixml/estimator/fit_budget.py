@@ -61,7 +61,7 @@ class FitBudget:
     def settle(self, sent: Transmission) -> None:
         """Count as spent what was reserved; in simulation, what each worker really spent."""
         from airmixml.runs.spending import spent_losses
-        from airmixml.workers.owners import Owners
+        from airmixml.workers.population import Owners
 
         losses = None
         if self.mode != _PROTECTION:

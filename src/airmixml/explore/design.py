@@ -22,7 +22,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.privacy_target import slot_seconds
 from airmixml.scenario import Scenario
 from airmixml.workers import Signal, settle
-from airmixml.workers.memory import check_signal_memory
+from airmixml.workers.loading import check_signal_memory
 
 Part = dict[str, Any]
 

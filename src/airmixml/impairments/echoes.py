@@ -30,7 +30,6 @@ from airmixml.arrays import Doubles
 from airmixml.errors import ScenarioError
 from airmixml.impairments.gains import SeatDraws
 from airmixml.scenario import Air, Scenario
-from airmixml.scenario.ofdm import Grid
 from airmixml.units import db_to_ratio
 
 
@@ -58,7 +57,7 @@ def echoes_of(scenario: Scenario) -> Echoes | None:
 
 @lru_cache(maxsize=64)
 def _echoes(air: Air, rician_k: float) -> Echoes:
-    hertz = np.array(Grid.of(air).centres_hz)
+    hertz = np.array(air.grid.centres_hz)
     apart = hertz[:, None] - hertz[None, :]
     if air.profile == "exponential":
         scattered, k_factor = 1.0 / (1.0 + 2j * math.pi * apart * air.delay_spread_seconds), rician_k
@@ -101,7 +100,7 @@ def inverted_amplitude(scenario: Scenario, echoes: Echoes, draws: SeatDraws) -> 
 
     A worker that is silent on all of them gets less than any that sends: it is out of reach.
     """
-    widths = torch.tensor(Grid.of(scenario.air).widths, dtype=torch.float64, device=draws.workers.device)
+    widths = torch.tensor(scenario.air.grid.widths, dtype=torch.float64, device=draws.workers.device)
     power = draw_responses(echoes, draws).abs().square()
     needed = torch.where(_heard(scenario.air, power), 1.0 / power, 0.0)
     mean = (needed * widths).sum(dim=2) / widths.sum()

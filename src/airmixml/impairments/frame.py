@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
-from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
-from airmixml.scenario.ofdm import Grid
+from airmixml.scenario.air import Air
+from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 
 _DRIFT_RADIANS: Final = 0.2
 _MOST_PIECES_PER_BLOCK: Final = 64
@@ -118,7 +118,7 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
 
 def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
     """Lay out data symbols on a grid; not ``held``, every one of them is a piece, on the place it has anyway."""
-    grid = Grid.of(air)
+    grid = air.grid
     in_all = -(-symbols // grid.subcarriers)
     per_block = int(min(in_all, grid.fitting(air.block_seconds)))
     block_count = -(-in_all // per_block)

@@ -45,7 +45,7 @@ from airmixml.radio.privacy_target import (
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
-from airmixml.workers.settling import planned_holding
+from airmixml.workers.population import planned_holding
 
 if TYPE_CHECKING:
     from airmixml.radio.tally import Tally  # which needs torch

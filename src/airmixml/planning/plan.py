@@ -36,7 +36,7 @@ from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
 from airmixml.units import watts_to_dbm
 from airmixml.workers import Signal, encoded_dim, encoder_of
-from airmixml.workers.settling import planned_holding
+from airmixml.workers.population import planned_holding
 
 _REHEARSED_SLOTS: Final = 2048
 _MOST_SLOTS_DRAWN: Final = 1000

@@ -21,7 +21,6 @@ from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.radio.silent_symbols import silent_symbols
 from airmixml.radio.weakest_channel import power_gain, weakest_gain
 from airmixml.scenario import Air, Scenario
-from airmixml.scenario.ofdm import Grid
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
 
@@ -95,7 +94,7 @@ def joules_per_watt(scenario: Scenario, signal: Signal, sensitivity: Sensitivity
         return slot_seconds(scenario, signal)
     air = scenario.air
     once = min(sensitivity.removal / prefix_bound(air), float(signal.symbols))
-    with_prefix = Grid.of(air).length / air.subcarriers if air.waveform == "ofdm" else 1.0
+    with_prefix = air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0
     return once * with_prefix / SYMBOLS_PER_SECOND
 
 

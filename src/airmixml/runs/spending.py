@@ -39,7 +39,7 @@ from airmixml.storage.run_folder import PROTECTION, identity_of
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim
 from airmixml.workers.loading import load_raw
-from airmixml.workers.owners import Owners, owners_of
+from airmixml.workers.population import Owners, owners_of
 
 _UP: Final = 1.0 + 2.0**-48  # a few roundings of numbers that are not negative
 _ONE_ROUNDING: Final = 2.0**-53

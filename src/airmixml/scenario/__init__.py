@@ -1,7 +1,6 @@
 """What is asked: one validated description of a run, read from and written to TOML."""
 
-from airmixml.scenario.air import Air
-from airmixml.scenario.air_presets import AIR_PRESETS, air_summary, air_text
+from airmixml.scenario.air import AIR_PRESETS, Air, air_summary, air_text
 from airmixml.scenario.air_words import air_in_words, keys_in_force
 from airmixml.scenario.scenario import Scenario
 from airmixml.scenario.speed import RunContext, Speed

@@ -2,14 +2,37 @@
 
 import math
 from dataclasses import dataclass, fields
+from importlib.resources import files
 from typing import Final
 
-from airmixml.scenario.air_presets import AIR_PRESETS
-from airmixml.scenario.pulse import ringing_symbols
+from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
+from airmixml.scenario.waveform import SubcarrierGrid, ringing_symbols
+from airmixml.wording import did_you_mean, shown
 
-SYMBOLS_PER_SECOND: Final = 794_000.0
-"""The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols."""
+_FILES = files("airmixml") / "airs"
+
+AIR_PRESETS: Final = tuple(
+    sorted(
+        (entry.name.removesuffix(".toml") for entry in _FILES.iterdir() if entry.name.endswith(".toml")),
+        key=lambda name: (name != "ideal", name),
+    )
+)
+"""Names of the airs that come with the package, each a file of keys of this table; the ideal one first."""
+
+
+def air_text(name: object) -> str:
+    """Return the TOML file of an air, as shipped."""
+    if name not in AIR_PRESETS:
+        near = did_you_mean(name, AIR_PRESETS) if isinstance(name, str) else ""
+        raise ScenarioError(f"air.preset = {shown(name)}: must be one of {', '.join(AIR_PRESETS)}{near}")
+    return (_FILES / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def air_summary(name: str) -> str:
+    """Return the first comment line of an air."""
+    return air_text(name).partition("\n")[0].lstrip("# ")
+
 
 SPEED_OF_LIGHT: Final = 299_792_458.0
 # Coherence time times Doppler shift, sqrt(9 / (16 pi)): Rappaport 2002, Wireless Communications, Eq. 5.40.c.
@@ -152,3 +175,15 @@ class Air:
     def ringing_symbols(self) -> int:
         """Silence on both sides of a block's data, where symbols of workers that are off time ring into others."""
         return ringing_symbols(self.roll_off, self.timing_offset_symbols) if self.waveform == "single-carrier" else 0
+
+    @property
+    def grid(self) -> SubcarrierGrid:
+        """What its keys make of time and frequency with OFDM."""
+        count, width = self.subcarriers, min(self.cluster_subcarriers, self.subcarriers)
+        return SubcarrierGrid(
+            subcarriers=count,
+            prefix=math.ceil(self.cyclic_prefix * count),
+            widths=tuple(min(width, count - first) for first in range(0, count, width)),
+            pilots=-(-self.pilot_symbols // count) + -(-self.estimation_pilots // count),
+            guard=self.guard_symbols,
+        )

@@ -1,9 +1,10 @@
-"""What must hold between the tables of a scenario; each table checks its own keys."""
+"""What must hold between the tables of a scenario, and what commands refuse; each table checks its own keys."""
 
 from typing import Final
 
 from airmixml.doors import ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
+from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
 
@@ -270,4 +271,80 @@ def _check_limits(workers: Workers, radio: Radio, privacy: Privacy) -> None:
     if privacy.colluders >= workers.count:
         raise ScenarioError(
             f"privacy.colluders = {privacy.colluders}: must be fewer than workers.count = {workers.count}"
+        )
+
+
+def check_integers(air: Air, workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
+    """Raise a ScenarioError that names the key to change."""
+    if privacy.arithmetic == "real":
+        for name in ("modulus_bits", "sum_range"):
+            if getattr(privacy, name):
+                raise ScenarioError(
+                    f'privacy.{name} = {getattr(privacy, name):g}: must be 0 for privacy.arithmetic = "real"; it is '
+                    'for "integers"'
+                )
+        return
+    integers = 'privacy.arithmetic = "integers"'
+    if privacy.noise == "receiver":
+        raise ScenarioError(
+            f'privacy.noise = "receiver": must be "masked" or "workers" for {integers}: workers bring integer noise'
+        )
+    if not air.is_ideal:
+        raise ScenarioError(
+            f"{integers}: needs the ideal air: residues must arrive exactly, and one wrong bit spoils a number; use "
+            'privacy.arithmetic = "real", or air.preset = "ideal"'
+        )
+    wanted = (
+        ("mixing", mixing, "policy", "equalmix"),
+        ("mixing", mixing, "prior", ()),
+        ("mixing", mixing, "power", "dp"),
+        ("radio", radio, "fading", "none"),
+        ("workers", workers, "bits", 0),
+        ("privacy", privacy, "accountant", "gdp"),
+        ("privacy", privacy, "sensitivity", "encoder"),
+        ("privacy", privacy, "mask_share", 0.0),
+        ("privacy", privacy, "above_thermal_db", 0.0),
+    )
+    for table, keys, name, value in wanted:
+        if getattr(keys, name) != value:
+            told, must = (
+                shown(list(each) if isinstance(each, tuple) else each) for each in (getattr(keys, name), value)
+            )
+            raise ScenarioError(f"{table}.{name} = {told}: must be {must} for {integers}")
+    if privacy.modulus_bits == 1:
+        raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
+
+
+def require_single_rows(workers: Workers, command: str) -> None:
+    """Refuse workers with several rows each."""
+    if workers.several_rows:
+        key = "worker_column" if workers.worker_column else "holding"
+        allowed = "empty" if workers.worker_column else '"drawn" or "dealt"'
+        raise ScenarioError(
+            f"workers.{key} = {shown(getattr(workers, key))}: must be {allowed} for {command}, which treats workers "
+            "with one row each; airmix run and account take several"
+        )
+
+
+def require_classes(workers: Workers, command: str, *, single_rows: bool = True) -> None:
+    """Refuse labels that are no classes, rows that count as absent and, unless treated, workers with several rows."""
+    if workers.task != "classification":
+        raise ScenarioError(
+            f'workers.task = "{workers.task}": must be "classification" for {command}; airmix run, plan, account and '
+            "audit take other tasks"
+        )
+    if workers.unknown_labels == "absent":
+        raise ScenarioError(
+            f'workers.unknown_labels = "absent": must be "refuse" for {command}, which looks at the class of every row'
+        )
+    if single_rows:
+        require_single_rows(workers, command)
+
+
+def require_real_numbers(privacy: Privacy, what: str) -> None:
+    """Refuse what treats Gaussian noise and analog signals where workers send integers."""
+    if privacy.arithmetic != "real":
+        raise ScenarioError(
+            f'privacy.arithmetic = "{privacy.arithmetic}": {what} is made for real numbers in Gaussian noise; use '
+            'privacy.arithmetic = "real", and airmix run, account and plan for integers'
         )

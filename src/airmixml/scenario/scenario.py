@@ -9,18 +9,17 @@ from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_text
-from airmixml.scenario.air import Air
+from airmixml.scenario.air import Air, air_text
 from airmixml.scenario.air_consistency import check_air
-from airmixml.scenario.air_presets import air_text
 from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen
-from airmixml.scenario.bounds import BOUNDS, bounded_columns
-from airmixml.scenario.consistency import check_consistency
-from airmixml.scenario.integer_consistency import check_integers
+from airmixml.scenario.consistency import check_consistency, check_integers
 from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
+    BOUNDS,
     EXTENDS,
+    bounded_columns,
     checked_keys,
     parse_assignments,
     parse_toml,

@@ -12,8 +12,8 @@ from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
-from airmixml.scenario.described_air import describe_air
-from airmixml.scenario.scope import require_real_numbers
+from airmixml.scenario.air_words import describe_air
+from airmixml.scenario.consistency import require_real_numbers
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import PARTIAL, RUNS_FOLDER, hold_folder, identity_of
 from airmixml.streams import Streams

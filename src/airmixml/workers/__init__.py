@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.scenario.air import SYMBOLS_PER_SECOND
+    from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
     from airmixml.workers.declared import declared_bounds, input_range, within_declared
     from airmixml.workers.encoder import (
         Encoder,
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
         sends_inputs_unchanged,
     )
     from airmixml.workers.encoders.torch_network import TorchEncoder
-    from airmixml.workers.encoding import encode, encode_centred, encoded_dim, finish_encoding, keeps_pixels
-    from airmixml.workers.holdings import Holdings
+    from airmixml.workers.encoding import RowEncoder, encode, encode_centred, encoded_dim, finish_encoding, keeps_pixels
     from airmixml.workers.loading import load_dataset
-    from airmixml.workers.population import Population, deploy, place_coordinates, place_workers
-    from airmixml.workers.raw_rows import RowEncoder
-    from airmixml.workers.settling import settle
+    from airmixml.workers.population import Holdings, Population, deploy, place_coordinates, place_workers, settle
     from airmixml.workers.signal import Signal, WorkerCost, worker_cost
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
@@ -38,14 +35,11 @@ __getattr__ = import_late(
     {
         ".declared": ("declared_bounds", "input_range", "within_declared"),
         ".encoder": ("Encoder", "FeatureCost", "GraphPart", "encoder_of", "scales_inputs", "sends_inputs_unchanged"),
-        ".encoding": ("encode", "encode_centred", "encoded_dim", "finish_encoding", "keeps_pixels"),
+        ".encoding": ("RowEncoder", "encode", "encode_centred", "encoded_dim", "finish_encoding", "keeps_pixels"),
         ".encoders.torch_network": ("TorchEncoder",),
-        ".holdings": ("Holdings",),
         ".loading": ("load_dataset",),
-        ".population": ("Population", "deploy", "place_coordinates", "place_workers"),
-        ".raw_rows": ("RowEncoder",),
-        ".settling": ("settle",),
-        "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
+        ".population": ("Holdings", "Population", "deploy", "place_coordinates", "place_workers", "settle"),
+        "airmixml.scenario.waveform": ("SYMBOLS_PER_SECOND",),
         ".signal": ("Signal", "WorkerCost", "worker_cost"),
     },
 )

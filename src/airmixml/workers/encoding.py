@@ -5,21 +5,30 @@ measured on private samples.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airmixml.arrays import Singles
+from airmixml.data import RowFormat, scale_to_unit
 from airmixml.data.embedded import are_public, public_images
 from airmixml.doors import ENCODERS
 from airmixml.errors import PluginError, ScenarioError, private
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, in_words, is_series
 from airmixml.streams import Streams
+from airmixml.threads import in_order
 from airmixml.workers.encoder import Encoder, encoder_of
-from airmixml.workers.row_blocks import for_each_block
+
+
+def for_each_block(work: Callable[[slice], None], rows: int, rows_at_once: int) -> None:
+    """Call ``work`` with slices that cover all rows, on several threads."""
+    for _ in in_order(work, [slice(first, first + rows_at_once) for first in range(0, rows, rows_at_once)]):
+        pass
+
 
 _TRIED_ROWS: Final = 8
 _TRIED_ALONE: Final = (1, 5)
@@ -253,3 +262,42 @@ def keeps_pixels(workers: Workers) -> bool:
 def encoded_dim(workers: Workers, input_dim: int) -> int:
     """Return d, how many numbers the encoder makes of an input."""
     return encoder_of(workers).feature_count(workers, input_dim) + (1 if workers.constant else 0)
+
+
+_LARGEST: Final = 1e30  # of numbers without bounds: their sums stay within float32, where an infinite one would be sent
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowEncoder:
+    """Scales raw rows by the declared bounds and encodes them as the workers of one run did.
+
+    Attributes:
+        workers: the run's table.
+        seed: the run's; it decides the encoder's features, which are public.
+        row_format: what a raw row looks like.
+        private_mean: the mean that was estimated over the air, where the run has one.
+        given: the encoder itself, where it was given as an object.
+    """
+
+    workers: Workers
+    seed: int
+    row_format: RowFormat
+    private_mean: Singles | None = None
+    given: Any = None
+
+    def scale(self, rows: NDArray[Any]) -> tuple[Singles, int]:
+        """Return rows (samples x numbers) as the encoder takes them, and how many values were outside the bounds."""
+        if self.row_format.lower is None or self.row_format.upper is None:
+            return np.clip(rows, -_LARGEST, _LARGEST).astype(np.float32), 0
+        return scale_to_unit(rows, self.row_format.lower, self.row_format.upper)
+
+    def encode(self, rows: NDArray[Any]) -> Singles:
+        """Return what a network takes of raw rows (samples x numbers); samples x features."""
+        if self.given is not None and self.workers.encoder not in ENCODERS:  # as in a process that was sent this object
+            ENCODERS.add(self.given)
+        scaled, _ = self.scale(rows)
+        shape, streams = self.row_format.image_shape, Streams(self.seed)
+        encoded, _ = encode(self.workers, scaled, image_shape=shape, streams=streams)
+        if self.private_mean is None:
+            return encoded
+        return encode_centred(self.workers, encoded - self.private_mean, streams)[0]

@@ -14,8 +14,7 @@ from airmixml.errors import PluginError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers.encoder import GraphPart, encoder_of
-from airmixml.workers.encoding import ROUNDING_MARGIN, public_means
-from airmixml.workers.raw_rows import RowEncoder
+from airmixml.workers.encoding import ROUNDING_MARGIN, RowEncoder, public_means
 
 _SHORTEST = 1e-30
 

@@ -1,15 +1,117 @@
-"""The workers of one run: how far away each stands and which sample, or which rows, it holds."""
+"""The workers of one run: which rows each holds, whose they are, where each stands; what a scenario leaves to the data.
+
+Label-skewed: every worker holds as many rows, and the classes of each worker follow shares of its own, drawn from a
+symmetric Dirichlet distribution. Size-skewed: every worker holds a row, and the remaining rows go to workers with such
+shares, so that some hold many and most hold few. A small concentration is far from equal, a large one nearly equal.
+
+The number of rows counts as public, as it does in every statement: a worker knows how many others there are.
+"""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.data import DataSet
+from airmixml.data.dataset import RawData, known_dataset
 from airmixml.errors import DataError, ScenarioError
-from airmixml.scenario import Workers
+from airmixml.progress import Progress, silent
+from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers.holdings import Holdings, deal_rows, gather_rows
+from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_of
+
+NOBODY = -1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdings:
+    """The rows of the pool that each worker holds, padded to the same number.
+
+    Attributes:
+        rows: holdings x most rows of one; 0 where there is none.
+        present: whether there is one; holdings x most rows of one.
+    """
+
+    rows: Integers
+    present: NDArray[np.bool_]
+
+    @property
+    def sizes(self) -> Integers:
+        """How many rows each holding has; shape holdings."""
+        return np.asarray(self.present.sum(axis=1))
+
+
+def gather_rows(holders: Integers, count: int, max_rows: int, rng: Generator) -> Holdings:
+    """Return the rows of each of ``count`` holders, of which ``holders`` says who holds which; shape rows.
+
+    Rows of ``NOBODY`` are left out. Where one has more than ``max_rows`` (0: no limit), chance picks those that enter:
+    for each holder by itself, as the order of its rows in one permutation is. Where data are protected the chance must
+    be secret, or the pick of others would tell how many rows one has.
+    """
+    order = rng.permutation(len(holders)) if max_rows else np.arange(len(holders))
+    order = order[holders[order] != NOBODY]
+    order = order[np.argsort(holders[order], kind="stable")]
+    holder = holders[order]
+    sizes = np.bincount(holder, minlength=count)
+    place = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[holder]
+    enters = place < max_rows if max_rows else np.ones(len(order), dtype=bool)
+    most = int(min(sizes.max(initial=1), max_rows or len(holders)))
+    rows = np.zeros((count, max(1, most)), dtype=np.int64)
+    present = np.zeros(rows.shape, dtype=bool)
+    rows[holder[enters], place[enters]] = order[enters]
+    present[holder[enters], place[enters]] = True
+    return Holdings(rows=rows, present=present)
+
+
+def deal_rows(workers: Workers, dataset: DataSet, rng: Generator) -> Integers:
+    """Deal the rows of the pool to the scenario's workers; return who holds each row, or ``NOBODY``; shape rows."""
+    samples, count = dataset.train_samples, workers.count
+    wanted = workers.rows_per_worker * count or samples
+    if wanted > samples or count > samples:
+        key, value = ("rows_per_worker", workers.rows_per_worker) if wanted > samples else ("count", count)
+        raise ScenarioError(
+            f"workers.{key} = {value}: must be at most {samples // (count if wanted > samples else 1)} for "
+            f'workers.holding = "{workers.holding}" with {count} workers and the {samples} rows of the pool'
+        )
+    order = rng.permutation(samples)[:wanted]
+    owners = np.full(samples, NOBODY, dtype=np.int64)
+    if workers.holding == "size-skewed":
+        shares = rng.dirichlet(np.full(count, workers.skew))
+        sizes = 1 + rng.multinomial(wanted - count, shares)
+        owners[order] = np.repeat(np.arange(count), sizes)
+    else:
+        seats = np.repeat(np.arange(count), wanted // count)
+        labels = np.asarray(dataset.train_labels)[order[: len(seats)]]
+        owners[order[: len(seats)]] = _seated(seats, labels, dataset.label_dim, workers, rng)
+    return owners
+
+
+def _seated(seats: Integers, labels: Integers, classes: int, workers: Workers, rng: Generator) -> Integers:
+    """Return the worker of each row: every seat asks for a class by its worker's shares and gets such a row.
+
+    Where more seats ask for a class than there are rows of it, chance fills the others with what is left. The seats'
+    workers and the rows' classes are of one shape.
+    """
+    # The classes that are in the pool more often are asked for more often, so that few seats remain.
+    frequency = np.bincount(labels, minlength=classes) / len(labels)
+    shares = rng.dirichlet(np.maximum(workers.skew * classes * frequency, 1e-9), size=workers.count)
+    cumulative = np.cumsum(shares, axis=1)
+    asked = (rng.random(len(seats))[:, None] > cumulative[seats] / cumulative[seats][:, -1:]).sum(axis=1)
+    mixed = rng.permutation(len(seats))
+    found = np.full(len(labels), NOBODY, dtype=np.int64)
+    taken = np.zeros(len(seats), dtype=bool)
+    for kind in range(classes):
+        there, asking = np.flatnonzero(labels == kind), mixed[asked[mixed] == kind]
+        matched = min(len(there), len(asking))
+        found[there[:matched]] = seats[asking[:matched]]
+        taken[asking[:matched]] = True
+    left = rng.permutation(np.flatnonzero(~taken))
+    found[found == NOBODY] = seats[left]
+    return found
 
 
 def place_coordinates(count: int, side_metres: float, rng: np.random.Generator) -> Doubles:
@@ -92,3 +194,98 @@ def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Populatio
     found = None if isinstance(pool, int) or pool.holders is None else pool.holders
     holdings = None if found is None else gather_rows(found, available, workers.max_rows, drawing)
     return Population(distance_metres=distance_metres, sample_index=sample_index, holdings=holdings)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Owners:
+    """The owners of the data of one run.
+
+    Attributes:
+        label: what their numbers or names are of.
+        count: rows that the data set has to train on; 0 where owners have names.
+        who: number of each owner, or its name; one for each holding of the pool.
+        holding: the holding that each worker has; shape workers. None where a secret decides that, and nobody has two.
+    """
+
+    label: str
+    count: int
+    who: Integers | tuple[str, ...]
+    holding: Integers | None
+
+    @property
+    def workers_each(self) -> Integers:
+        """On how many workers the data of each owner lie, at most; shape of ``who``."""
+        if self.holding is None:
+            return np.ones(len(self.who), dtype=np.int64)
+        return np.bincount(self.holding, minlength=len(self.who))
+
+
+def owners_of(workers: Workers, raw: RawData, seed: int, *, protected: bool, test_rows: bool = True) -> Owners:
+    """Return whose data the workers of a run with that seed hold; refuse holdings that are nobody's twice.
+
+    ``test_rows`` is that of ``load_dataset``. In protection who is which worker stays secret, so that everybody in the
+    pool counts as one of them.
+    """
+    if workers.holding.endswith("-skewed"):
+        raise ScenarioError(
+            f'workers.holding = "{workers.holding}": deals rows to new workers with each seed, so that no ledger can '
+            'know them again; use "dealt", or name who holds a row (workers.worker_column)'
+        )
+    if protected and workers.holding == "drawn":
+        raise ScenarioError(
+            'workers.holding = "drawn": chance decides in secret on how many workers a row lies, and nothing bounds '
+            'beforehand what its owner loses; use workers.holding = "dealt" with a ledger'
+        )
+    streams = Streams(seed)
+    pool, _ = pool_and_test(raw, workers, streams.generator("data"), test_rows)
+    available = len(pool) if raw.holders is None else len(np.unique(raw.holders[pool]))
+    dealt = deploy(workers, available, streams).sample_index  # in protection for its refusals alone
+    holding = None if protected else dealt
+    if raw.holders is None:
+        who = np.sort(pool) if holding is None else pool
+        return Owners(label=f"rows of {raw.name}", count=units_of(raw), who=who, holding=holding)
+    names = tuple(raw.holder_names[number] for number in np.unique(raw.holders[pool]).tolist())
+    return Owners(label=f"column {workers.worker_column}", count=0, who=names, holding=holding)
+
+
+_MOST_DRAWN: Final = 10_000_000
+
+
+def settle(
+    scenario: Scenario, *, data_dir: Path | None = None, progress: Progress = silent, test_rows: bool = True
+) -> Scenario:
+    """Return the scenario with a number for every key that says "as many as there are"; as it is where none does.
+
+    A user's file is read to count its rows. ``test_rows`` is that of ``load_dataset``.
+    """
+    if scenario.is_settled:
+        return scenario
+    return scenario.settled(*_pool_and_inputs(scenario.workers, data_dir, progress, test_rows))
+
+
+def _pool_and_inputs(workers: Workers, data_dir: Path | None, progress: Progress, test_rows: bool) -> tuple[int, int]:
+    """Return how many rows, or people, the pool has, and how many inputs a row has."""
+    known = known_dataset(workers.dataset)
+    if known is not None:
+        rows, inputs, own_test = known.train_samples, known.input_dim, known.test_samples > 0
+    else:
+        raw = load_raw(workers, data_dir, progress)
+        rows, inputs, own_test = units_of(raw), int(raw.inputs.shape[1]), raw.test_labels is not None
+    return pool_rows(workers, rows, own_test=own_test, test_rows=test_rows), inputs
+
+
+def planned_holding(scenario: Scenario) -> Integers | None:
+    """Return the row that the seed gives each worker of a settled scenario, rows counted as they are held; workers.
+
+    None where no row lies on two workers, where the data are not there to be counted, or for more workers than a plan
+    draws one by one.
+    """
+    workers = scenario.workers
+    if workers.holding != "drawn" or workers.count > _MOST_DRAWN:
+        return None
+    try:
+        available, _ = _pool_and_inputs(workers, None, silent, True)
+    except DataError:
+        return None
+    held = draw_holding(workers, available, Streams(scenario.seed))
+    return np.unique(held, return_inverse=True)[1].reshape(-1).astype(np.int64)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 from airmixml.scenario import Radio, Workers
-from airmixml.scenario.air import SYMBOLS_PER_SECOND
+from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs
 
 

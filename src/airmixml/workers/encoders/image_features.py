@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from airmixml.arrays import Singles
 from airmixml.shapes import ImageShape, planes
-from airmixml.workers.row_blocks import for_each_block
+from airmixml.workers.encoding import for_each_block
 
 _CELLS_ACROSS: Final = 4
 # Cell centres are this share of the image apart: four of them cover all but the rim.
