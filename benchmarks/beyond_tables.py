@@ -23,6 +23,7 @@ PRESETS = {
     "private-mnist-release, epsilon 10": "`private-mnist-release`",
     "private-iris": "`private-iris`",
 }
+ENCODERS = ("pixels, clipped", "256 random projections", "32 random filters", "edges, 128", "edges, mixed to 1024")
 
 
 def percent(row: Row) -> str:
@@ -114,11 +115,12 @@ def made(rows: list[Row]) -> tuple[dict[str, Table], dict[str, Table]]:
     shown = {
         "targets": targets(part("targets")),
         "costs": costs(part("targets")),
-        "encoders": by_epsilon("encoder", part("encoders")),
+        "encoders": by_epsilon("encoder", [row for row in part("encoders") if row["name"] in ENCODERS]),
         "image targets": image_targets(part("image targets")),
         "bits": bits(part("bits"), part("bits of samples")),
     }
     files = {
+        "encoders": by_epsilon("encoder", part("encoders")),
         "centres": by_epsilon("centre", part("centres")),
         "label-weights": by_epsilon("label weight w", part("label weights")),
         "learners": by_epsilon("learner", part("learners")),
