@@ -12,8 +12,8 @@ Table = tuple[list[str], list[list[str]]]  # head, lines
 
 
 def markdown(table: Table) -> str:
-    head, lines = table
-    return "".join("| " + " | ".join(line) + " |\n" for line in (head, ["---"] * len(head), *lines))
+    head, *lines = ("| " + " | ".join(line) + " |\n" for line in (table[0], *table[1]))
+    return head + "|" + "---|" * len(table[0]) + "\n" + "".join(lines)
 
 
 def with_tables(text: str, tables: Mapping[str, Table]) -> str:
