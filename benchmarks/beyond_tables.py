@@ -80,8 +80,8 @@ def bits(rows: list[Row], of_samples: list[Row]) -> Table:
     moments, samples = ordered(rows), ordered(of_samples)
     names = [name if name != "0" else "analog" for name in moments]
     lines = [
-        ["moments, epsilon 10 against the server", *(f"{100 * row['mean']:.2f} %" for row in moments.values())],
-        ["samples, epsilon 10 for a release", *(f"{100 * row['mean']:.2f} %" for row in samples.values())],
+        ["moments, epsilon 10 against the server, %", *(f"{100 * row['mean']:.2f}" for row in moments.values())],
+        ["samples, epsilon 10 for a release, %", *(f"{100 * row['mean']:.2f}" for row in samples.values())],
     ]
     return ["bits", *names], lines
 

@@ -28,7 +28,7 @@ def test_the_comparison_is_that_of_the_results() -> None:
         [
             each["dataset"],
             f"{each['epsilon']:g}",
-            *(f"{100 * one['mean']:.1f} ± {100 * one['deviation']:.1f}" for one in each["accuracy"].values()),
+            *(f"{100 * one['mean']:.1f}" for one in each["accuracy"].values()),
         ]
         for each in results("tables.json")
     ]
