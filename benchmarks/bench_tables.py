@@ -88,8 +88,8 @@ def measured_in_words(row: Row | None) -> str:
 
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = ([cell.replace("|", r"\|") for cell in cells] for cells in (head, ["---"] * len(head), *lines))
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+    rows = ["| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |" for cells in (head, *lines)]
+    return "\n".join([rows[0], "|" + "---|" * len(head), *rows[1:]])
 
 
 def rows_by_name(result: Mapping[str, Any], subjects: Container[str] = MAIN) -> dict[tuple[str, str], Row]:
