@@ -1,6 +1,4 @@
-"""Write the tables of docs/attacks.md and docs/attack-measurements.md from benchmarks/results/attacks.json.
-
-Each table stands below its mark, ``<!-- table: NAME -->``.
+"""Write the tables of docs/attacks.md and benchmarks/results/attacks/*.csv from benchmarks/results/attacks.json.
 
 python benchmarks/attack_tables.py
 """
@@ -8,17 +6,17 @@ python benchmarks/attack_tables.py
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from airmixml.attacks.findings import TOO_FEW, grade_of, naming_bound
 from airmixml.attacks.results import epsilon_text
+from doc_tables import Table, write_tables
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"
-DOCUMENTS = tuple(ROOT / "docs" / name for name in ("attacks.md", "attack-measurements.md"))
+DOCUMENT, FOLDER = ROOT / "docs" / "attacks.md", RESULTS.with_suffix("")
 METHODS = ("least-squares", "non-negative", "prior")
 ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
 BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
@@ -26,14 +24,17 @@ BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
 COLUMNS = (
     "AUC", "hits", "loudest 10", "loudest 100", "clearest workers", "unmixed", "neighbour", "class share error",
 )  # fmt: skip
+SHOWN_INFORMED = {
+    ("private-iris", "server"),
+    ("private-table", "server"),
+    ("paper-mnist", "server"),
+    ("private-mnist", "server"),
+    ("private-mnist", "eavesdropper"),
+    ("trustless-mnist", "everyone"),
+}
 OF_MIXTURES = ("unmixed", "class share error")
 
 Result = dict[str, Any]
-
-
-def table(head: list[str], lines: list[list[str]]) -> str:
-    every = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(line) + " |" for line in every)
 
 
 def percent(share: float) -> str:
@@ -70,8 +71,8 @@ def listener_cells(figures: Result) -> list[str]:
     ]
 
 
-def server(results: Result) -> str:
-    lines = []
+def server(results: Result) -> Table:
+    lines: list[list[str]] = []
     for case in results["gallery"]["cases"]:
         methods = case["server"]["methods"]
         prior = methods["prior"]
@@ -88,11 +89,11 @@ def server(results: Result) -> str:
             ]
         )
     head = ["setting", "epsilon, server", *(f"read, {name}" for name in METHODS)]
-    return table([*head, "PSNR, prior", "SSIM, prior", "copied", "labels", "grade"], lines)
+    return [*head, "PSNR, prior", "SSIM, prior", "copied", "labels", "grade"], lines
 
 
-def slots(results: Result) -> str:
-    lines = []
+def slots(results: Result) -> Table:
+    lines: list[list[str]] = []
     for case in results["slots"]["cases"]:
         methods = case["server"]["methods"]
         lines.append(
@@ -104,18 +105,18 @@ def slots(results: Result) -> str:
                 ),
             ]
         )
-    return table(["slots", *METHODS], lines)
+    return ["slots", *METHODS], lines
 
 
-def listeners(name: str, *adversaries: str) -> Callable[[Result], str]:
-    def write(results: Result) -> str:
+def listeners(name: str, *adversaries: str) -> Callable[[Result], Table]:
+    def write(results: Result) -> Table:
         heard = [(case, each) for case in results.get(name, {}).get("cases", []) for each in adversaries]
         rows = [
             (case, each, dict(zip(COLUMNS, listener_cells(case[each]), strict=True)))
             for case, each in heard
             if case.get(each)
         ]
-        kept = () if "everyone" in adversaries else OF_MIXTURES  # who hears workers apart has no mixtures
+        kept = () if "everyone" in adversaries else OF_MIXTURES  # an isolating listener has no mixtures
         shown = [
             column
             for column in COLUMNS
@@ -133,13 +134,13 @@ def listeners(name: str, *adversaries: str) -> Callable[[Result], str]:
             for case, each, cells in rows
         ]
         head = ["setting", *(["adversary"] if several else []), "epsilon"]
-        return table([*head, *shown, "grade"], lines) if lines else ""
+        return [*head, *shown, "grade"], lines
 
     return write
 
 
-def informed(results: Result) -> str:
-    lines = []
+def informed(results: Result) -> Table:
+    lines: list[list[str]] = []
     for name, result in results.items():
         if not name.startswith("informed "):
             continue
@@ -158,12 +159,12 @@ def informed(results: Result) -> str:
                     found["grade"],
                 ]
             )
-    head = ["preset", "informed", "copies", "epsilon per worker", "per row", "named: worker", "row"]
-    return table([*head, "hits: worker", "row", "mu: worker", "row", "grade"], lines) if lines else ""
+    kinds_of = [f"{name}: {whom}" for name in ("named", "hits", "mu") for whom in ("worker", "row")]
+    return ["preset", "informed", "copies", "epsilon: worker", "epsilon: row", *kinds_of, "grade"], lines
 
 
-def seeds(results: Result) -> str:
-    lines = []
+def seeds(results: Result) -> Table:
+    lines: list[list[str]] = []
     for name in ("gallery", "seed 1", "seed 2", "seed 3"):
         case = next(each for each in results[name]["cases"] if each["label"] in ("paper-mnist", "epsilon 10"))
         prior, heard = case["server"]["methods"]["prior"], case["eavesdropper"]
@@ -177,7 +178,7 @@ def seeds(results: Result) -> str:
             ]
         )
     head = ["seed", "server reads", "server infers labels", "release AUC", "release hits"]
-    return table([*head, "eavesdropper, clearest", "unmixed", "neighbour"], lines)
+    return [*head, "eavesdropper, clearest", "unmixed", "neighbour"], lines
 
 
 def audited(results: Result) -> list[tuple[str, Result]]:
@@ -186,23 +187,20 @@ def audited(results: Result) -> list[tuple[str, Result]]:
     return [(name, audit) for name, result in named for audit in result["audits"]]
 
 
-def audits(results: Result) -> str:
-    lines = [
-        [
-            name,
-            audit["adversary"],
-            f"{audit['adjacency']}, {audit['delta']:g}",
-            _epsilon(audit["epsilon_claimed"]),
-            _epsilon(audit["epsilon_lower"]),
-            f"{100 * audit['epsilon_lower'] / audit['epsilon_claimed']:.0f} %",
-        ]
-        for name, audit in audited(results)
-    ]
-    return table(["setting", "against", "neighbours, delta", "smallest claim", "lower bound", "reached"], lines)
+def audits(results: Result) -> Table:
+    """One line per setting: the smallest claim, the largest lower bound and their ratio, of each adversary."""
+    found: dict[str, dict[str, str]] = {}
+    for name, audit in audited(results):
+        line = found.setdefault(name, {"neighbours": f"{audit['adjacency']}, {audit['delta']:g}"})
+        claimed, lower = audit["epsilon_claimed"], audit["epsilon_lower"]
+        line[audit["adversary"]] = f"{_epsilon(claimed)}: {_epsilon(lower)} ({100 * lower / claimed:.0f} %)"
+    columns = ("neighbours", "release", "server")
+    lines = [[name, *(line[column] for column in columns)] for name, line in found.items()]
+    return ["setting", "neighbours, delta", "release", "server"], lines
 
 
-def bounds(results: Result) -> str:
-    lines = []
+def bounds(results: Result) -> Table:
+    lines: list[list[str]] = []
     for name, audit in audited(results):
         claims = {claim["accountant"]: claim["epsilon"] for claim in audit["claims"]}
         found = {bound["method"]: bound["epsilon"] for bound in audit["bounds"]}
@@ -214,34 +212,65 @@ def bounds(results: Result) -> str:
                 *(_epsilon(found.get(method)) for method in BOUNDS),
             ]
         )
-    return table(["setting", "against", *ACCOUNTANTS, *(f"found: {name}" for name in BOUNDS)], lines)
+    return ["setting", "against", *ACCOUNTANTS, *(f"found: {name}" for name in BOUNDS)], lines
 
 
-def faults(results: Result) -> str:
-    lines = [
-        [
-            name.removeprefix("fault "),
-            audit["adversary"],
-            _epsilon(audit["epsilon_claimed"]),
-            _epsilon(audit["epsilon_lower"]),
-            "**caught**" if audit["caught"] else "not caught",
-        ]
-        for name, result in results.items()
-        if name.startswith("fault ")
-        for audit in result["audits"]
+def faults(results: Result) -> Table:
+    """One line per fault: the smallest claim and the lower bound of each adversary."""
+    columns = ("release", "server")
+    lines = []
+    for name, result in results.items():
+        if name.startswith("fault "):
+            found = {
+                audit["adversary"]: f"{_epsilon(audit['epsilon_claimed'])}: {_epsilon(audit['epsilon_lower'])}"
+                + (" **caught**" if audit["caught"] else "")
+                for audit in result["audits"]
+            }
+            lines.append([name.removeprefix("fault "), *(found.get(column, "") for column in columns)])
+    return ["injected fault", *columns], lines
+
+
+def commands(results: Result) -> Table:
+    return ["results", "command"], [[name, str(result["command"])] for name, result in results.items()]
+
+
+def gallery(results: Result) -> Table:
+    """What every adversary finds in every setting, in a few words each."""
+    lines = []
+    for case in results["gallery"]["cases"]:
+        release, eavesdropper = (
+            dict(zip(COLUMNS, listener_cells(case[name]), strict=True)) for name in ("release", "eavesdropper")
+        )
+        found = {
+            "server": percent(case["server"]["methods"]["prior"]["recognised_share"]),
+            "release": release["AUC"],
+            "eavesdropper": eavesdropper["clearest workers"],
+        }
+        cells = [f"{epsilon_text(case['claimed'][name])}: {said}, {grade(case, name)}" for name, said in found.items()]
+        lines.append([case["label"], *cells])
+    return ["setting", "server: read", "release: AUC", "eavesdropper: identified"], lines
+
+
+def informed_in_short(results: Result) -> Table:
+    """The rows of a few presets and adversaries, without copies and mu."""
+    head, lines = informed(results)
+    shown = [place for place, name in enumerate(head) if name != "copies" and not name.startswith("mu")]
+    return [head[place] for place in shown], [
+        [line[place] for place in shown] for line in lines if tuple(line[:2]) in SHOWN_INFORMED
     ]
-    return table(["injected fault", "against", "smallest claim", "lower bound", ""], lines)
-
-
-def commands(results: Result) -> str:
-    return table(["results", "command"], [[name, f"`{result['command']}`"] for name, result in results.items()])
 
 
 def _epsilon(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}" if value < 1e4 else f"{value:.1e}"
 
 
-TABLES: dict[str, Callable[[Result], str]] = {
+SHOWN: dict[str, Callable[[Result], Table]] = {
+    "gallery": gallery,
+    "informed": informed_in_short,
+    "audits": audits,
+    "faults": faults,
+}
+FILES: dict[str, Callable[[Result], Table]] = {
     "server": server,
     "release": listeners("gallery", "release"),
     "eavesdropper": listeners("gallery", "eavesdropper"),
@@ -250,27 +279,20 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "slots": slots,
     "alpha": listeners("alpha", "release", "eavesdropper"),
     "distance": listeners("distance", "eavesdropper"),
-    "distance, private-mnist": listeners("distance, private-mnist", "eavesdropper"),
+    "distance-private-mnist": listeners("distance, private-mnist", "eavesdropper"),
     "informed": informed,
     "seeds": seeds,
-    "audits": audits,
     "bounds": bounds,
-    "faults": faults,
     "commands": commands,
 }
 
 
-def with_tables(text: str, results: Result) -> str:
-    """Return the document with each table that it marks as the results give it."""
-    for name, write in TABLES.items():
-        pattern = re.compile(rf"(<!-- table: {name} -->\n)(?:\|[^\n]*\n)*")
-        content = write(results)
-        below = f"{content}\n" if content else ""  # not measured yet
-        text = pattern.sub(lambda found, below=below: found[1] + below, text)
-    return text
+def made(results: Result) -> tuple[dict[str, Table], dict[str, Table]]:
+    """Return the tables of the page and those of the files."""
+    shown, files = ({name: write(results) for name, write in each.items()} for each in (SHOWN, FILES))
+    return shown, files
 
 
 if __name__ == "__main__":
-    known = json.loads(RESULTS.read_text(encoding="utf-8"))
-    for document in DOCUMENTS:
-        document.write_text(with_tables(document.read_text(encoding="utf-8"), known), encoding="utf-8")
+    shown, files = made(json.loads(RESULTS.read_text(encoding="utf-8")))
+    write_tables(DOCUMENT, shown, FOLDER, files)

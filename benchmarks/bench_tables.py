@@ -88,8 +88,8 @@ def measured_in_words(row: Row | None) -> str:
 
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = ([cell.replace("|", r"\|") for cell in cells] for cells in (head, ["---"] * len(head), *lines))
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+    rows = ["| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |" for cells in (head, *lines)]
+    return "\n".join([rows[0], "|" + "---|" * len(head), *rows[1:]])
 
 
 def rows_by_name(result: Mapping[str, Any], subjects: Container[str] = MAIN) -> dict[tuple[str, str], Row]:
@@ -97,16 +97,30 @@ def rows_by_name(result: Mapping[str, Any], subjects: Container[str] = MAIN) -> 
     return {(row["work"], row["against"]): row for row in result["rows"] if row["subject"] in subjects}
 
 
-def comparison(results: Results, machines: Sequence[str], subjects: Container[str] = MAIN) -> str:
-    """Return one line per piece of work and what it is compared with, one column per machine."""
+def comparison(
+    results: Results,
+    machines: Sequence[str],
+    subjects: Container[str] = MAIN,
+    *,
+    only: Container[tuple[str, str]] | None = None,
+) -> str:
+    """Return one line per piece of work and what it is compared with (all, or ``only`` some); a column per machine."""
     named = {machine: rows_by_name(results[machine], subjects) for machine in machines if machine in results}
     names = list(dict.fromkeys(name for found in named.values() for name in found))
     lines = []
     for name in names:
+        if only is not None and name not in only:
+            continue
         found = [each.get(name) for each in named.values()]
         target = next((row["target"] for row in found if row is not None and "target" in row), None)
         lines.append([*name, target_in_words(target), *map(measured_in_words, found)])
     return markdown(["work", "against", "target", *named], lines)
+
+
+def with_targets(results: Results, machines: Sequence[str]) -> set[tuple[str, str]]:
+    """Return the names of all rows that have a target on one of the machines."""
+    rows = [row for machine in machines for row in results.get(machine, {}).get("rows", ())]
+    return {(row["work"], row["against"]) for row in rows if row.get("target")}
 
 
 def machine_lines(results: Results) -> str:
@@ -139,3 +153,24 @@ def growth(results: Results, machines: Sequence[str]) -> str:
             )
     head = ["machine", "grows with", "from, to", "time", "exponent of time", "memory, MB", "exponent of memory"]
     return markdown(head, lines)
+
+
+def exponents(results: Results, machines: Sequence[str]) -> str:
+    """Return the exponents of time and memory of each size, the machines side by side."""
+    found: dict[tuple[str, str], dict[str, Row]] = {}
+    for machine in machines:
+        for row in results.get(machine, {}).get("rows", ()):
+            if "points" in row:
+                sizes = row["points"]["sizes"]
+                found.setdefault((row["work"], f"{sizes[0]:,} to {sizes[-1]:,}"), {})[machine] = row
+    lines = [
+        [
+            *name,
+            *(
+                ", ".join(f"{by_machine[machine][kind]:.2f}" for machine in machines if machine in by_machine)
+                for kind in ("seconds_exponent", "memory_exponent")
+            ),
+        ]
+        for name, by_machine in found.items()
+    ]
+    return markdown(["grows with", "from, to", "exponent of time", "exponent of memory"], lines)

@@ -13,37 +13,22 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from pathlib import Path
-from typing import Any
 
+import compare_tables
 from airmixml import Scenario, Speed
 from airmixml.compare import METHODS, Comparison, Outcome, Row, compare_methods, load_methods
-from airmixml.compare.adversaries import HEARING
 from airmixml.compare.pictures import comparison_figure
 from airmixml.output.figures import save_figure
-from airmixml.output.numbers import NONE, epsilon_text, joules
 from airmixml.scenario import RunContext
 from airmixml.storage.results import from_plain
+from compare_tables import EPSILONS, ROOT, Plain, results_file
 
-ROOT = Path(__file__).parents[1]
-DOCUMENT, PICTURE = ROOT / "docs" / "comparison.md", ROOT / "docs" / "images" / "compare-mnist.png"
+PICTURE = ROOT / "docs" / "images" / "compare-mnist.png"
 WORK = Path("runs") / "measure-compare"
-EPSILONS = (10, 1)
 SEEDS = 3
 # What is run at each target; a network on raw samples learns nothing at epsilon 1, and logistic takes minutes.
 LEFT_OUT = {10: ("logistic",), 1: ("logistic", "paper", "federated-network", "dp-logistic", "adassp")}
-WHOLE = ("adversary", "epsilon, remove-one", "epsilon, replace-one", "uplink symbols", "air time", "energy")
-COLUMNS = {
-    10: ("method", "accuracy", *WHOLE, "worker MACs", "wall time"),
-    1: ("method", "accuracy", *WHOLE[:4], "energy", "wall time"),
-}
-
-Plain = dict[str, Any]
-
-
-def results_file(epsilon: int) -> Path:
-    return ROOT / "benchmarks" / "results" / f"compare_mnist_epsilon_{epsilon}.json"
 
 
 def scenario_at(epsilon: int) -> Scenario:
@@ -68,54 +53,10 @@ def measure(epsilon: int, asked: list[str], seeds: int, context: RunContext) -> 
     path.write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def cells(row: Plain) -> dict[str, str]:
-    """Return what the documentation says of a row, by its columns."""
-    accuracy, symbols, air_seconds = row["accuracy"], row["uplink_symbols"], row["air_seconds"]
-    spread = "" if accuracy["deviation"] is None else f" ± {100 * accuracy['deviation']:.2f}"
-    return {
-        "method": row["method"],
-        "accuracy": f"{100 * accuracy['mean']:.2f}{spread} %",
-        "adversary": row["privacy"][0]["adversary"],
-        **{f"epsilon, {each['adjacency']}": epsilon_text(each["epsilon"]) for each in row["privacy"]},
-        "uplink symbols": NONE if symbols is None else f"{symbols:,}",
-        "air time": NONE if air_seconds is None else f"{air_seconds:.3g} s",
-        "energy": NONE if row["energy_joules"] is None else joules(row["energy_joules"]),
-        "worker MACs": f"{row['worker_multiply_accumulates']:,}",
-        "wall time": f"{row['seconds']:.1f} s",
-    }
-
-
-def adversary_cells(epsilon: int, row: Plain) -> list[str]:
-    """Return the line of a row in the table of equal adversaries."""
-    said = [row["exposure"][name] for name in HEARING]
-    texts = [NONE if each is None else "inf" if each == "infinite" else epsilon_text(each) for each in said]
-    accuracy = f"{100 * row['accuracy']['mean']:.2f} %"
-    return [str(epsilon), row["method"], accuracy, *texts, row["exposure"]["rests_on"]]
-
-
-def table(head: tuple[str, ...], lines: list[list[str]]) -> str:
-    every = [list(head), ["---"] * len(head), *lines]
-    return "".join("| " + " | ".join(line) + " |\n" for line in every)
-
-
 def write_docs() -> None:
-    """Write the tables between their marks, and the picture."""
-    rows = {epsilon: json.loads(results_file(epsilon).read_text(encoding="utf-8"))["rows"] for epsilon in EPSILONS}
-    text = DOCUMENT.read_text(encoding="utf-8")
-    tables = {
-        f"epsilon {epsilon}": table(
-            COLUMNS[epsilon], [[cells(row)[name] for name in COLUMNS[epsilon]] for row in rows[epsilon]]
-        )
-        for epsilon in EPSILONS
-    }
-    head = ("target", "method", "accuracy", *HEARING, "rests on")
-    every = [adversary_cells(epsilon, row) for epsilon in EPSILONS for row in rows[epsilon] if row["exposure"]]
-    tables["adversaries"] = table(head, every)
-    for name, content in tables.items():
-        mark = f"<!-- table: {name} -->\n"
-        text, times = re.subn(rf"{re.escape(mark)}(\|.*\n)*", lambda _, new=mark + content: new, text)
-        assert times == 1, name
-    DOCUMENT.write_text(text, encoding="utf-8")
+    """Write the tables and the picture."""
+    compare_tables.update()
+    rows = compare_tables.load_rows()
     whole = tuple(read_row(row) for row in rows[EPSILONS[0]])
     seeds = list(range(len(rows[EPSILONS[0]][0]["accuracy"]["by_seed"])))
     shown = Comparison(scenario=scenario_at(EPSILONS[0]), rows=whole, seeds=seeds, kept=0, out=WORK)

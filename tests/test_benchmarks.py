@@ -166,7 +166,7 @@ def test_a_missed_target_is_listed(suite: Callable[[str], ModuleType]) -> None:
     row = {"work": "w", "against": "a", "ours_seconds": 2.0, "theirs_seconds": 8.0, "ratio": 4.0}
     listed = suite("bench_reasons").reasons
     assert listed({"H200": {"rows": [row | {"target": {"faster": 4.0}}]}}) == "No target is missed."
-    assert "| w | a | H200 |" in listed({"H200": {"rows": [row | {"target": {"faster": 4.1}}]}})
+    assert "| w |  |" in listed({"H200": {"rows": [row | {"target": {"faster": 4.1}}]}})
 
 
 def test_tables_change_with_the_results(suite: Callable[[str], ModuleType]) -> None:

@@ -35,24 +35,8 @@ def claims_of_the_runs() -> list[dict[str, str]]:
     return [claim for file in files for claim in json.loads(file.read_text(encoding="utf-8"))["claims"]]
 
 
-def shown(row: dict[str, str]) -> str:
-    """Return an accuracy as the page should show it."""
-    printed = f"{float(row['printed']):.2f}".removesuffix("0") + " → " if row["printed"] else ""
-    return f"{printed}{float(row['measured_mean']):.1f} ({float(row['best_epoch_mean']):.1f})"
-
-
 def energy(joules: float) -> str:
     return f"{joules:.4g} J" if joules >= 0.01 else f"{joules * 1e6:.4g} µJ"
-
-
-@pytest.mark.parametrize("name", [name for name in TABLES if not name.startswith("table2")])
-def test_every_accuracy_stands_in_its_row(name: str) -> None:
-    rows = rows_of(name)
-    for row in rows:
-        label = row["row"] if row["reading"] == "as printed" else f"{row['row']}, read otherwise"
-        if name == "table1-mnist" and row["reading"] != "as printed":
-            continue  # the page leaves these to the table of all entries
-        assert any(line[0] == label and shown(row) in line[1:] for line in LINES), (name, label, shown(row))
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -65,6 +49,8 @@ def test_the_tables_of_all_entries_are_those_of_the_data(name: str) -> None:
         assert line[:2] == [row["row"], row["column"]]
         values = [cell.partition(" ± ")[0].removesuffix(" (bold)") for cell in line]
         assert (f"{mean:.1f}" if row["unit"] == "%" else energy(mean)) in values, line
+        if row["unit"] == "%":
+            assert f"{float(row['best_epoch_mean']):.1f}" in values, line
         if printed is not None:
             text = f"{printed:.2f}".removesuffix("0") if row["unit"] == "%" else energy(printed)
             assert text in values, line
@@ -102,15 +88,17 @@ def test_the_claims_are_those_of_the_runs() -> None:
     assert lines_of(DOCS / "reproduction" / "claims.md")[2:] == claims
 
 
-def test_the_claims_are_counted_right() -> None:
+def test_the_claims_that_do_not_always_hold_are_counted_right() -> None:
     plain = [claim for claim in claims_of_the_runs() if not claim["light"]]
     counts = Counter((claim["place"], claim["says"], claim["decision"]) for claim in plain)
     expected = [
         [place, says, *(str(counts[place, says, decision]) for decision in DECISIONS)]
         for place, says in dict.fromkeys((claim["place"], claim["says"]) for claim in plain)
+        if any(counts[place, says, decision] for decision in DECISIONS[1:])
     ]
     start = LINES.index(["place", "the paper says", *DECISIONS]) + 2
     assert LINES[start : start + len(expected)] == expected
+    assert LINES[start + len(expected)][0] == "place"  # the next table: no further claim
 
 
 def test_the_printed_values_in_the_data_are_those_of_the_package() -> None:

@@ -1,4 +1,4 @@
-"""An impairment: now and then somebody stands between a worker and the server, who then receives it 10 dB weaker."""
+"""An impairment: a person sometimes blocks the path of a worker, which the server then receives 10 dB weaker."""
 
 from typing import Self
 
@@ -14,7 +14,7 @@ LOSS_DB = 10.0
 class Blockage:
     """A gain of -10 dB with probability 0.1, drawn anew for every worker in every slot."""
 
-    about = "somebody stands in the way"
+    about = "a person blocks the path"
     follows_worker = False
 
     @classmethod
@@ -28,5 +28,5 @@ class Blockage:
         return 1.0 - (1.0 - 10.0 ** (-LOSS_DB / 20.0)) * blocked.double()
 
     def largest_power_gain(self, failure: float) -> float:
-        """Nobody is ever received more strongly than planned."""
+        """No worker is ever received more strongly than planned."""
         return 1.0
