@@ -9,8 +9,8 @@ from typing import Final
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PluginError
 from airmixml.output.numbers import epsilon_text
+from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
-from airmixml.reports.content import Facts, PrivacyCard
 from airmixml.runs.run_rows import NO_PROTECTION_ABOVE_EPSILON, PROTECTS_NOBODY
 from airmixml.scenario import Scenario
 
@@ -35,8 +35,8 @@ _ASKED: Final = {
 
 
 def cards_of(
-    statements: Sequence[PrivacyStatement], scenario: Scenario, more: Mapping[str, Facts] | None = None
-) -> tuple[PrivacyCard, ...]:
+    statements: Sequence[PrivacyStatement], scenario: Scenario, more: Mapping[str, Rows] | None = None
+) -> tuple[Card, ...]:
     """Return a card for each adversary, that of the target first; ``more`` has further facts by adversary.
 
     The epsilon of a card is the smallest that any accountant certifies for the scenario's neighbours. Adversaries
@@ -60,7 +60,7 @@ def cards_of(
     return tuple(cards)
 
 
-def _card(best: PrivacyStatement, others: Sequence[PrivacyStatement], scenario: Scenario, extra: Facts) -> PrivacyCard:
+def _card(best: PrivacyStatement, others: Sequence[PrivacyStatement], scenario: Scenario, extra: Rows) -> Card:
     facts = [
         ("delta", f"{best.delta:.3g}: the probability with which that may fail"),
         ("neighbours", NEIGHBOURS.get(best.adjacency, best.adjacency)),
@@ -90,12 +90,12 @@ def _card(best: PrivacyStatement, others: Sequence[PrivacyStatement], scenario: 
 
 
 def card_of_claim(
-    adversary: str, epsilon: float | None, scenario: Scenario, *, delta: float, adjacency: str, extra: Facts = ()
-) -> PrivacyCard:
+    adversary: str, epsilon: float | None, scenario: Scenario, *, delta: float, adjacency: str, extra: Rows = ()
+) -> Card:
     """Return the card of an epsilon that a study holds against one adversary; None or infinity is no claim."""
     if epsilon is None or not math.isfinite(epsilon):
         return card_without_claim(adversary, scenario, extra)
-    facts: Facts = (
+    facts: Rows = (
         ("delta", f"{delta:.3g}: the probability with which that may fail"),
         ("neighbours", NEIGHBOURS.get(adjacency, adjacency)),
         ("trust", trust(scenario, adversary)),
@@ -103,7 +103,7 @@ def card_of_claim(
     return made_card(adversary, epsilon, scenario, meaning(epsilon, delta, adjacency), (*facts, *extra))
 
 
-def card_without_claim(adversary: str, scenario: Scenario, extra: Facts = ()) -> PrivacyCard:
+def card_without_claim(adversary: str, scenario: Scenario, extra: Rows = ()) -> Card:
     """Return the card of an adversary against whom nothing is certified."""
     words = "No accountant certifies an epsilon against this adversary: assume that it learns everything."
     return made_card(adversary, math.inf, scenario, words, extra)
@@ -114,13 +114,13 @@ def made_card(
     epsilon: float,
     scenario: Scenario,
     words: str,
-    facts: Facts,
-    details: Facts = (),
+    facts: Rows,
+    details: Rows = (),
     text: str = "",
-) -> PrivacyCard:
+) -> Card:
     """Return a card with these facts; ``text`` stands for the epsilon where there are several."""
     promise, level = promise_of(epsilon)
-    return PrivacyCard(
+    return Card(
         adversary=adversary,
         who=_who(adversary),
         epsilon=text or (epsilon_text(epsilon) if math.isfinite(epsilon) else "none"),
