@@ -38,7 +38,6 @@ def end_when_interrupted() -> None:
 
 def raise_when_interrupted() -> None:
     """Let Ctrl-C raise KeyboardInterrupt: from now on files may be half written, and garbage is collected."""
-    gc.freeze()
     gc.enable()
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)

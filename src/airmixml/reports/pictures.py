@@ -172,7 +172,7 @@ def _axis(curves: Sequence[Curve], name: str, *, legend: bool) -> str:
     for tick in _ticks(low, high):
         parts.append(f'<path d="M{_LEFT} {y(tick)}H{right}" stroke="{GREY}" stroke-opacity="0.3"/>')
         parts.append(f'<text x="{_LEFT - 6}" y="{y(tick) + 4}" text-anchor="end">{tick:g}</text>')
-    for tick in _ticks(0.0, last):
+    for tick in filter(float.is_integer, _ticks(0.0, last)):
         parts.append(f'<text x="{x(tick)}" y="{bottom + 18}" text-anchor="middle">{tick:g}</text>')
     parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 38}" text-anchor="middle">epoch</text>')
     told = escape(_NAMES.get(name, name.replace("_", " ")))
