@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airmixml.doors import ACCOUNTANTS
 from airmixml.shapes import Shape, planes
@@ -44,12 +44,18 @@ def _figure_class() -> type[Figure]:
 
 
 def new_figure(
-    width: float, height: float, title: str = "", size: float = 12.0, *, layout: str = "constrained", **title_style: Any
+    width: float,
+    height: float,
+    title: str = "",
+    size: float = 12.0,
+    *,
+    layout: Literal["constrained"] | None = "constrained",
+    **title_style: Any,
 ) -> Figure:
     """Return an empty figure, inches wide and high; ``title`` stands above all of its axes.
 
-    The constrained ``layout`` finds room for every text, which takes as long as drawing; with "none" there are places
-    for all.
+    The constrained ``layout`` finds room for every text, which takes as long as drawing; with None all have
+    places of their own.
     """
     figure = _figure_class()(figsize=(width, height), layout=layout)
     if title:
@@ -110,7 +116,7 @@ def _write_png(figure: Figure, content: io.BytesIO) -> None:
     from PIL import Image
 
     figure.set_dpi(_DPI)
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     width, height = canvas.get_width_height()
     drawn = Image.frombuffer("RGBA", (width, height), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)

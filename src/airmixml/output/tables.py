@@ -152,7 +152,8 @@ class Table:
 
 
 # Names by which other rooms know it.
-TextTable = FittedTable = Table
+TextTable = Table
+FittedTable = Table
 
 
 class Marked(str):

@@ -81,7 +81,8 @@ def _measured(title: str, found: dict[str, Any]) -> tuple[Part, ...]:
 def audit_content(found: FoundFolder) -> Content:
     """Return what an audit folder tells."""
     plain, scenario = found.plain, found.scenario()
-    cards, tables = [], []
+    cards: list[Card] = []
+    tables: list[Part] = []
     for each in plain["audits"]:
         lower = f"epsilon is at least {epsilon_text(each['epsilon_lower'])}"
         how = f"{lower} with {100 * each['confidence']:g} % confidence ({each['method']})"

@@ -42,7 +42,7 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
 
 def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
     """Return the overview of a simulation: what was sent and received, learning, power and SNR."""
-    overview = new_figure(13, 8, _title(mixtures, history), size=13, layout="none")
+    overview = new_figure(13, 8, _title(mixtures, history), size=13, layout=None)
     top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
     _mixtures(top, mixtures)
     learned, power, snr = bottom.subplots(1, 3, gridspec_kw=_BELOW)
