@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Final
+from typing import Final, assert_never
 
 from airmixml.output.tables import Table
 from airmixml.version import __version__
@@ -24,59 +24,25 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Names and values; the ``caption`` is for those who do not see the heading above them."""
+    """Names and values."""
 
-    caption: str
+    caption: str  # for those who do not see the heading above them
     rows: Rows
-
-    def to_html(self) -> str:
-        """Return a table of two columns; nothing where there are no rows."""
-        if not self.rows:
-            return ""
-        rows = "\n".join(
-            f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in self.rows
-        )
-        caption = f'<caption class="hidden">{escape(self.caption)}</caption>'
-        return f'<table class="facts">\n{caption}\n<tbody>\n{rows}\n</tbody>\n</table>\n'
 
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What is promised against one adversary, in words.
+    """What is promised against one adversary, in words."""
 
-    Attributes:
-        adversary: its name, as scenarios have it.
-        who: who that is.
-        epsilon: as text; where nothing is promised, words that say so.
-        promise: how much that is: "strong promise", "protects nobody", ...
-        level: the same for the page's colours: strong, moderate, weak or none.
-        is_target: whether the scenario's own target is against this adversary.
-        words: what the adversary can conclude at most.
-        facts: delta, neighbours, trust.
-        details: accountant, noise and the other statements.
-    """
-
-    adversary: str
-    who: str
-    epsilon: str
-    promise: str
-    level: str
-    is_target: bool
-    words: str
-    facts: Rows
-    details: Rows = ()
-
-    def to_html(self) -> str:
-        """Return the card."""
-        tag = ' <span class="tag">the target’s adversary</span>' if self.is_target else ""
-        who = f'<p class="who">{escape(self.who)}</p>\n' if self.who else ""
-        more = Folded(summary="More about this epsilon", parts=(_Named(self.details),)).to_html()
-        return (
-            f'<article class="card {self.level}" aria-label="{escape(f"{self.adversary}: {self.promise}")}">\n'
-            f'<h4>{escape(self.adversary)}{tag}</h4>\n{who}<p class="epsilon">epsilon {escape(self.epsilon)}</p>\n'
-            f'<p class="promise">{escape(self.promise)}</p>\n<p>{escape(self.words)}</p>\n'
-            f"{_Named(self.facts).to_html()}{more if self.details else ''}</article>\n"
-        )
+    adversary: str  # its name, as scenarios have it
+    who: str  # who that is
+    epsilon: str  # where nothing is promised, words that say so
+    promise: str  # how much that is: "strong promise", "protects nobody", ...
+    level: str  # the same for the page's colours: strong, moderate, weak or none
+    is_target: bool  # whether the scenario's own target is against this adversary
+    words: str  # what the adversary can conclude at most
+    facts: Rows  # delta, neighbours, trust
+    details: Rows = ()  # accountant, noise and the other statements
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,33 +52,16 @@ class Cards:
     title: str
     cards: tuple[Card, ...]
 
-    def to_html(self) -> str:
-        """Return them side by side below the setting."""
-        return f'<h3>{escape(self.title)}</h3>\n<div class="cards">\n{_html(self.cards)}</div>\n'
-
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A picture: what stands below it, what it shows, for those who do not see it, and its data.
-
-    Without data it was too large and is named by its ``file`` only.
-    """
+    """A picture, in the page itself; one without content was too large, and is named by its file."""
 
     caption: str
-    shows: str
+    shows: str  # for those who do not see it
     content: bytes
     kind: str = "image/png"
     file: str = ""
-
-    def to_html(self) -> str:
-        """Return the picture as data that need no other file."""
-        caption = escape(self.caption)
-        shown = f"<p>Too large for this page: see {escape(self.file)} in the folder.</p>\n"
-        if self.content:
-            source = f"data:{self.kind};base64,{base64.b64encode(self.content).decode('ascii')}"
-            image = f'<img class="wide" src="{source}" alt="{escape(self.shows)}">'
-            shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
-        return f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +72,6 @@ class Folded:
     parts: tuple[Part, ...]
     open: bool = False
 
-    def to_html(self) -> str:
-        """Return the parts below what unfolds them."""
-        is_open = " open" if self.open else ""
-        return f"<details{is_open}>\n<summary>{escape(self.summary)}</summary>\n{_html(self.parts)}</details>\n"
-
 
 @dataclass(frozen=True)
 class Code:
@@ -135,89 +79,58 @@ class Code:
 
     text: str
 
-    def to_html(self) -> str:
-        """Return it as it is."""
-        return f"<pre><code>{escape(self.text)}</code></pre>\n"
-
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of a list, or of a ``notice``, which a reader must know before reading any number."""
+    """A list."""
 
-    lines: Sequence[str]
-    notice: bool = False
-
-    def to_html(self) -> str:
-        """Return the list; nothing where it is empty."""
-        if not self.lines:
-            return ""
-        tag = "p" if self.notice else "li"
-        body = "\n".join(f"<{tag}>{escape(line)}</{tag}>" for line in self.lines)
-        return f'<div class="notice" role="note">\n{body}\n</div>\n' if self.notice else f"<ul>\n{body}\n</ul>\n"
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Named:
-    rows: Rows
+class Notices:
+    """What a reader must know before reading any number."""
 
-    def to_html(self) -> str:
-        body = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in self.rows if value)
-        return f"<dl>\n{body}\n</dl>\n"
+    lines: tuple[str, ...]
 
 
-Part = str | Facts | Table | Card | Cards | Picture | Folded | Code | Lines | _Named
-
-
-def _html(parts: Iterable[Part]) -> str:
-    return "".join(f"<p>{escape(part)}</p>\n" if isinstance(part, str) else part.to_html() for part in parts)
+Part = str | Facts | Table | Cards | Picture | Folded | Code | Lines | Notices
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """Parts below a heading; ``link`` stands in the list of contents, ``name`` in its address."""
+    """Parts below a heading."""
 
-    name: str
-    link: str
+    name: str  # in its address
+    link: str  # in the list of contents
     heading: str
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Everything that a page says.
-
-    Attributes:
-        kind: of what it is.
-        title: what was done, in a few words.
-        verdict: what came out in one sentence; may be empty.
-        notices: what a reader must know before reading any number.
-        headline: the few numbers to see first.
-        sections: the rest; those without parts are left out.
-        command: words that make it again.
-    """
+    """Everything that a page says."""
 
     kind: str
-    title: str
-    verdict: str = ""
+    title: str  # what was done, in a few words
+    verdict: str = ""  # what came out in one sentence
     notices: tuple[str, ...] = ()
-    headline: Rows = ()
-    sections: tuple[Section, ...]
-    command: tuple[str, ...] = ()
+    headline: Rows = ()  # the few numbers to see first
+    sections: tuple[Section, ...]  # those without parts are left out
+    command: tuple[str, ...] = ()  # words that make it again
 
     def to_html(self) -> str:
         """Return one file: nothing in it is fetched, and no script runs."""
         shown = [each for each in self.sections if each.parts]
-        links = "\n".join(f'<li><a href="#{each.name}">{escape(each.link)}</a></li>' for each in shown)
+        links = _each('<li><a href="#{}">{}</a></li>', ((each.name, each.link) for each in shown))
         sections = "".join(
             f'<section aria-labelledby="{each.name}">\n<h2 id="{each.name}">{escape(each.heading)}</h2>\n'
             f"{_html(each.parts)}</section>\n"
             for each in shown
         )
-        numbers = "\n".join(
-            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in self.headline
-        )
-        headline = f'<dl class="headline">\n{numbers}\n</dl>\n' if numbers else ""
         verdict = f'<p class="verdict">{escape(self.verdict)}</p>\n' if self.verdict else ""
+        numbers = _each("<div><dt>{}</dt><dd>{}</dd></div>", self.headline)
+        headline = f'<dl class="headline">\n{numbers}</dl>\n' if numbers else ""
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -226,15 +139,83 @@ class Page:
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
             f"<title>{escape(self.title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
             '<a class="skip" href="#main">Skip to the content</a>\n<header>\n'
-            f'<p class="kind">AirMixML report: {escape(self.kind)}</p>\n<h1>{escape(self.title)}</h1>\n{verdict}'
-            f"{Lines(self.notices, notice=True).to_html()}{headline}"
-            f'<nav aria-label="Contents">\n<ul>\n{links}\n</ul>\n</nav>\n</header>\n'
-            f'<main id="main">\n{sections}</main>\n'
-            f"<footer>\n<p>Made by airmixml {__version__} from the files of the folder; nothing was fetched, and "
-            "nothing is.</p>\n</footer>\n</body>\n</html>\n"
+            f'<p class="kind">AirMixML report: {escape(self.kind)}</p>\n<h1>{escape(self.title)}</h1>\n'
+            f"{verdict}{_html([Notices(self.notices)])}{headline}"
+            f'<nav aria-label="Contents">\n<ul>\n{links}</ul>\n</nav>\n</header>\n'
+            f'<main id="main">\n{sections}</main>\n<footer>\n<p>Made by airmixml {__version__} from the files of the '
+            "folder; nothing was fetched, and nothing is.</p>\n</footer>\n</body>\n</html>\n"
         )
 
 
 @cache
 def _style() -> str:
     return (files("airmixml.output") / "page.css").read_text(encoding="utf-8")
+
+
+def _html(parts: Iterable[Part]) -> str:
+    return "".join(map(_part, parts))
+
+
+def _part(part: Part) -> str:
+    """Return one part as HTML; nothing where it is empty."""
+    match part:
+        case str():
+            html = f"<p>{escape(part)}</p>\n"
+        case Table():
+            html = part.to_html()
+        case Facts(rows=()) | Lines(lines=()) | Notices(lines=()):
+            html = ""
+        case Facts():
+            rows = _each('<tr><th scope="row">{}</th><td>{}</td></tr>', part.rows)
+            caption = f'<caption class="hidden">{escape(part.caption)}</caption>'
+            html = f'<table class="facts">\n{caption}\n<tbody>\n{rows}</tbody>\n</table>\n'
+        case Lines():
+            html = f"<ul>\n{_each('<li>{}</li>', ((line,) for line in part.lines))}</ul>\n"
+        case Notices():
+            html = f'<div class="notice" role="note">\n{_html(part.lines)}</div>\n'
+        case Cards():
+            html = f'<h3>{escape(part.title)}</h3>\n<div class="cards">\n{"".join(map(_card, part.cards))}</div>\n'
+        case Folded():
+            html = _folded(part.summary, _html(part.parts), is_open=part.open)
+        case Code():
+            html = f"<pre><code>{escape(part.text)}</code></pre>\n"
+        case Picture():
+            html = _figure(part)
+        case _:
+            assert_never(part)
+    return html
+
+
+def _each(form: str, rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a line for each row, its texts escaped."""
+    return "".join(form.format(*map(escape, row)) + "\n" for row in rows)
+
+
+def _named(rows: Rows) -> str:
+    return f"<dl>\n{_each('<dt>{}</dt><dd>{}</dd>', (row for row in rows if row[1]))}</dl>\n"
+
+
+def _folded(summary: str, inside: str, *, is_open: bool = False) -> str:
+    return f"<details{' open' * is_open}>\n<summary>{escape(summary)}</summary>\n{inside}</details>\n"
+
+
+def _card(card: Card) -> str:
+    tag = ' <span class="tag">the target’s adversary</span>' if card.is_target else ""
+    who = f'<p class="who">{escape(card.who)}</p>\n' if card.who else ""
+    more = _folded("More about this epsilon", _named(card.details)) if card.details else ""
+    return (
+        f'<article class="card {card.level}" aria-label="{escape(f"{card.adversary}: {card.promise}")}">\n'
+        f'<h4>{escape(card.adversary)}{tag}</h4>\n{who}<p class="epsilon">epsilon {escape(card.epsilon)}</p>\n'
+        f'<p class="promise">{escape(card.promise)}</p>\n<p>{escape(card.words)}</p>\n'
+        f"{_named(card.facts)}{more}</article>\n"
+    )
+
+
+def _figure(picture: Picture) -> str:
+    caption = escape(picture.caption)
+    shown = f"<p>Too large for this page: see {escape(picture.file)} in the folder.</p>\n"
+    if picture.content:
+        source = f"data:{picture.kind};base64,{base64.b64encode(picture.content).decode('ascii')}"
+        image = f'<img class="wide" src="{source}" alt="{escape(picture.shows)}">'
+        shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
+    return f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"

@@ -21,43 +21,24 @@ _CARDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """Everything that a report says about a folder.
-
-    Attributes:
-        folder: what is reported on.
-        kind: run, protected run, attack, audit, comparison, sweep, study of tolerances, plan, reproduction.
-        title: what was done, in a few words.
-        verdict: what came out in one sentence; may be empty.
-        notices: what a reader must know before reading any number.
-        headline: the few numbers to see first.
-        asked: what was asked for.
-        results: what came out.
-        costs: power, energy and time on the air.
-        cards: who learns what, for each setting.
-        curves: how learning went, one for each seed.
-        tables: all numbers, with notes.
-        drawings: pictures.
-        scenario: what was run; None where there are many.
-        command: words that make the folder again.
-        made_with: versions and device.
-    """
+    """Everything that a report says about a folder."""
 
     folder: Path
     kind: str
-    title: str
-    verdict: str = ""
-    notices: tuple[str, ...] = ()
-    headline: Rows = ()
+    title: str  # what was done, in a few words
+    verdict: str = ""  # what came out in one sentence
+    notices: tuple[str, ...] = ()  # what a reader must know before reading any number
+    headline: Rows = ()  # the few numbers to see first
     asked: Rows = ()
     results: Rows = ()
-    costs: Rows = ()
-    cards: tuple[Cards, ...] = ()
-    curves: tuple[Curve, ...] = ()
+    costs: Rows = ()  # power, energy and time on the air
+    cards: tuple[Cards, ...] = ()  # who learns what, for each setting
+    curves: tuple[Curve, ...] = ()  # how learning went, one for each seed
     tables: tuple[Part, ...] = ()
     drawings: tuple[Drawing, ...] = ()
-    scenario: Scenario | None = None
-    command: tuple[str, ...] = ()
-    made_with: Rows = ()
+    scenario: Scenario | None = None  # None where there are many
+    command: tuple[str, ...] = ()  # words that make the folder again
+    made_with: Rows = ()  # versions and device
 
     def page(self, command: Sequence[str] = ()) -> Page:
         """Return the page about the folder, which ``command`` makes again."""

@@ -22,6 +22,18 @@ from airmixml.wording import simulated
 
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
 _INFINITE: Final = "infinite"
+_TABLES: Final = "the tables have the numbers"
+_PICTURES: Final = {  # what stands below each, and what it shows
+    "attack": ("What was recovered", "Originals beside what each adversary recovered"),
+    "audit": (
+        "Claims and lower bounds, and the error rates of the attack",
+        "Epsilons claimed and found, on a line each",
+    ),
+    "plan": ("Other designs at the same privacy", "Signal, energy and learning noise of other designs"),
+    "compare": ("Accuracy, epsilon, energy and time of each row", "The rows of the table as a picture"),
+    "sweep": ("The first metric over the grid", "The first metric at every combination of the values"),
+    "tolerances": ("Accuracy against the size of each impairment", "How accuracy falls as each impairment grows"),
+}
 
 
 def attack_content(found: FoundFolder) -> Content:
@@ -43,7 +55,6 @@ def attack_content(found: FoundFolder) -> Content:
             for kind in (*adversaries, "informed")
             for part in _measured(f"Found by {kind}, measured", {case["label"]: case.get(kind) for case in cases})
         ),
-        picture=("attack.png", "What was recovered", plain["verdict"]),
         command=command_for("attack", scenario),
         made_with=(("device", plain["device"]), _seconds(plain)),
     )
@@ -93,7 +104,7 @@ def audit_content(found: FoundFolder) -> Content:
         tables += table_of(f"Claimed against {each['adversary']}", each["claims"], "metrics.json")
         together = f"{100 * each['confidence']:g} % for all adversaries together"
         tables += table_of(f"Lower bounds of {each['adversary']}, {together}", each["bounds"], "metrics.json")
-        tables.append(Lines(each["notes"]))
+        tables.append(Lines(tuple(each["notes"])))
     trials = plain["audits"][0]["trials"]
     count = trials["with_canary"] + trials["without"]
     return _study(
@@ -106,7 +117,6 @@ def audit_content(found: FoundFolder) -> Content:
         results=(("verdict", plain["verdict"]),),
         cards=(Cards(title=scenario.title, cards=tuple(cards)),),
         tables=tuple(tables),
-        picture=("audit.png", "Claims and lower bounds, and the error rates of the attack", plain["verdict"]),
         command=command_for(
             "audit", scenario, "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())
         ),
@@ -134,11 +144,6 @@ def plan_content(found: FoundFolder) -> Content:
         results=tuple(results),
         cards=_target(scenario, scenario.privacy.epsilon if plain["feasible"] else None),
         tables=(Facts(caption="What it costs", rows=rows_of(rest)), *table_of("At the same privacy", goals, "plan.md")),
-        picture=(
-            "plan.png",
-            "Other designs at the same privacy",
-            "Signal, energy and learning noise of other designs; the tables name the best.",
-        ),
         command=command_for("plan", scenario),
         made_with=(_seconds(plain),),
     )
@@ -166,12 +171,7 @@ def comparison_content(found: FoundFolder) -> Content:
         cards=tuple(Cards(title=_label(row), cards=_exposed(row, scenario)) for row in rows[:1]),
         tables=(
             *table_of("Accuracy, epsilon against each adversary, and costs", named, "compare.json"),
-            Lines([f"{label}: {about}" for label, about in abouts.items() if about]),
-        ),
-        picture=(
-            "compare.png",
-            "Accuracy, epsilon, energy and time of each row",
-            f"The rows of the tables as a picture. The most accurate is {best}.",
+            Lines(tuple(f"{label}: {about}" for label, about in abouts.items() if about)),
         ),
         command=command_for("compare", scenario, *options, *seeds_option(len(plain["seeds"]))),
         made_with=(("airmixml", plain["airmixml"]),) if plain.get("airmixml") else (),
@@ -201,7 +201,6 @@ def sweep_content(found: FoundFolder) -> Content:
     failed = f"; {plural(sum(failures.values()), 'run')} failed" if failures else ""
     words = [word for key, values in grid.items() for word in values_option("--grid", key, values)]
     command = () if plain["command"] == "run" else ("--command", plain["command"])
-    drawn = next(iter(plain["metrics"]), "")  # none where every cell failed
     rows = [
         {
             **{key: str(value) for key, value in cell["values"].items()},
@@ -224,11 +223,6 @@ def sweep_content(found: FoundFolder) -> Content:
         results=tuple((name, _range(cells, name)) for name in plain["metrics"]),
         cards=_swept_cards(cells, scenario),
         tables=table_of(f"Every combination of {', '.join(grid)}", rows, "sweep.csv"),
-        picture=(
-            "sweep.png",
-            f"{drawn} over the grid",
-            f"{drawn} at every combination of {', '.join(grid)}: {_range(cells, drawn)}; the table has the numbers.",
-        ),
         command=command_for("sweep", scenario, *words, *command, *seeds_option(len(plain["seeds"]))),
     )
 
@@ -285,12 +279,7 @@ def tolerances_content(found: FoundFolder) -> Content:
         cards=_target(scenario, plain["target_epsilon"]),
         tables=(
             *table_of("Sizes that are tolerated, and what hardware has", rows, "tolerances.json"),
-            Lines([f"{each['name']}: {each['hardware']}." for each in found_sizes]),
-        ),
-        picture=(
-            "tolerances.png",
-            "Accuracy against the size of each impairment",
-            "How accuracy falls as each impairment grows; the table says up to which size it is tolerated.",
+            Lines(tuple(f"{each['name']}: {each['hardware']}." for each in found_sizes)),
         ),
         command=command_for("tolerances", scenario, *words),
     )
@@ -321,7 +310,7 @@ def reproduction_content(found: FoundFolder) -> Content:
                 found.path,
                 path.name,
                 path.stem,
-                f"{path.stem}: measured values beside the printed ones; the tables have the numbers.",
+                f"{path.stem}: measured values beside the printed ones; {_TABLES}.",
             )
         ),
         command=("airmix", "reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *quick),
@@ -344,24 +333,28 @@ def _study(
     found: FoundFolder,
     scenario: Scenario,
     *,
-    picture: tuple[str, str, str],
     more_asked: Rows = (),
     notices: Sequence[str] | None = None,
     **others: Any,
 ) -> Content:
-    """Return the content of a study of one scenario; its ``picture`` has file, caption and what it shows."""
+    """Return the content of a study of one scenario, with its picture."""
     radio = scenario.radio
     asked: Rows = (
         ("data", scenario.workers.dataset),
         ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {plural(radio.slots, 'slot')}"),
         ("privacy target", asked_for(scenario)),
     )
+    drawings = (
+        drawing
+        for name, (caption, shows) in _PICTURES.items()
+        for drawing in drawings_in(found.path, f"{name}.png", caption, f"{shows}; {_TABLES}.")
+    )
     return Content(
         folder=found.path,
         scenario=scenario,
         asked=asked + more_asked,
         notices=(_sentence(simulated(scenario.seed)),) if notices is None else tuple(notices),
-        drawings=drawings_in(found.path, *picture),
+        drawings=tuple(drawings),
         **others,
     )
 

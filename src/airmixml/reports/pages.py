@@ -10,7 +10,7 @@ from typing import Final
 
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import NONE
-from airmixml.output.page import Cards, Code, Folded, Lines, Page, Part, Section
+from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part, Section
 from airmixml.output.tables import Marked, Table
 from airmixml.reports.cards import against
 from airmixml.reports.commands import flat, is_report, recorded_command, shown_value
@@ -135,7 +135,7 @@ def side_by_side(contents: Sequence[Content]) -> Page:
             privacy.append(f"{name}: no epsilon is stated.")
         for group in content.cards:
             title = name if len(content.cards) == 1 else f"{name}: {group.title}"
-            privacy += [Cards(title=title, cards=group.cards), Lines(content.notices, notice=True)]
+            privacy += [Cards(title=title, cards=group.cards), Notices(content.notices)]
         drawn = embed(content.drawings, MOST_BYTES // len(contents))
         pictures.append(
             Folded(summary=f"{name}: {len(drawn)} of its pictures", parts=tuple(drawn), open=len(names) < 4)
