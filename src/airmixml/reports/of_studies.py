@@ -10,7 +10,7 @@ from typing import Any, Final
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.output.page import Card, Cards, Facts, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
-from airmixml.reports.cards import NEIGHBOURS, NOTHING, asked_for, card_of_claim, cards_of, made_card, meaning
+from airmixml.reports.cards import asked_for, cards_of, claimed_card
 from airmixml.reports.commands import command_for, seeds_option, values_option
 from airmixml.reports.content import Content
 from airmixml.reports.folders import FoundFolder
@@ -72,7 +72,7 @@ def _attacked(case: dict[str, Any]) -> tuple[Card, ...]:
         if "claimed_per_row" in case:
             extra.insert(0, ("epsilon per row", epsilon_text(case["claimed_per_row"][adversary])))
         told = {"delta": claimed["delta"], "adjacency": claimed["adjacency"], "extra": tuple(extra)}
-        cards.append(card_of_claim(adversary, claimed[adversary], scenario, **told))
+        cards.append(claimed_card(adversary, claimed[adversary], scenario, **told))
     return tuple(cards)
 
 
@@ -100,7 +100,7 @@ def audit_content(found: FoundFolder) -> Content:
         refuted = "the claim is refuted" if each["caught"] else "the claim is not refuted, which is no proof"
         extra: Rows = (("found", f"{how}; {refuted}"), ("trials", each["trials"]["how"]))
         told = {"delta": each["delta"], "adjacency": each["adjacency"], "extra": extra}
-        cards.append(card_of_claim(each["adversary"], each["epsilon_claimed"], scenario, **told))
+        cards.append(claimed_card(each["adversary"], each["epsilon_claimed"], scenario, **told))
         tables += table_of(f"Claimed against {each['adversary']}", each["claims"], "metrics.json")
         together = f"{100 * each['confidence']:g} % for all adversaries together"
         tables += table_of(f"Lower bounds of {each['adversary']}, {together}", each["bounds"], "metrics.json")
@@ -185,12 +185,10 @@ def _exposed(row: dict[str, Any], scenario: Scenario) -> tuple[Card, ...]:
     rests_on = exposure.pop("rests_on", "")
     told = {each.adversary for each in statements}
     cards = [card for card in cards_of(statements, scenario) if card.adversary in told]
-    delta, adjacency = scenario.privacy.delta, scenario.privacy.adjacency
     for adversary, value in exposure.items():
         if adversary not in told and value is not None:
             epsilon = math.inf if value == _INFINITE else float(value)
-            extra: Rows = (("rests on", rests_on),)
-            cards.append(card_of_claim(adversary, epsilon, scenario, delta=delta, adjacency=adjacency, extra=extra))
+            cards.append(claimed_card(adversary, epsilon, scenario, extra=(("rests on", rests_on),)))
     return tuple(cards)
 
 
@@ -232,8 +230,7 @@ def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[Cards
     cards = []
     names = dict.fromkeys(name for cell in cells for name in cell["metrics"] if name.startswith("epsilon_"))
     deltas = {value for cell in cells if (value := (cell["metrics"].get("delta") or {}).get("mean")) is not None}
-    privacy = scenario.privacy
-    delta = next(iter(deltas)) if len(deltas) == 1 else privacy.delta
+    delta = next(iter(deltas)) if len(deltas) == 1 else scenario.privacy.delta
     for name in names:
         adversary = name.removeprefix("epsilon_")
         found = [cell["metrics"].get(name, {}).get("mean") for cell in cells]
@@ -241,14 +238,9 @@ def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[Cards
             continue
         worst = math.inf if None in found else max(found)
         least = min(value for value in found if value is not None)
-        many = f"{epsilon_text(least)} to {epsilon_text(worst) if math.isfinite(worst) else 'none'}"
-        facts: Rows = (
-            ("delta", f"{delta:.3g}"),
-            ("neighbours", NEIGHBOURS.get(privacy.adjacency, privacy.adjacency)),
-        )
-        worst_cell = meaning(worst, delta, privacy.adjacency) if math.isfinite(worst) else _sentence(NOTHING)
-        text = epsilon_text(least) if least == worst else many
-        cards.append(made_card(adversary, worst, scenario, f"Worst cell: {worst_cell}", facts, text=text))
+        largest = epsilon_text(worst) if math.isfinite(worst) else "none"
+        text = " to ".join(dict.fromkeys((epsilon_text(least), largest)))
+        cards.append(claimed_card(adversary, worst, scenario, delta=delta, text=text, words="Worst cell: "))
     return (Cards(title="All cells", cards=tuple(cards)),) if cards else ()
 
 
@@ -361,9 +353,7 @@ def _study(
 
 def _target(scenario: Scenario, epsilon: float | None) -> tuple[Cards, ...]:
     """Return the card of the scenario's own target."""
-    privacy = scenario.privacy
-    card = card_of_claim(privacy.adversary, epsilon, scenario, delta=privacy.delta, adjacency=privacy.adjacency)
-    return (Cards(title=scenario.title, cards=(card,)),)
+    return (Cards(title=scenario.title, cards=(claimed_card(scenario.privacy.adversary, epsilon, scenario),)),)
 
 
 def _sentence(text: str) -> str:
