@@ -38,6 +38,8 @@ def end_when_interrupted() -> None:
 
 def raise_when_interrupted() -> None:
     """Let Ctrl-C raise KeyboardInterrupt: from now on files may be half written, and garbage is collected."""
+    if not gc.get_freeze_count():
+        gc.freeze()  # nobody looks through what was imported again; once: what is frozen is never collected
     gc.enable()
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
