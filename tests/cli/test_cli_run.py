@@ -20,7 +20,7 @@ Airmix = Callable[..., subprocess.CompletedProcess[str]]
 SmallRun = tuple[subprocess.CompletedProcess[str], Path]
 
 FILES = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
-FIGURES = {"overview.png", "privacy.png"}
+FIGURES = {"overview.png"}
 IRIS = ("run", "--preset", "paper-iris", "--set", "radio.slots=200", "--set", "learner.epochs=3", "--seed", "7")
 
 

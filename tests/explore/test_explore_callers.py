@@ -6,6 +6,7 @@ import asyncio
 import socket
 from contextlib import ExitStack, suppress
 
+import pytest
 from explorer_process import ExplorerProcess
 
 from airmixml.explore.callers import Callers
@@ -58,6 +59,7 @@ def test_one_that_has_gone_already_is_let_go() -> None:
     assert asyncio.run(check())
 
 
+@pytest.mark.long
 def test_half_open_connections_keep_nobody_out(explorer: ExplorerProcess) -> None:
     """Each sends half a request, or nothing, and stays."""
     opener, page = explorer.enter()

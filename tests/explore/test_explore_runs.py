@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.errors import RunFolderError, ScenarioError
-from airmixml.explore.run_book import NOTES, RunBook
+from airmixml.explore.run_book import NOTES, Child, RunBook
 from airmixml.runs import run
 
 LONG = Scenario.preset("paper-iris").with_overrides("radio.slots=400", "learner.epochs=1000000")
@@ -55,7 +57,22 @@ def test_a_run_is_that_of_the_command_line(book: RunBook, tmp_path: Path) -> Non
     assert told["curve"]["score"][-1] == pytest.approx(alone.accuracy.final)
     assert told["facts"]["epsilon"] == alone.privacy[0].epsilon
     assert "figures/overview.png" in told["files"]
-    assert book.start(SHORT) == "paper-iris-seed0-2"
+
+
+@pytest.fixture
+def idle_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that are processes, and compute nothing."""
+
+    def launch(book: RunBook, name: str) -> None:
+        idle = [sys.executable, "-c", "import time; time.sleep(600)"]
+        book._children[name] = Child(subprocess.Popen(idle, stderr=subprocess.DEVNULL))
+
+    monkeypatch.setattr(RunBook, "_launch", launch)
+
+
+@pytest.mark.usefixtures("idle_runs")
+def test_the_same_run_again_has_another_name(book: RunBook) -> None:
+    assert [book.start(SHORT), book.start(SHORT)] == ["paper-iris-seed0", "paper-iris-seed0-2"]
 
 
 @pytest.mark.long
@@ -78,16 +95,9 @@ def test_a_cancelled_run_is_resumed_where_it_was(book: RunBook, tmp_path: Path) 
     assert finished["facts"]["accuracy"] == alone.accuracy.final
 
 
-def test_a_killed_run_can_be_resumed(book: RunBook) -> None:
-    name = book.start(LONG)
-    wait_for_epochs(book, name, 1)
-    os.kill(book._children[name].process.pid, signal.SIGKILL)
-    assert wait_for(book, name, "interrupted")["resumable"]
-    book.resume(name)
-    assert book.told(name)["state"] == "running"
-
-
-def test_a_run_of_another_process_is_seen_and_left_alone(book: RunBook) -> None:
+def test_a_run_of_another_process_is_left_alone_and_a_killed_one_can_be_resumed(
+    book: RunBook, request: pytest.FixtureRequest
+) -> None:
     name = book.start(LONG)
     wait_for_epochs(book, name, 1)
     other = RunBook(book.folder)
@@ -98,6 +108,11 @@ def test_a_run_of_another_process_is_seen_and_left_alone(book: RunBook) -> None:
         other.resume(name)
     assert other._children == {}
     assert other.close() == 0
+    os.kill(book._children[name].process.pid, signal.SIGKILL)
+    assert wait_for(book, name, "interrupted")["resumable"]
+    request.getfixturevalue("idle_runs")
+    book.resume(name)
+    assert book.told(name)["state"] == "running"
     assert book.close() == 1
     assert book.told(name)["state"] == "interrupted"
 
@@ -113,6 +128,7 @@ def test_a_run_that_fails_says_why_and_is_forgotten(book: RunBook) -> None:
     assert list((book.folder / NOTES).iterdir()) == []
 
 
+@pytest.mark.usefixtures("idle_runs")
 def test_no_more_runs_at_once_than_the_machine_bears(book: RunBook) -> None:
     def start_many() -> None:
         for _ in range(1000):

@@ -12,7 +12,8 @@ from airmixml.notebook import html_facts, html_lines, html_table, html_text
 from airmixml.planning.account import account_scenario
 from airmixml.planning.alternatives import InputMoments
 from airmixml.planning.plan import make_plan
-from airmixml.runs.pictures import draw_statements, run_figure
+from airmixml.runs.pictures import run_figure
+from airmixml.runs.privacy_pictures import draw_statements
 
 NASTY = '<script>alert("&")</script>'
 PRIVATE = Scenario.preset("private-iris")

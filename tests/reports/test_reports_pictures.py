@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from airmixml.reports.content import Curve, Drawing
-from airmixml.reports.pictures import curve_table, draw_curves, embed
+from airmixml.reports.pictures import Curve, Drawing, _ticks, curve_table, draw_curves, embed
 
 
 def noise_picture(path: Path, side: int) -> Drawing:
@@ -24,16 +23,16 @@ def noise_picture(path: Path, side: int) -> Drawing:
 def test_what_fits_is_as_it_is(tmp_path: Path) -> None:
     drawing = noise_picture(tmp_path / "a.png", 20)
     (found,) = embed([drawing])
-    assert base64.b64decode(found.source.removeprefix("data:image/png;base64,")) == drawing.path.read_bytes()
+    assert found.content == drawing.path.read_bytes()
 
 
 def test_too_many_bytes_lose_colours_then_pictures(tmp_path: Path) -> None:
     drawings = [noise_picture(tmp_path / f"{name}.png", 100) for name in "abc"]  # 30 kB each, or 10
     found = embed(drawings, 35_000)
-    assert all(each.source for each in found)
-    picture = Image.open(io.BytesIO(base64.b64decode(found[0].source.partition(",")[2])))
+    assert all(each.content for each in found)
+    picture = Image.open(io.BytesIO(found[0].content))
     assert (picture.mode, picture.size) == ("P", (100, 100))
-    assert [bool(each.source) for each in embed(drawings, 15_000)] == [True, False, False]
+    assert [bool(each.content) for each in embed(drawings, 15_000)] == [True, False, False]
     assert embed(drawings, 15_000)[1].file == "b.png"
 
 
@@ -48,8 +47,13 @@ def test_curves_over_each_other_in_words() -> None:
         "one: test accuracy goes from 25 % after epoch 1 to 50 % after epoch 3, between 25 % and 75 %." in drawn.shows
     )
     assert "two $x$: test accuracy 90 %, without epochs." in drawn.shows
-    svg = base64.b64decode(drawn.source.partition(",")[2]).decode("utf-8")
-    assert svg.startswith("<?xml")
+    svg = ElementTree.fromstring(drawn.content)
+    lines = [each.get("points") or "" for each in svg.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert [len(each.split()) for each in lines] == [3, 2]  # a curve, and a level line
+    heights = [float(point.partition(",")[2]) for point in lines[0].split()]
+    # Accuracies have an axis from 0 to 100 %: 75 % is twice as far above 25 % as 50 % is.
+    assert heights[0] - heights[1] == pytest.approx(2 * (heights[0] - heights[2]))
+    assert "two $x$" in "".join(svg.itertext())
     assert draw_curves([second]) is None  # a single point is no curve
 
 
@@ -59,3 +63,10 @@ def test_a_table_of_a_curve_has_both_ends_and_few_rows(epochs: int) -> None:
     table = curve_table(curve)
     assert (table.rows[0][0], table.rows[-1][0]) == ("1", f"{epochs:,}")
     assert len(table.rows) == len(set(table.rows)) <= 13
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 100.0), (0.0, 3.0), (0.1234, 0.1239), (-7.0, 1e6), (0.0, 1.0)])
+def test_ticks_are_round_and_inside(low: float, high: float) -> None:
+    found = _ticks(low, high)
+    assert 3 <= len(found) <= 11
+    assert low - 1e-9 <= found[0] < found[-1] <= high * (1 + 1e-9)

@@ -11,17 +11,13 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario
 from airmixml.attacks.findings import naming_bound
-from airmixml.output.markdown import read_markdown
-from airmixml.output.tables import TextTable
+from airmixml.output.tables import Table
 from airmixml.privacy import PrivacyStatement
 from airmixml.reports.cards import NEIGHBOURS, TRUSTED, cards_of, meaning, promise_of, right_at_most, trust
 from airmixml.reports.commands import command_for, flat, typed_command
-from airmixml.reports.folders import FoundFolder
+from airmixml.reports.records import shown, table_of
 
 DOCS = Path(__file__).parents[2] / "docs"
-CELL = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Cs")), max_size=12).map(
-    lambda text: "".join(text.translate(str.maketrans("", "", "*`[]!\\")).split())
-)
 
 
 def statement(epsilon: float, **others: object) -> PrivacyStatement:
@@ -96,25 +92,6 @@ def test_trust_follows_the_scenario() -> None:
     assert "X25519" in trust(Scenario.preset("trustless-iris"), "everyone")
 
 
-@given(columns=st.lists(CELL, min_size=1, max_size=4), data=st.data())
-def test_tables_are_read_back_as_they_were_written(columns: list[str], data: st.DataObject) -> None:
-    row = st.tuples(*(CELL for _ in columns))
-    rows = tuple(data.draw(st.lists(row, max_size=4)))
-    table = TextTable(title="title", note="a note", columns=tuple(columns), rows=rows)
-    heading, note, read = read_markdown(table.to_markdown())
-    assert (heading.lines, note.lines) == (("title",), ("a note",))
-    assert (read.columns, read.rows) == (tuple(columns), rows)
-
-
-def test_markdown_by_hand() -> None:
-    text = "# A *b* page\n\nSee [this](x.md), **now**.\n![p](p.png)\n- one\n- `two`\n\n| a | |N| |\n"
-    found = read_markdown(text)
-    assert [block.kind for block in found] == ["heading", "paragraph", "list", "paragraph"]
-    assert found[0].lines == ("A b page",)
-    assert found[1].lines == ("See this, now.",)
-    assert found[2].lines == ("one", "two")
-
-
 @pytest.mark.parametrize(
     "changes", [(), ("learner.epochs=7", "seed=3"), ("learner.hidden_units=[4,5]", "air.preset=campus"),
                 ("workers.input_lower=[0.5]", "workers.input_upper=[9.0]")]
@@ -144,11 +121,33 @@ def test_a_scenario_is_read_back_from_json(preset: str) -> None:
     assert len(flat(scenario)) > 80
 
 
-def test_long_tables_are_cut_and_say_so(tmp_path: Path) -> None:
-    rows = tuple((str(number), "x") for number in range(1200))
-    table = TextTable(title="long", note="", columns=("a", "b"), rows=rows)
-    (tmp_path / "sweep.md").write_text(table.to_markdown(), encoding="utf-8")
-    found = FoundFolder(path=tmp_path, kind="sweep", file=tmp_path, plain={})
-    heading, shown, more = found.page("sweep.md")
-    assert (heading.lines, len(shown.rows), more.lines) == (("long",), 500, ("700 more rows in sweep.md.",))
-    assert found.page("none.md") == ()
+def test_long_tables_are_cut_and_say_so() -> None:
+    table, more = table_of("long", [{"a": number, "b": "x"} for number in range(1200)], "sweep.csv")
+    assert isinstance(table, Table)
+    assert (table.columns, len(table.rows), more) == (("a", "b"), 500, "700 more rows in sweep.csv.")
+    assert table_of("none", [], "x") == table_of("empty", [{"a": None}], "x") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("energy_joules", 3.67e-7, "367 nJ"),
+        ("air_seconds", 90.0, "1.5 min"),
+        ("power_dbm median", -43.57, "-43.6 dBm"),
+        ("snr_inputs_db", 6.73, "6.7 dB"),
+        ("epsilon_lower", 43_210.0, "4.3e+04"),
+        ("scheduled", 60_000, "60,000"),
+        ("accuracy.final", {"mean": 0.98, "deviation": 0.01}, "98.00 % ± 1.00 %"),
+        ("ok", True, "yes"),
+        ("note", "", "–"),
+    ],
+)
+def test_a_unit_in_a_name_decides_how_a_number_looks(name: str, value: object, text: str) -> None:
+    assert shown(name, value) == text
+
+
+def test_parts_of_records_become_columns() -> None:
+    (table,) = table_of("t", [{"method": "a", "cost": {"energy_joules": 1.0}}, {"method": "b", "by_seed": [1]}], "x")
+    assert isinstance(table, Table)
+    assert table.columns == ("method", "cost energy")
+    assert table.rows == (("a", "1 J"), ("b", "–"))

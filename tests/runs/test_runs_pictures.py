@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from airmixml import Scenario, run, simulate, train
 from airmixml.runs.demo import Side, changes_of
-from airmixml.runs.pictures import draw_ledger, run_figure
+from airmixml.runs.pictures import run_figure
+from airmixml.runs.privacy_pictures import draw_ledger
 from airmixml.runs.results import SeedsResult
-from airmixml.runs.seeds_picture import draw_seeds, read_curve
+from airmixml.runs.score_pictures import draw_seeds, read_curve
 
 PRIVATE = Scenario.preset("private-iris")
 PAPER = Scenario.preset("paper-iris").with_overrides("radio.slots=40", "learner.epochs=3")
@@ -73,8 +74,7 @@ def test_the_privacy_picture_names_delta() -> None:
 
 
 def test_several_seeds_are_one_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("draw_run", "draw_ledger"):  # of the single seeds
-        monkeypatch.setattr(f"airmixml.runs.experiment.{name}", lambda *_arguments: None)
+    monkeypatch.setattr("airmixml.runs.pictures.draw_run", lambda *_arguments: None)  # of the single seeds
     result = run(PAPER, seeds=3, out=tmp_path / "seeds")
     assert isinstance(result, SeedsResult)
     assert (tmp_path / "seeds" / "figures" / "seeds.png").exists()

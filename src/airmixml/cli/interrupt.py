@@ -3,6 +3,7 @@
 While libraries are imported an exception is not enough: Python may drop it or a library may turn it into another one.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -26,13 +27,20 @@ def is_resumable() -> bool:
 
 
 def end_when_interrupted() -> None:
-    """End the process at once on Ctrl-C, until ``raise_when_interrupted``; a caller that ignores it is left alone."""
+    """End the process at once on Ctrl-C, until ``raise_when_interrupted``; a caller that ignores it is left alone.
+
+    Until then no garbage is collected either: imports leave none, and looking for it takes a tenth of their time.
+    """
+    gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
 def raise_when_interrupted() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt: from now on files may be half written."""
+    """Let Ctrl-C raise KeyboardInterrupt: from now on files may be half written, and garbage is collected."""
+    if not gc.get_freeze_count():
+        gc.freeze()  # nobody looks through what was imported again; once: what is frozen is never collected
+    gc.enable()
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

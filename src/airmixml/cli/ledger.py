@@ -9,11 +9,15 @@ import typer
 from rich.markup import escape
 from typer import Argument, Option
 
+from airmixml.budgets import LedgerFile, Loss, People, Request
+from airmixml.budgets.report import draw_standings, plain_entry, plain_facts, summary, worker_rows
+from airmixml.budgets.schema import MOST_WORKERS
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import LedgerError, ScenarioError
+from airmixml.hiding import hide_values
 from airmixml.output.numbers import plural
 from airmixml.output.tables import rows_csv, terminal_table
 from airmixml.storage.files import write_text, writing_to
@@ -59,10 +63,6 @@ def create_ledger(
     as_json: options.AsJson = False,
 ) -> None:
     """Create a ledger; it never replaces a file."""
-    from airmixml.budgets import LedgerFile, People
-    from airmixml.budgets.report import plain_facts
-    from airmixml.budgets.schema import MOST_WORKERS
-
     for name in adversary or ():
         if name not in ADVERSARIES:
             near = did_you_mean(name, ADVERSARIES.names)
@@ -96,9 +96,6 @@ def show_ledger(
     as_json: options.AsJson = False,
 ) -> None:
     """Show the fullest workers: what each has spent and what is left, against each adversary."""
-    from airmixml.budgets import LedgerFile
-    from airmixml.budgets.report import draw_standings, plain_facts, summary
-
     if top < 0:
         raise ScenarioError(f"--top = {top}: must be at least 0")
     file = LedgerFile(ledger)
@@ -139,9 +136,6 @@ def show_ledger(
 @app.command("history")
 def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
     """List what was reserved, spent and released, oldest first."""
-    from airmixml.budgets import LedgerFile
-    from airmixml.budgets.report import plain_entry
-
     entries = LedgerFile(ledger).entries()
     if as_json:
         print_json({"ledger": str(ledger), "entries": [plain_entry(each) for each in entries]})
@@ -184,8 +178,6 @@ def spend(
     as_json: options.AsJson = False,
 ) -> None:
     """Record a mechanism outside of airmixml; refuse it if it would pass a worker's budget."""
-    from airmixml.budgets import LedgerFile, Loss, Request
-
     if (mu is None) == (epsilon is None):
         raise ScenarioError("give either --mu for a Gaussian mechanism, or --epsilon and --delta for any other")
     if mu is not None and delta:
@@ -245,9 +237,6 @@ def check_scenario(
 
     A run that would not fit is refused with the line that airmix run gives.
     """
-    from airmixml.budgets import LedgerFile
-    from airmixml.hiding import hide_values
-
     private = LedgerFile(ledger).facts()["mode"] == "protection"
     if seeds < 1:
         raise ScenarioError(f"--seeds {seeds}: must be at least 1")
@@ -294,8 +283,6 @@ def settle(
     as_json: options.AsJson = False,
 ) -> None:
     """Count a reservation as spent: a run that died had sent something."""
-    from airmixml.budgets import LedgerFile
-
     LedgerFile(ledger).settle(number, reason=reason)
     _say(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
 
@@ -308,8 +295,6 @@ def release(
     as_json: options.AsJson = False,
 ) -> None:
     """Give a reservation back: nothing of that run was sent."""
-    from airmixml.budgets import LedgerFile
-
     LedgerFile(ledger).release(number, reason=reason)
     _say(as_json, {"ledger": str(ledger), "entry": number, "state": "released"}, f"entry {number}: released")
 
@@ -321,9 +306,6 @@ def export(
     as_json: options.AsJson = False,
 ) -> None:
     """Write what every worker has spent, as CSV, or with the history as JSON."""
-    from airmixml.budgets import LedgerFile
-    from airmixml.budgets.report import plain_entry, plain_facts, worker_rows
-
     if out.suffix.lower() not in (".csv", ".json"):
         raise ScenarioError(f"--out {out}: must end in .csv or .json")
     file = LedgerFile(ledger)

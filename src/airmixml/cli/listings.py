@@ -22,20 +22,19 @@ _OURS = "airmixml"
 
 def presets_command(as_json: options.AsJson = False) -> None:
     """List the scenarios that come with the package."""
-    summaries = {name: preset_summary(name) for name in preset_names()}
-    if as_json:
-        print_json({"presets": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
-        return
-    console.print(terminal_table(("preset", "what it is"), summaries.items(), words=2))
+    _list("preset", {name: preset_summary(name) for name in preset_names()}, as_json=as_json)
 
 
 def airs_command(as_json: options.AsJson = False) -> None:
     """List the airs that come with the package: what lies between workers and server."""
-    summaries = {name: air_summary(name) for name in AIR_PRESETS}
+    _list("air", {name: air_summary(name) for name in AIR_PRESETS}, as_json=as_json)
+
+
+def _list(thing: str, summaries: dict[str, str], *, as_json: bool) -> None:
     if as_json:
-        print_json({"airs": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
-        return
-    console.print(terminal_table(("air", "what it is"), summaries.items(), words=2))
+        print_json({f"{thing}s": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
+    else:
+        console.print(terminal_table((thing, "what it is"), summaries.items(), words=2))
 
 
 def show_command(

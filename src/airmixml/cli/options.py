@@ -131,6 +131,13 @@ def read_scenario(
     return scenario if seed is None else scenario.with_seed(seed)
 
 
+def check_jobs(jobs: int | None) -> int:
+    """Return the number of processes, 0 where the command decides; refuse what no machine has."""
+    if jobs is not None and not 1 <= jobs <= 4096:
+        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
+    return jobs or 0
+
+
 def check_force(force: bool, out: Path | None) -> None:
     """Refuse --force without --out: a default name is always free, so there is nothing to replace."""
     if force and out is None:

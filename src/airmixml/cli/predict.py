@@ -10,7 +10,7 @@ from rich.markup import escape
 from typer import Argument, Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, print_line, print_note
+from airmixml.cli.terminal import console, print_error_line, print_json, print_line
 from airmixml.errors import DataError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.output.tables import rows_csv, terminal_table
@@ -76,11 +76,11 @@ def predict_command(
         print_line(f"{plural(len(table), 'prediction')} in {out}")
     if clipped:
         values = plural(clipped, "value")
-        print_note(f"{values} of {file.inputs.size:,} outside the declared bounds, clipped to them")
+        print_error_line(f"{values} of {file.inputs.size:,} outside the declared bounds, clipped to them")
     if accuracy is not None:
-        print_note(f"accuracy {100 * accuracy:.1f} % on {plural(len(predicted), 'row')}")
+        print_error_line(f"accuracy {100 * accuracy:.1f} % on {plural(len(predicted), 'row')}")
     if scores:
-        print_note(f"R^2 {scores['r2']:.3f}, RMSE {scores['rmse']:.4g} on {plural(len(table), 'row')}")
+        print_error_line(f"R^2 {scores['r2']:.3f}, RMSE {scores['rmse']:.4g} on {plural(len(table), 'row')}")
 
 
 def _scores(labels: Sequence[str], outputs: Any, rows: Path) -> dict[str, float]:

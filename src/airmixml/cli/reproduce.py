@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.markup import escape
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 from airmixml.cli import options
 from airmixml.cli.finished import add_report
-from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
+from airmixml.cli.terminal import (
+    console,
+    print_json,
+    print_line,
+    print_report_place,
+    progress_bars,
+    report_failures,
+)
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.output.tables import terminal_table
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
     from airmixml.reproduction import Reproduction
     from airmixml.sweeps import Engine
 
-_SHOWN_FAILURES = 5
 _VERDICTS = ("agrees", "trend agrees", "undecided", "does not follow")
 _DECISIONS = {"holds": "green", "undecided": "yellow", "does not hold": "red"}
 
@@ -55,9 +60,8 @@ def reproduce_command(
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
     if engine not in ("local", "ray"):
         raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
-    if jobs is not None and not 1 <= jobs <= 4096:
-        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
     chosen: Engine = "ray" if engine == "ray" else "local"
+    processes = options.check_jobs(jobs)
     from airmixml.reproduction import Request, reproduce
 
     request = Request(
@@ -65,7 +69,7 @@ def reproduce_command(
     )
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
-        reproduction = reproduce(request, folder, jobs=jobs or 0, engine=chosen, data_dir=data_dir, progress=progress)
+        reproduction = reproduce(request, folder, jobs=processes, engine=chosen, data_dir=data_dir, progress=progress)
     report = add_report(folder)
     if as_json:
         files = [str(path) for path in reproduction.files]
@@ -74,8 +78,8 @@ def reproduce_command(
     else:
         _print(reproduction, report)
     if reproduction.failures:
-        _report_failures(reproduction.failures)
-        raise Exit(1)
+        after = "the other cells are kept; the same command tries the failed ones again"
+        report_failures(reproduction.failures, "more, see report.json", after)
 
 
 def _print(reproduction: Reproduction, report: dict[str, str]) -> None:
@@ -116,11 +120,3 @@ def _claim_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:
         (*sentence, *(f"[{colour}]{found[name]}[/]" if found[name] else "" for name, colour in _DECISIONS.items()))
         for sentence, found in counts.items()
     ]
-
-
-def _report_failures(failures: list[str]) -> None:
-    for failure in failures[:_SHOWN_FAILURES]:
-        sys.stderr.write(f"airmix: failed: {failure}\n")
-    if len(failures) > _SHOWN_FAILURES:
-        sys.stderr.write(f"airmix: failed: {len(failures) - _SHOWN_FAILURES} more, see report.json\n")
-    sys.stderr.write("airmix: the other cells are kept; the same command tries the failed ones again\n")

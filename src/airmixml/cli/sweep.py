@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Exit, Option
+from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.finished import add_report
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
+from airmixml.cli.terminal import (
+    console,
+    print_error_line,
+    print_json,
+    print_line,
+    print_report_place,
+    progress_bars,
+    report_failures,
+)
 from airmixml.doors import ATTACKS
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
@@ -18,9 +25,7 @@ from airmixml.scenario.grid import Grid, value_text
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
-    from airmixml.sweeps.swept import Command, Swept
-
-_SHOWN_FAILURES = 5
+    from airmixml.sweeps.swept import Swept
 
 
 def sweep_command(
@@ -67,10 +72,8 @@ def sweep_command(
     """
     # What it leaves to its data each cell has its own of.
     scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
-    values = Grid.parse(grid or ())
-    if jobs is not None and not 1 <= jobs <= 4096:
-        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
-    from airmixml.sweeps.study import sweep_grid
+    values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
+    from airmixml.sweeps.study import check_command, sweep_grid
     from airmixml.sweeps.tables import NO_PARQUET, sweep_dict, write_sweep
 
     with progress_bars() as progress:
@@ -78,10 +81,10 @@ def sweep_command(
             scenario,
             values,
             seeds=seeds,
-            command=_command(command),
+            command=check_command(command),
             metrics=metric or (),
             engine=engine,
-            jobs=jobs or 0,
+            jobs=processes,
             out=out,
             force=force,
             device=device,
@@ -90,26 +93,20 @@ def sweep_command(
             audit=_audit_settings(command, trials, canaries, fault),
             ledger=ledger,
             progress=progress,
-            announce=lambda line: _tell(f"airmix: {line}"),
+            announce=lambda line: print_error_line(f"airmix: {line}"),
         )
         files = write_sweep(swept)
     report = add_report(swept.out)
     if not any(path.suffix == ".parquet" for path in files):
-        _tell(f"airmix: {NO_PARQUET}")
+        print_error_line(f"airmix: {NO_PARQUET}")
     if as_json:
         about = {"kept": swept.kept, "out": str(swept.out), "files": list(map(str, files)), "seconds": swept.seconds}
         print_json({**sweep_dict(swept), **about, **report})
     else:
         _print(swept, report, drawn=any(path.suffix == ".png" for path in files))
     if swept.failures:
-        _report_failures(swept)
-        raise Exit(1)
-
-
-def _command(name: str) -> Command:
-    from airmixml.sweeps.study import check_command
-
-    return check_command(name)
+        after = "the other cells are kept; the same command tries those again that broke or were lost"
+        report_failures(_failures(swept), "more reasons, see sweep.csv", after)
 
 
 def _audit_settings(command: str, trials: int | None, canaries: int | None, fault: str | None) -> AuditSettings | None:
@@ -130,10 +127,6 @@ def _audit_settings(command: str, trials: int | None, canaries: int | None, faul
     )
 
 
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-
-
 def _print(swept: Swept, report: dict[str, str], *, drawn: bool) -> None:
     from airmixml.sweeps.pictures import picture_note
     from airmixml.sweeps.tables import terminal_summary
@@ -147,11 +140,11 @@ def _print(swept: Swept, report: dict[str, str], *, drawn: bool) -> None:
     print_report_place(swept.seconds, swept.out, "sweep", report, note=kept, picture=drawn)
 
 
-def _report_failures(swept: Swept) -> None:
-    for why, rows in list(swept.failures.items())[:_SHOWN_FAILURES]:
+def _failures(swept: Swept) -> list[str]:
+    """Return a line for each reason: the first run that failed for it, and how many more."""
+    lines = []
+    for why, rows in swept.failures.items():
         first = ", ".join(f"{key}={value_text(value)}" for key, value in rows[0].point.items())
         more = f" and {plural(len(rows) - 1, 'more run')}" if len(rows) > 1 else ""
-        _tell(f"airmix: failed: {first}, seed {rows[0].seed}{more}: {why}")
-    if len(swept.failures) > _SHOWN_FAILURES:
-        _tell(f"airmix: failed: {len(swept.failures) - _SHOWN_FAILURES} more reasons, see sweep.csv")
-    _tell("airmix: the other cells are kept; the same command tries those again that broke or were lost")
+        lines.append(f"{first}, seed {rows[0].seed}{more}: {why}")
+    return lines

@@ -5,19 +5,21 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
+from typer import Exit
 
 from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
 from airmixml.output.numbers import duration
 from airmixml.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 # A terminal that does not know its width says that it is 0; on one of 0 columns nothing would be seen.
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
@@ -38,11 +40,6 @@ def print_json(result: dict[str, Any]) -> None:
 def print_line(text: str, style: str | None = None) -> None:
     """Print a line as it is: nothing in it is markup, and however long it is, no path in it is broken."""
     console.print(text, style=style, markup=False, soft_wrap=True)
-
-
-def print_note(text: str) -> None:
-    """Print a line about the result on stderr, so that the result itself can go into a pipe."""
-    _stderr.print(text, markup=False, soft_wrap=True)
 
 
 def print_report_place(
@@ -127,6 +124,16 @@ def print_error_line(text: str) -> None:
     _stderr.print(text, markup=False, soft_wrap=True)
 
 
+def report_failures(failures: Sequence[str], more: str, after: str, most: int = 5) -> NoReturn:
+    """Print the first failures on stderr, ``more`` with the number of others, and what comes ``after``; exit with 1."""
+    for failure in failures[:most]:
+        print_error_line(f"airmix: failed: {failure}")
+    if len(failures) > most:
+        print_error_line(f"airmix: failed: {len(failures) - most} {more}")
+    print_error_line(f"airmix: {after}")
+    raise Exit(1)
+
+
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
     """Yield a Progress callable that draws one bar per stage on stderr; the work begins here.
@@ -137,6 +144,9 @@ def progress_bars() -> Iterator[Progress]:
     if not _stderr.is_terminal:
         yield with_estimate(occasional_lines())
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     bars = Bars(TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), *times, console=_stderr)
     tasks: dict[str, TaskID] = {}

@@ -7,7 +7,6 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.finished import add_report
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
-from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.tolerances.sizes import chosen_sizes
 from airmixml.wording import simulated
@@ -48,8 +47,7 @@ def tolerances_command(
     at a time is changed. Finished runs are kept: repeat the same command to resume; more keys or seeds add to it.
     """
     chosen_sizes(only)
-    if jobs is not None and not 1 <= jobs <= 4096:
-        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
+    processes = options.check_jobs(jobs)
     options.check_force(force, out)
     scenario = options.choose_scenario(
         file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
@@ -66,7 +64,7 @@ def tolerances_command(
             only=only,
             quick=quick,
             engine=engine,
-            jobs=jobs or 0,
+            jobs=processes,
             progress=progress,
             **where,
         )

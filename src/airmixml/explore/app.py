@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,15 +47,22 @@ class _Parts:
 
     @classmethod
     def of(cls, folder: Path) -> "_Parts":
-        """Import it all, and compute a first design, which fills what is cached."""
-        from airmixml.explore.asked import read_asked
-        from airmixml.explore.design import light_parts
+        """Import it all, and compute a first design."""
         from airmixml.explore.jobs import Jobs
         from airmixml.explore.run_book import RunBook
         from airmixml.explore.watch import Stage
 
-        list(light_parts(read_asked({"preset": "paper-iris"}, folder).scenario))
+        _fill_caches()
         return cls(RunBook(folder), Stage(), Jobs())
+
+
+@cache
+def _fill_caches() -> None:
+    """Compute a design, so that the first that a page asks for takes no longer than others."""
+    from airmixml.explore.design import light_parts
+    from airmixml.scenario import Scenario
+
+    list(light_parts(Scenario.preset("paper-iris")))
 
 
 class Explorer:

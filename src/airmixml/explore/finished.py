@@ -15,7 +15,8 @@ from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import finite
 from airmixml.output.numbers import duration, joules
 from airmixml.reading import open_within, read_within
-from airmixml.reports.folders import find_folder, read_curve
+from airmixml.reports.folders import find_folder
+from airmixml.reports.pictures import read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
 from airmixml.storage.results import odd_content

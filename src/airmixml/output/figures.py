@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airmixml.doors import ACCOUNTANTS
 from airmixml.shapes import Shape, planes
@@ -21,6 +21,7 @@ COLOURS: Final = ("#3b6ea8", "#d1603d", "#4a8f5d", "#8a63a8", "#e0a030")
 BLUE, ORANGE, GREEN, PURPLE, YELLOW = COLOURS
 GREY, BLACK = "#8c8c8c", "#222222"
 RED: Final = "#c8402f"  # something is wrong
+_DPI: Final = 110
 _ACCOUNTANT_COLOURS: Final = (ORANGE, YELLOW, PURPLE, BLUE, GREEN)
 
 
@@ -42,9 +43,21 @@ def _figure_class() -> type[Figure]:
     return ShownFigure
 
 
-def new_figure(width: float, height: float, title: str = "", size: float = 12.0, **title_style: Any) -> Figure:
-    """Return an empty figure, inches wide and high; ``title`` stands above all of its axes."""
-    figure = _figure_class()(figsize=(width, height), layout="constrained")
+def new_figure(
+    width: float,
+    height: float,
+    title: str = "",
+    size: float = 12.0,
+    *,
+    layout: Literal["constrained"] | None = "constrained",
+    **title_style: Any,
+) -> Figure:
+    """Return an empty figure, inches wide and high; ``title`` stands above all of its axes.
+
+    The constrained ``layout`` finds room for every text, which takes as long as drawing; with None all have
+    places of their own.
+    """
+    figure = _figure_class()(figsize=(width, height), layout=layout)
     if title:
         # A dollar sign in a user's name is just that.
         figure.suptitle(title, fontsize=size, parse_math=False, **title_style)
@@ -84,13 +97,37 @@ def finish_axis(
 
 
 def figure_bytes(figure: Figure, kind: str) -> bytes:
-    """Return the content of a file of that kind: png, svg or pdf."""
-    from matplotlib import rc_context
-
+    """Return the content of a file of that kind: png, svg or pdf; the figure keeps the layout that it gets here."""
     content = io.BytesIO()
-    with rc_context({"svg.hashsalt": "airmixml"}):  # the same picture is the same file
-        figure.savefig(content, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+    if kind == "png":
+        _write_png(figure, content)
+    else:
+        from matplotlib import rc_context
+
+        with rc_context({"svg.hashsalt": "airmixml"}):  # the same picture is the same file
+            figure.savefig(content, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
+    figure.set_layout_engine("none")
     return content.getvalue()
+
+
+def _write_png(figure: Figure, content: io.BytesIO) -> None:
+    """Draw the figure once; ``savefig`` draws it twice."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    figure.set_dpi(_DPI)
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    width, height = canvas.get_width_height()
+    drawn = Image.frombuffer("RGBA", (width, height), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+    drawn.convert("RGB").save(content, "png", dpi=(_DPI, _DPI))
+
+
+def saved(figure: Figure, path: Path | None) -> Figure:
+    """Return the figure, written to ``path`` where there is one."""
+    if path is not None:
+        save_figure(figure, path)
+    return figure
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The same table as Markdown, CSV and LaTeX, and tables for the terminal."""
+"""One table: as Markdown, CSV, LaTeX and HTML, and on a terminal, where nothing of it is cut."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.storage.files import write_text
-
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
 _LONGEST_UNBROKEN: Final = 24  # a longer word, such as a path, is broken
 _LATEX = str.maketrans(
@@ -24,13 +23,31 @@ _LATEX = str.maketrans(
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextTable:
-    """A table of texts with a title and a line of explanation."""
+class Table:
+    """Rows of texts below heads.
 
-    title: str
-    note: str
+    On a terminal words wrap, and where numbers do not fit, whole columns go and are named.
+
+    Attributes:
+        columns: their heads; where all are empty no head is shown.
+        rows: texts; Rich's markup counts in them on a terminal.
+        title: stands above the table.
+        note: an explanation, in files.
+        words: how many columns hold words; they are aligned on the left and wrap.
+        spare: columns that a narrow terminal does without first, in this order; then the last ones go. The first column
+            always stays.
+        elsewhere: where columns that do not fit are shown.
+        options: others of ``rich.table.Table``.
+    """
+
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    note: str = ""
+    words: int = 1
+    spare: tuple[str, ...] = ()
+    elsewhere: str = "a wider terminal or --json"
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_markdown(self) -> str:
         """Return the table with its title and note."""
@@ -45,6 +62,20 @@ class TextTable:
         """Return the columns and rows."""
         return _csv([self.columns, *self.rows])
 
+    def to_html(self) -> str:
+        """Return the table in a box that scrolls, with its title as caption."""
+        heads = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in self.columns)
+        head = f"<thead><tr>{heads}</tr></thead>\n" if any(self.columns) else ""
+        body = "\n".join(
+            f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{_html(cell)}</td>" for cell in row[1:])}</tr>'
+            for row in self.rows
+        )
+        caption = escape(self.title or "Table")
+        return (
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}">\n<table>\n'
+            f"<caption>{caption}</caption>\n{head}<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
+        )
+
     def to_latex(self, *, booktabs: bool = True) -> str:
         """Return a ``tabular``, with the rules of the package booktabs or of LaTeX itself; the note is a comment."""
         body = [" & ".join(map(_latex, row)) + r" \\" for row in self.rows]
@@ -55,62 +86,20 @@ class TextTable:
         top, middle, bottom = (r"\toprule", r"\midrule", r"\bottomrule") if booktabs else (r"\hline",) * 3
         return "\n".join([*begin, top, head, middle, *body, bottom, r"\end{tabular}", ""])
 
-
-def rows_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows with the same keys as CSV, for other programs."""
-    return _csv([rows[0], *(row.values() for row in rows)])
-
-
-def _csv(lines: Iterable[Iterable[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()
-
-
-def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write one file for each suffix and return the files."""
-    paths = [stem.with_name(stem.name + suffix) for suffix in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        write_text(path, text)
-    return paths
-
-
-@dataclass(frozen=True, kw_only=True)
-class FittedTable:
-    """A table for the terminal that is never cut: words wrap, and where numbers do not fit, whole columns go by name.
-
-    Attributes:
-        columns: their heads; where all are empty no head is shown.
-        rows: texts, in which Rich's markup counts.
-        title: stands above the table.
-        words: how many columns hold words; they are aligned on the left and wrap.
-        spare: columns that go first, in this order; then the last ones do. The first column always stays.
-        elsewhere: where columns that do not fit are shown.
-        options: others of ``rich.table.Table``.
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    title: str
-    words: int
-    spare: tuple[str, ...]
-    elsewhere: str
-    options: dict[str, Any]
-
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[Table]:
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
         """Yield the table as it fits the terminal."""
         yield self.fitted(options.max_width)
 
-    def fitted(self, width: int) -> Table:
+    def fitted(self, width: int) -> RichTable:
         """Return the table with the columns that fit so many characters; a line below names the others."""
-        from rich.table import Table
+        from rich.table import Table as RichTable
 
         places, widths = self._fit(width)
         gone = [name for place, name in enumerate(self.columns) if place not in places]
         note = f"too wide for {width} characters, not shown: {', '.join(gone)}; see {self.elsewhere}" if gone else None
         heads = [self.columns[place] for place in places]
         styles: dict[str, Any] = {"title_style": "bold", "title_justify": "left", "caption_justify": "left"}
-        table = Table(title=self.title or None, caption=note, show_header=any(heads), **styles, **self.options)
+        table = RichTable(title=self.title or None, caption=note, show_header=any(heads), **styles, **self.options)
         for place, name in zip(places, heads, strict=True):
             table.add_column(
                 name,
@@ -160,6 +149,42 @@ class FittedTable:
         return (left + right + 1) * shown + 1
 
 
+# Names by which other rooms know it.
+TextTable = Table
+FittedTable = Table
+
+
+class Marked(str):
+    """A cell that differs from its neighbours."""
+
+    __slots__ = ()
+
+
+def _html(cell: str) -> str:
+    return f"<mark>{escape(cell)}</mark>" if isinstance(cell, Marked) else escape(cell)
+
+
+def rows_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows with the same keys as CSV, for other programs."""
+    return _csv([rows[0], *(row.values() for row in rows)])
+
+
+def _csv(lines: Iterable[Iterable[Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write one file for each suffix and return the files."""
+    from airmixml.storage.files import write_text  # here: it needs NumPy, and a list of names does not
+
+    paths = [stem.with_name(stem.name + suffix) for suffix in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        write_text(path, text)
+    return paths
+
+
 def terminal_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
@@ -169,9 +194,9 @@ def terminal_table(
     spare: Sequence[str] = (),
     elsewhere: str = "a wider terminal or --json",
     **options: Any,
-) -> FittedTable:
+) -> Table:
     """Return a table for the terminal: names in the first column, numbers on the right; arguments as its attributes."""
-    return FittedTable(
+    return Table(
         columns=tuple(columns),
         rows=tuple(map(tuple, rows)),
         title=title,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PluginError
 from airmixml.output.numbers import epsilon_text
+from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
-from airmixml.reports.content import Facts, PrivacyCard
 from airmixml.runs.run_rows import NO_PROTECTION_ABOVE_EPSILON, PROTECTS_NOBODY
 from airmixml.scenario import Scenario
 
@@ -26,6 +26,7 @@ TRUSTED: Final = {
     "workers": "workers draw their noise",
     "masked": "all workers but the stated colluders draw noise and keep keys; X25519 and ChaCha20 hold",
 }
+_NO_CLAIM: Final = "No accountant certifies an epsilon against this adversary: assume that it learns everything."
 _NEARLY_ALWAYS: Final = 0.999
 _CHANGED: Final = {"replace-one": "held another sample", "remove-one": "were absent"}
 _ASKED: Final = {
@@ -35,100 +36,86 @@ _ASKED: Final = {
 
 
 def cards_of(
-    statements: Sequence[PrivacyStatement], scenario: Scenario, more: Mapping[str, Facts] | None = None
-) -> tuple[PrivacyCard, ...]:
+    statements: Sequence[PrivacyStatement], scenario: Scenario, more: Mapping[str, Rows] | None = None
+) -> tuple[Card, ...]:
     """Return a card for each adversary, that of the target first; ``more`` has further facts by adversary.
 
     The epsilon of a card is the smallest that any accountant certifies for the scenario's neighbours. Adversaries
     against whom nothing is certified have a card that says so.
     """
-    adjacency, own = scenario.privacy.adjacency, scenario.privacy.adversary
-    stated: dict[str, list[PrivacyStatement]] = {own: []}
+    stated: dict[str, list[PrivacyStatement]] = {scenario.privacy.adversary: []}
     for each in statements:
         stated.setdefault(each.adversary, []).append(each)
     for name in _names():
         stated.setdefault(name, [])
-    cards = []
-    for adversary, all_of_it in stated.items():
-        extra = (more or {}).get(adversary, ())
-        alike = [each for each in all_of_it if each.adjacency == adjacency] or all_of_it
-        if alike:
-            best = min(alike, key=lambda each: each.epsilon)
-            cards.append(_card(best, [each for each in all_of_it if each is not best], scenario, extra))
-        else:
-            cards.append(card_without_claim(adversary, scenario, extra))
-    return tuple(cards)
+    return tuple(_card(name, found, scenario, (more or {}).get(name, ())) for name, found in stated.items())
 
 
-def _card(best: PrivacyStatement, others: Sequence[PrivacyStatement], scenario: Scenario, extra: Facts) -> PrivacyCard:
-    facts = [
-        ("delta", f"{best.delta:.3g}: the probability with which that may fail"),
-        ("neighbours", NEIGHBOURS.get(best.adjacency, best.adjacency)),
-        ("knows", best.knows),
-        ("trust", trust(scenario, best.adversary, hidden_schedule=best.sampling_rate < 1.0)),
-    ]
+def _card(adversary: str, statements: Sequence[PrivacyStatement], scenario: Scenario, extra: Rows) -> Card:
+    alike = [each for each in statements if each.adjacency == scenario.privacy.adjacency] or statements
+    if not alike:
+        return claimed_card(adversary, None, scenario, extra=extra)
+    best = min(alike, key=lambda each: each.epsilon)
+    facts = [("knows", best.knows), ("trust", trust(scenario, adversary, hidden_schedule=best.sampling_rate < 1.0))]
+    if met := next((each for each in (best, *statements) if each.target_epsilon is not None), None):
+        facts.append(
+            ("target", f"epsilon {met.target_epsilon:g}; by {met.accountant} it is {epsilon_text(met.epsilon)}")
+        )
     details = [
         ("accountant", f"{best.accountant}, sensitivity {best.sensitivity:g}"),
         ("because", best.why),
         ("holds for", f"one {best.unit}; {best.given}"),
         ("noise", f"{best.noise_watts_per_symbol:.3g} W per symbol"),
     ]
-    target = next((each.target_epsilon for each in (best, *others) if each.target_epsilon is not None), None)
-    if target is not None:
-        met = next(each for each in (best, *others) if each.target_epsilon is not None)
-        facts.append(("target", f"epsilon {target:g}; by {met.accountant} it is {epsilon_text(met.epsilon)}"))
+    others = [each for each in statements if each is not best]
     said = dict.fromkeys(
         f"{epsilon_text(each.epsilon)} ({each.accountant})" for each in others if each.adjacency == best.adjacency
     )
-    if said:
-        details.append(("other accountants", ", ".join(said)))
+    details += [("other accountants", ", ".join(said))] if said else []
     for adjacency in dict.fromkeys(each.adjacency for each in others if each.adjacency != best.adjacency):
         least = min((each for each in others if each.adjacency == adjacency), key=lambda each: each.epsilon)
         details.append((f"{adjacency} neighbours", f"epsilon {epsilon_text(least.epsilon)} ({least.accountant})"))
-    words = meaning(best.epsilon, best.delta, best.adjacency)
-    return made_card(best.adversary, best.epsilon, scenario, words, (*facts, *extra), tuple(details))
+    about: dict[str, Any] = {"delta": best.delta, "adjacency": best.adjacency, "details": tuple(details)}
+    return claimed_card(adversary, best.epsilon, scenario, extra=(*facts, *extra), **about)
 
 
-def card_of_claim(
-    adversary: str, epsilon: float | None, scenario: Scenario, *, delta: float, adjacency: str, extra: Facts = ()
-) -> PrivacyCard:
-    """Return the card of an epsilon that a study holds against one adversary; None or infinity is no claim."""
-    if epsilon is None or not math.isfinite(epsilon):
-        return card_without_claim(adversary, scenario, extra)
-    facts: Facts = (
+def claimed_card(
+    adversary: str,
+    epsilon: float | None,
+    scenario: Scenario,
+    *,
+    delta: float | None = None,
+    adjacency: str = "",
+    extra: Rows = (),
+    details: Rows = (),
+    text: str = "",
+    words: str = "",
+) -> Card:
+    """Return the card of an epsilon against one adversary; None or infinity is no claim.
+
+    Delta and neighbours are the scenario's where they are not given; ``text`` stands for the epsilon where there are
+    several, ``words`` before what it means.
+    """
+    certified = epsilon is not None and math.isfinite(epsilon)
+    epsilon = epsilon if epsilon is not None else math.inf
+    delta = scenario.privacy.delta if delta is None else delta
+    adjacency = adjacency or scenario.privacy.adjacency
+    told: Rows = (
         ("delta", f"{delta:.3g}: the probability with which that may fail"),
         ("neighbours", NEIGHBOURS.get(adjacency, adjacency)),
-        ("trust", trust(scenario, adversary)),
     )
-    return made_card(adversary, epsilon, scenario, meaning(epsilon, delta, adjacency), (*facts, *extra))
-
-
-def card_without_claim(adversary: str, scenario: Scenario, extra: Facts = ()) -> PrivacyCard:
-    """Return the card of an adversary against whom nothing is certified."""
-    words = "No accountant certifies an epsilon against this adversary: assume that it learns everything."
-    return made_card(adversary, math.inf, scenario, words, extra)
-
-
-def made_card(
-    adversary: str,
-    epsilon: float,
-    scenario: Scenario,
-    words: str,
-    facts: Facts,
-    details: Facts = (),
-    text: str = "",
-) -> PrivacyCard:
-    """Return a card with these facts; ``text`` stands for the epsilon where there are several."""
+    if "trust" not in dict(extra):
+        told = (*told, ("trust", trust(scenario, adversary)))
     promise, level = promise_of(epsilon)
-    return PrivacyCard(
+    return Card(
         adversary=adversary,
         who=_who(adversary),
-        epsilon=text or (epsilon_text(epsilon) if math.isfinite(epsilon) else "none"),
+        epsilon=text or (epsilon_text(epsilon) if certified else "none"),
         promise=promise,
         level=level,
         is_target=adversary == scenario.privacy.adversary,
-        words=words,
-        facts=facts,
+        words=words + (meaning(epsilon, delta, adjacency) if certified else _NO_CLAIM),
+        facts=(*told, *extra) if certified or text else extra,
         details=details,
     )
 

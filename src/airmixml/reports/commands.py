@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,13 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
+from airmixml.output.page import COMMAND, GENERATOR
 from airmixml.reading import read_regular
 from airmixml.scenario import Scenario, preset_names
 from airmixml.scenario.grid import value_text
 from airmixml.storage.run_folder import REPORT
 
-META: Final = "airmix-command"
-GENERATOR: Final = "airmix report"
 _FROM_FILE: Final = "scenario.toml"
 _MOST_CHANGES: Final = 12
 _BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
@@ -37,23 +37,24 @@ def typed_command() -> tuple[str, ...]:
 
 def recorded_command(folder: Path) -> tuple[str, ...]:
     """Return the command that an earlier report of the folder names; empty where there is none."""
-    reader = _MetaReader()
     try:
-        reader.feed(read_regular(folder / REPORT, _BEGINNING).decode("utf-8", errors="ignore"))
-        words = json.loads(reader.found.get(META, "[]"))
-    except (OSError, ValueError):
+        words = json.loads(_about(folder / REPORT).get(COMMAND, "[]"))
+    except ValueError:
         return ()
     return tuple(words) if isinstance(words, list) and all(isinstance(word, str) for word in words) else ()
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is a page that this room wrote."""
+    """Whether a file is a page of ours."""
+    return _about(path).get("generator", "").startswith(GENERATOR)
+
+
+def _about(path: Path) -> dict[str, str]:
+    """Return what a page says about itself; nothing where it cannot be read."""
     reader = _MetaReader()
-    try:
+    with contextlib.suppress(OSError):
         reader.feed(read_regular(path, _BEGINNING).decode("utf-8", errors="replace"))
-    except OSError:
-        return False
-    return reader.found.get("generator", "").startswith(GENERATOR)
+    return reader.found
 
 
 class _MetaReader(HTMLParser):

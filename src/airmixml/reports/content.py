@@ -1,105 +1,96 @@
-"""What a report says, whatever kind of folder it is about; the pages decide how it looks."""
+"""What a report says, whatever kind of folder it is about, and the page that it becomes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from airmixml.output.markdown import Block
+from airmixml.output.page import Cards, Code, Facts, Folded, Page, Part, Rows, Section
+from airmixml.reports.commands import needs_file
+from airmixml.reports.pictures import Curve, Drawing, curve_table, draw_curves, embed
 from airmixml.scenario import Scenario
 
-Facts = tuple[tuple[str, str], ...]
-"""Names and values, in order."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivacyCard:
-    """What is promised against one adversary, in words.
-
-    Attributes:
-        adversary: its name, as scenarios have it.
-        who: who that is.
-        epsilon: as text; where nothing is promised, words that say so.
-        promise: how much that is: "strong promise", "protects nobody", ...
-        level: the same for the page's colours: strong, moderate, weak or none.
-        is_target: whether the scenario's own target is against this adversary.
-        words: what the adversary can conclude at most.
-        facts: delta, neighbours, trust.
-        details: accountant, noise and the other statements.
-    """
-
-    adversary: str
-    who: str
-    epsilon: str
-    promise: str
-    level: str
-    is_target: bool
-    words: str
-    facts: Facts
-    details: Facts = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class CardGroup:
-    """The cards of one setting; ``title`` is empty where there is only one setting."""
-
-    title: str = ""
-    cards: tuple[PrivacyCard, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """A picture of the folder: its file, what stands below it, and what it shows, for those who do not see it."""
-
-    path: Path
-    caption: str
-    shows: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """A learning curve: per column of the CSV file (training_loss, test_accuracy, ...) the epochs and values."""
-
-    label: str
-    columns: dict[str, tuple[tuple[int, float], ...]]
+PROTECTED = "protected run"
+_CARDS = (
+    "One card for each adversary. Epsilon is the smallest that any accountant certifies for the worst worker; 1 is a "
+    "strong promise, 10 a weak one."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """Everything that a report says about a folder.
-
-    Attributes:
-        folder: what is reported on.
-        kind: run, protected run, attack, audit, comparison, sweep, study of tolerances, plan, reproduction.
-        title: what was done, in a few words.
-        verdict: what came out in one sentence; may be empty.
-        notices: what a reader must know before reading any number.
-        headline: the few numbers to see first.
-        asked: what was asked for.
-        results: what came out.
-        costs: power, energy and time on the air.
-        cards: who learns what.
-        curves: how learning went, one for each seed.
-        pages: tables with headings and notes, as the folder's own Markdown has them.
-        drawings: pictures.
-        scenario: what was run; None where there are many.
-        command: words that make the folder again.
-        made_with: versions and device.
-    """
+    """Everything that a report says about a folder."""
 
     folder: Path
     kind: str
-    title: str
-    verdict: str = ""
-    notices: tuple[str, ...] = ()
-    headline: Facts = ()
-    asked: Facts = ()
-    results: Facts = ()
-    costs: Facts = ()
-    cards: tuple[CardGroup, ...] = ()
-    curves: tuple[Curve, ...] = ()
-    pages: tuple[Block, ...] = ()
+    title: str  # what was done, in a few words
+    verdict: str = ""  # what came out in one sentence
+    notices: tuple[str, ...] = ()  # what a reader must know before reading any number
+    headline: Rows = ()  # the few numbers to see first
+    asked: Rows = ()
+    results: Rows = ()
+    costs: Rows = ()  # power, energy and time on the air
+    cards: tuple[Cards, ...] = ()  # who learns what, for each setting
+    curves: tuple[Curve, ...] = ()  # how learning went, one for each seed
+    tables: tuple[Part, ...] = ()
     drawings: tuple[Drawing, ...] = ()
-    scenario: Scenario | None = None
-    command: tuple[str, ...] = ()
-    made_with: Facts = field(default=())
+    scenario: Scenario | None = None  # None where there are many
+    command: tuple[str, ...] = ()  # words that make the folder again
+    made_with: Rows = ()  # versions and device
+
+    def page(self, command: Sequence[str] = ()) -> Page:
+        """Return the page about the folder, which ``command`` makes again."""
+        words = tuple(command) or self.command
+        protected = self.kind == PROTECTED
+        costs = "Time on the air" if protected else "Energy, power and time on the air"
+        return Page(
+            kind=self.kind,
+            title=self.title,
+            verdict=self.verdict,
+            notices=self.notices,
+            headline=self.headline,
+            command=words,
+            sections=(
+                _section("asked", "What was asked", Facts(caption="The question", rows=self.asked)),
+                _section("results", "What came out", Facts(caption="The answer", rows=self.results), *self._learning()),
+                _section("privacy", "Who learns what", *self._cards()),
+                _section("costs", costs, *_facts("The cost", self.costs), link="Energy and air"),
+                _section("tables", "Tables", *self.tables),
+                _section("pictures", "Pictures", *embed(self.drawings)),
+                _section("again", "Make it again", Code(shlex.join(words)), *self._again(words, protected=protected)),
+            ),
+        )
+
+    def _cards(self) -> tuple[Part, ...]:
+        return (_CARDS, *self.cards) if self.cards else ()
+
+    def _learning(self) -> tuple[Part, ...]:
+        drawn = draw_curves(self.curves)
+        if drawn is None:
+            return ()
+        return drawn, Folded(summary="The learning curve as a table", parts=tuple(map(curve_table, self.curves)))
+
+    def _again(self, words: Sequence[str], *, protected: bool) -> list[Part]:
+        parts: list[Part] = []
+        if needs_file(words):
+            parts.append("with the scenario below saved as scenario.toml.")
+        if protected:
+            parts.append(
+                "Each repetition is another release of the same data and reveals more: it draws new noise, and its "
+                "model differs."
+            )
+        if self.scenario is not None:
+            parts.append(Folded(summary="The whole scenario", parts=(Code(self.scenario.to_toml()),)))
+        if self.made_with:
+            parts.append(Folded(summary="Made with", parts=_facts("Versions and time", self.made_with)))
+        return parts
+
+
+def _facts(caption: str, rows: Rows) -> tuple[Part, ...]:
+    return (Facts(caption=caption, rows=rows),) if rows else ()
+
+
+def _section(name: str, heading: str, *parts: Part, link: str = "") -> Section:
+    return Section(name=name, link=link or heading, heading=heading, parts=parts)

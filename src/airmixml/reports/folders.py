@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import math
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import RunFolderError, ScenarioError
-from airmixml.output.markdown import Block, read_markdown
-from airmixml.output.numbers import plural
 from airmixml.reading import Read, read_regular
-from airmixml.reports.content import Curve
 from airmixml.scenario import Scenario
 from airmixml.storage.results import odd_content
 from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
@@ -30,7 +23,6 @@ _KINDS: Final = {
     "tolerances.json": "tolerances",
     "report.json": "reproduction",
 }
-_MOST_ROWS: Final = 500
 _LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
 
 
@@ -58,21 +50,6 @@ class FoundFolder:
             return Scenario.load(toml) if there else Scenario.from_json(self.plain["scenario"])
         except ScenarioError as problem:
             raise odd_content(toml if there else self.file, problem, f"the folder {self.path}") from None
-
-    def page(self, name: str) -> tuple[Block, ...]:
-        """Return the parts of one of its pages of Markdown, long tables cut; none where the page is not there."""
-        try:
-            blocks = read_markdown(read_regular(self.path / name).decode("utf-8"))
-        except FileNotFoundError:
-            return ()
-        return tuple(part for block in blocks for part in _cut(block, name))
-
-
-def _cut(block: Block, name: str) -> Iterator[Block]:
-    """Yield a table without the rows that would make a page too large to open, and where they are."""
-    yield replace(block, rows=block.rows[:_MOST_ROWS])
-    if (more := len(block.rows) - _MOST_ROWS) > 0:
-        yield Block(kind="paragraph", lines=(f"{plural(more, 'more row')} in {name}.",))
 
 
 def find_folder(path: Path | str, work: Path | None = None, read: Read = read_regular) -> FoundFolder:
@@ -109,22 +86,3 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
 def _kind(name: str, plain: dict[str, Any]) -> str:
     telling = {"cases": "attack", "audits": "audit", "feasible": "plan"} if name == METRICS else {}
     return next((kind for key, kind in telling.items() if key in plain), _KINDS[name])
-
-
-def read_curve(folder: Path, label: str, read: Read = read_regular) -> Curve | None:
-    """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
-    path = folder / "learning_curve.csv"
-    columns: dict[str, tuple[tuple[int, float], ...]] = {}
-    try:
-        rows = list(csv.DictReader(io.StringIO(read(path).decode("utf-8-sig"), newline="")))
-        for name in rows[0] if rows else ():
-            points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
-            if points:
-                columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
-    except FileNotFoundError:
-        return None
-    except OSError as problem:
-        raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
-    except (ValueError, KeyError, TypeError, csv.Error) as problem:
-        raise odd_content(path, problem, delete=f"the folder {folder}") from None
-    return Curve(label=label, columns=columns) if columns else None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.output.numbers import epsilon_text
+from airmixml.output.page import Card, Cards, Rows
+from airmixml.reading import read_regular
 from airmixml.reports.cards import NOTHING, against, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
-from airmixml.reports.content import CardGroup, Content, Curve, Drawing, Facts, PrivacyCard
-from airmixml.reports.folders import FoundFolder, read_curve
+from airmixml.reports.content import PROTECTED, Content
+from airmixml.reports.folders import FoundFolder
+from airmixml.reports.pictures import Curve, Drawing, drawings_in, read_curve
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, read_result
 from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
@@ -21,6 +25,11 @@ _RELEASABLE: Final = (
 )
 _STUDY: Final = "Some of the numbers and pictures below never saw noise: never release this page for real data."
 _PICTURES: Final = {
+    "overview": (
+        "What was sent, received and learned",
+        "Examples of slots as sent and as received, how well each class was learned or how learning went, and "
+        "histograms of transmit power and of the received signal-to-noise ratio.",
+    ),
     "mixtures": (
         "What was sent and what was received",
         "Examples of slots: the noise-free sum of what the scheduled workers sent beside what the server received.",
@@ -45,8 +54,8 @@ _SHOWN_COSTS: Final = {"energy per worker": "per worker", "on the air": "on the 
 _LEDGER: Final = "Histogram of what each worker spent against the server (median {median}, worst {worst}); beside it: "
 
 
-def run_content(found: FoundFolder) -> Content:
-    """Return what a run folder tells."""
+def run_content(found: FoundFolder, *, drawn: bool = False) -> Content:
+    """Return what a run folder tells; ``drawn``: with the picture of its ledger."""
     result, scenario = read_result(found.path), found.scenario()
     metrics = result.to_dict()
     rows = {name: tuple(plain_rows(part)) for name, part in run_rows(scenario, metrics).items()}
@@ -57,16 +66,16 @@ def run_content(found: FoundFolder) -> Content:
     )
     return Content(
         folder=found.path,
-        kind="protected run" if protected else "run",
+        kind=PROTECTED if protected else "run",
         title=run_title(scenario, metrics),
         notices=(_capital(rows["mode"][0][1]) + ".", _RELEASABLE if protected else _STUDY, *_warnings(rows["privacy"])),
         headline=_headline(results, cards, dict(rows["radio"])),
         asked=(*rows["ran"], ("learner", _learner(scenario)), ("privacy target", asked_for(scenario))),
         results=results,
         costs=rows["radio"],
-        cards=(CardGroup(cards=cards),),
+        cards=(Cards(title=scenario.title, cards=cards),),
         curves=_curves(found, result),
-        drawings=_drawings(found, metrics),
+        drawings=_drawings(found, result, metrics, drawn=drawn),
         scenario=scenario,
         command=_command(found.path, result, scenario),
         made_with=(*metrics["versions"].items(), ("device", result.device), ("time", f"{result.seconds:.1f} s")),
@@ -78,7 +87,7 @@ def _learner(scenario: Scenario) -> str:
     return f"{learner.model}, closed form" if learner.closed_form else f"{learner.model}, {learner.epochs:,} epochs"
 
 
-def _headline(results: Facts, cards: Sequence[PrivacyCard], costs: dict[str, str]) -> Facts:
+def _headline(results: Rows, cards: Sequence[Card], costs: dict[str, str]) -> Rows:
     """Return how well it learnt, what is promised against the two that matter, and what a worker spends."""
     seen = [card for card in cards if card.is_target or card.adversary == "server"]
     told = []
@@ -94,7 +103,7 @@ def _capital(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}"
 
 
-def _warnings(rows: Facts) -> tuple[str, ...]:
+def _warnings(rows: Rows) -> tuple[str, ...]:
     """Return what the rows say about the promise itself: rows without a name that follow it, before its details."""
     found = []
     for name, value in rows[1:]:
@@ -104,12 +113,12 @@ def _warnings(rows: Facts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _more(scenario: Scenario, metrics: dict[str, Any], rows: Facts) -> dict[str, Facts]:
+def _more(scenario: Scenario, metrics: dict[str, Any], rows: Rows) -> dict[str, Rows]:
     """Return what is known of the median worker, and of a row of the data against each adversary."""
     epsilons, copies = row_epsilons(metrics), metrics["row_copies"]
     name, held = row_name(scenario.workers, copies), held_by(scenario.workers, copies)
     median = tuple(("median worker", value) for name, value in rows if not name and "median worker" in value)
-    more: dict[str, Facts] = {"server": median}
+    more: dict[str, Rows] = {"server": median}
     for adversary in (each["adversary"] for each in metrics["privacy"]) if name and epsilons else ():
         known = adversary in epsilons
         said = f"epsilon {epsilon_text(epsilons[adversary])}, {held}" if known else f"{NOTHING}, {held}"
@@ -127,15 +136,32 @@ def _curves(found: FoundFolder, result: Any) -> tuple[Curve, ...]:
     return tuple(curve for curve in curves if curve is not None)
 
 
-def _drawings(found: FoundFolder, metrics: dict[str, Any]) -> tuple[Drawing, ...]:
-    drawings = []
-    for name, (caption, about) in _PICTURES.items():
-        path = found.path / "figures" / f"{name}.png"
-        if not path.is_file():
-            continue
+def _drawings(found: FoundFolder, result: Any, metrics: dict[str, Any], *, drawn: bool) -> tuple[Drawing, ...]:
+    """Return the pictures of the folder, and where asked for one that is drawn from its ledger."""
+    pictures = {name: told for name, told in _PICTURES.items() if name == "privacy" or "ledger" in metrics}
+    drawings: list[Drawing] = []
+    for name, (caption, about) in pictures.items():
         shows = _ledger(metrics["ledger"], about) if name == "privacy" and "ledger" in metrics else about
-        drawings.append(Drawing(path=path, caption=caption, shows=shows))
+        place = f"figures/{name}.png"
+        drawings += drawings_in(found.path, place, caption, shows)
+        ledger = found.path / "ledger.npz"
+        if drawn and name == "privacy" and isinstance(result, RunResult) and ledger.is_file():
+            content = _drawn_ledger(read_regular(ledger), result)
+            drawings.append(Drawing(path=found.path / place, caption=caption, shows=shows, content=content))
     return tuple(drawings)
+
+
+def _drawn_ledger(content: bytes, result: RunResult) -> bytes:
+    """Return the picture of what each worker spent."""
+    import numpy as np
+
+    from airmixml.output.figures import figure_bytes
+    from airmixml.runs.privacy_pictures import draw_ledger
+
+    with np.load(io.BytesIO(content)) as arrays:
+        epsilons = arrays["epsilon"]
+    stated = [each for each in result.privacy if each.adjacency == result.privacy[0].adjacency]
+    return figure_bytes(draw_ledger(epsilons, stated), "png")
 
 
 def _ledger(ledger: dict[str, Any], about: str) -> str:

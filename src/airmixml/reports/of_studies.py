@@ -3,218 +3,234 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural
+from airmixml.output.page import Card, Cards, Facts, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
-from airmixml.reports.cards import NEIGHBOURS, NOTHING, asked_for, card_of_claim, cards_of, made_card, meaning
+from airmixml.reports.cards import asked_for, cards_of, claimed_card
 from airmixml.reports.commands import command_for, seeds_option, values_option
-from airmixml.reports.content import CardGroup, Content, Drawing, Facts, PrivacyCard
+from airmixml.reports.content import Content
 from airmixml.reports.folders import FoundFolder
+from airmixml.reports.pictures import drawings_in
+from airmixml.reports.records import rows_of, shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain
 from airmixml.wording import simulated
 
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
 _INFINITE: Final = "infinite"
+_TABLES: Final = "the tables have the numbers"
+_PICTURES: Final = {  # what stands below each, and what it shows
+    "attack": ("What was recovered", "Originals beside what each adversary recovered"),
+    "audit": (
+        "Claims and lower bounds, and the error rates of the attack",
+        "Epsilons claimed and found, on a line each",
+    ),
+    "plan": ("Other designs at the same privacy", "Signal, energy and learning noise of other designs"),
+    "compare": ("Accuracy, epsilon, energy and time of each row", "The rows of the table as a picture"),
+    "sweep": ("The first metric over the grid", "The first metric at every combination of the values"),
+    "tolerances": ("Accuracy against the size of each impairment", "How accuracy falls as each impairment grows"),
+}
 
 
 def attack_content(found: FoundFolder) -> Content:
     """Return what an attack folder tells: one group of cards for each setting."""
     plain, scenario = found.plain, found.scenario()
     cases = plain["cases"]
-    several = len(cases) > 1
-    groups = []
-    for case in cases:
-        own, claimed = Scenario.from_json(case["scenario"]), case["claimed"]
-        told = {"delta": claimed["delta"], "adjacency": claimed["adjacency"]}
-        cards = []
-        for adversary, bound in case["naming_bound"].items():
-            grade = (case.get(adversary) or {}).get("grade")
-            named = f"a worker's sample, one of {case['held']:,}, with probability {100 * bound:.3g} % at most"
-            extra: Facts = (("found", f"{grade}") if grade else ("found", "not attacked"), ("can name", named))
-            if informed := case.get("informed", {}).get(adversary):  # older folders have none
-                extra = (("found, informed", informed["grade"]), *extra)
-            if "claimed_per_row" in case:
-                extra = (("epsilon per row", epsilon_text(case["claimed_per_row"][adversary])), *extra)
-            cards.append(card_of_claim(adversary, claimed[adversary], own, **told, extra=extra))
-        groups.append(CardGroup(title=case["label"] if several else "", cards=tuple(cards)))
-    return Content(
-        folder=found.path,
+    adversaries = dict.fromkeys(adversary for case in cases for adversary in case["naming_bound"])
+    return _study(
+        found,
+        scenario,
         kind="attack",
         title=f"What adversaries learn of {scenario.title}",
         verdict=plain["verdict"],
-        notices=(_sentence(simulated(scenario.seed)),),
-        asked=(*_asked(scenario), ("settings", ", ".join(case["label"] for case in cases))),
+        more_asked=(("settings", ", ".join(case["label"] for case in cases)),),
         results=tuple((case["label"], case["verdict"]) for case in cases),
-        cards=tuple(groups),
-        pages=found.page("attack.md")[2:] if found.page("attack.md") else (),
-        drawings=_one_drawing(found, "attack.png", "What was recovered", plain["verdict"]),
-        scenario=scenario,
+        cards=tuple(Cards(title=case["label"], cards=_attacked(case)) for case in cases),
+        tables=tuple(
+            part
+            for kind in (*adversaries, "informed")
+            for part in _measured(f"Found by {kind}, measured", {case["label"]: case.get(kind) for case in cases})
+        ),
         command=command_for("attack", scenario),
-        made_with=(("device", plain["device"]), ("time", f"{plain['seconds']:.1f} s")),
+        made_with=(("device", plain["device"]), _seconds(plain)),
+    )
+
+
+def _attacked(case: dict[str, Any]) -> tuple[Card, ...]:
+    """Return a card for each adversary: what is claimed, what was found, whom it can name at most."""
+    scenario, claimed = Scenario.from_json(case["scenario"]), case["claimed"]
+    cards = []
+    for adversary, bound in case["naming_bound"].items():
+        named = f"a worker's sample, one of {case['held']:,}, with probability {100 * bound:.3g} % at most"
+        extra = [("found", (case.get(adversary) or {}).get("grade") or "not attacked"), ("can name", named)]
+        if informed := case.get("informed", {}).get(adversary):  # older folders have none
+            extra.insert(0, ("found, informed", informed["grade"]))
+        if "claimed_per_row" in case:
+            extra.insert(0, ("epsilon per row", epsilon_text(case["claimed_per_row"][adversary])))
+        told = {"delta": claimed["delta"], "adjacency": claimed["adjacency"], "extra": tuple(extra)}
+        cards.append(claimed_card(adversary, claimed[adversary], scenario, **told))
+    return tuple(cards)
+
+
+def _measured(title: str, found: dict[str, Any]) -> tuple[Part, ...]:
+    """Return what was measured in each setting, one column each."""
+    columns = {label: rows_of(measured) for label, measured in found.items() if measured}
+    if len(columns) == 1:
+        return title, Facts(caption=title, rows=next(iter(columns.values())))
+    names = dict.fromkeys(name for rows in columns.values() for name, _ in rows)
+    return table_of(
+        title,
+        [{"": name, **{label: dict(rows).get(name) for label, rows in columns.items()}} for name in names],
+        "metrics.json",
     )
 
 
 def audit_content(found: FoundFolder) -> Content:
     """Return what an audit folder tells."""
     plain, scenario = found.plain, found.scenario()
-    cards = []
+    cards: list[Card] = []
+    tables: list[Part] = []
     for each in plain["audits"]:
         lower = f"epsilon is at least {epsilon_text(each['epsilon_lower'])}"
         how = f"{lower} with {100 * each['confidence']:g} % confidence ({each['method']})"
         refuted = "the claim is refuted" if each["caught"] else "the claim is not refuted, which is no proof"
-        extra: Facts = (("found", f"{how}; {refuted}"), ("trials", each["trials"]["how"]))
+        extra: Rows = (("found", f"{how}; {refuted}"), ("trials", each["trials"]["how"]))
         told = {"delta": each["delta"], "adjacency": each["adjacency"], "extra": extra}
-        cards.append(card_of_claim(each["adversary"], each["epsilon_claimed"], scenario, **told))
+        cards.append(claimed_card(each["adversary"], each["epsilon_claimed"], scenario, **told))
+        tables += table_of(f"Claimed against {each['adversary']}", each["claims"], "metrics.json")
+        together = f"{100 * each['confidence']:g} % for all adversaries together"
+        tables += table_of(f"Lower bounds of {each['adversary']}, {together}", each["bounds"], "metrics.json")
+        tables.append(Lines(tuple(each["notes"])))
     trials = plain["audits"][0]["trials"]
     count = trials["with_canary"] + trials["without"]
-    fault = ("--fault", plain["fault"]) if plain["fault"] else ()
-    return Content(
-        folder=found.path,
+    return _study(
+        found,
+        scenario,
         kind="audit",
         title=f"Audit of {scenario.title}",
         verdict=plain["verdict"],
-        notices=(_sentence(simulated(scenario.seed)),),
-        asked=(*_asked(scenario), ("trials", f"{count:,} per adversary"), ("fault", plain["fault"] or "none injected")),
+        more_asked=(("trials", f"{count:,} per adversary"), ("fault", plain["fault"] or "none injected")),
         results=(("verdict", plain["verdict"]),),
-        cards=(CardGroup(cards=tuple(cards)),),
-        pages=found.page("audit.md")[2:],
-        drawings=_one_drawing(
-            found, "audit.png", "Claims and lower bounds, and the error rates of the attack", plain["verdict"]
+        cards=(Cards(title=scenario.title, cards=tuple(cards)),),
+        tables=tuple(tables),
+        command=command_for(
+            "audit", scenario, "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())
         ),
-        scenario=scenario,
-        command=command_for("audit", scenario, "--trials", str(count), *fault),
-        made_with=(("time", f"{plain['seconds']:.1f} s"),),
+        made_with=(_seconds(plain),),
     )
 
 
 def plan_content(found: FoundFolder) -> Content:
     """Return what the folder of a plan tells."""
     plain, scenario = found.plain, found.scenario()
-    privacy = scenario.privacy
     results: list[tuple[str, str]] = [("feasible", "yes" if plain["feasible"] else "no")]
     if "energy_joules" in plain:
         results.append(("energy", f"{joules(plain['energy_joules'])} in total"))
         results.append(("per worker", f"{joules(plain['worker_energy_joules'])} mean"))
-    target = card_of_claim(
-        privacy.adversary,
-        privacy.epsilon if plain["feasible"] else None,
+    told = {"name", "air", "feasible", "verdict", "scenario", "best", "seconds", "run_dir"}
+    rest = {name: value for name, value in plain.items() if name not in told}
+    goals = [{"goal": goal, **design} for goal, design in plain.get("best", {}).items()]
+    return _study(
+        found,
         scenario,
-        delta=privacy.delta,
-        adjacency=privacy.adjacency,
-    )
-    return Content(
-        folder=found.path,
         kind="plan",
         title=f"Plan of {scenario.title}",
         verdict=plain["verdict"],
-        asked=_asked(scenario),
+        notices=(),
         results=tuple(results),
-        cards=(CardGroup(cards=(target,)),),
-        pages=found.page("plan.md")[2:],
-        drawings=_one_drawing(
-            found,
-            "plan.png",
-            "Other designs at the same privacy",
-            "Signal, energy and learning noise of other designs; the tables name the best.",
-        ),
-        scenario=scenario,
+        cards=_target(scenario, scenario.privacy.epsilon if plain["feasible"] else None),
+        tables=(Facts(caption="What it costs", rows=rows_of(rest)), *table_of("At the same privacy", goals, "plan.md")),
         command=command_for("plan", scenario),
-        made_with=(("time", f"{plain['seconds']:.1f} s"),),
+        made_with=(_seconds(plain),),
     )
 
 
 def comparison_content(found: FoundFolder) -> Content:
     """Return what a comparison tells; cards are those of the scenario itself, tables have every method."""
     plain, scenario = found.plain, found.scenario()
-    rows = plain["rows"]
-    best = max(rows, key=lambda row: float(row["accuracy"]["mean"]))
-    results = [(_label(row), _accuracy(row["accuracy"])) for row in rows]
-    options = (
-        values_option("--vary", plain["varied"], (_label(row) for row in rows))
-        if plain["varied"]
-        else ("--methods", ",".join(_label(row) for row in rows))
-    )
-    return Content(
-        folder=found.path,
+    rows, varied = plain["rows"], plain["varied"]
+    accuracies = {_label(row): shown("accuracy", row["accuracy"]) for row in rows}
+    best = _label(max(rows, key=lambda row: float(row["accuracy"]["mean"])))
+    options = values_option("--vary", varied, accuracies) if varied else ("--methods", ",".join(accuracies))
+    columns = [{name: value for name, value in row.items() if name not in ("about", "note", "value")} for row in rows]
+    named = [{varied or "method": label, **row} for label, row in zip(accuracies, columns, strict=True)]
+    abouts = {_label(row): " ".join(filter(None, (row.get("about"), row.get("note")))) for row in rows}
+    return _study(
+        found,
+        scenario,
         kind="comparison",
-        title=f"{scenario.title} at several values of {plain['varied']}"
-        if plain["varied"]
-        else f"{scenario.title} and its alternatives",
-        verdict=f"The most accurate is {_label(best)} with {_accuracy(best['accuracy'])}.",
+        title=f"{scenario.title} at several values of {varied}" if varied else f"{scenario.title} and its alternatives",
+        verdict=f"The most accurate is {best} with {accuracies[best]}.",
         notices=(_SIMULATED_SEEDS,),
-        asked=(*_asked(scenario), ("compared", ", ".join(map(_label, rows))), ("seeds", _seeds(plain))),
-        results=tuple(results),
-        cards=tuple(CardGroup(title=_label(row), cards=_exposed(row, scenario)) for row in rows[:1]),
-        pages=found.page("compare.md"),
-        drawings=_one_drawing(
-            found,
-            "compare.png",
-            "Accuracy, epsilon, energy and time of each row",
-            f"The rows of the tables as a picture. The most accurate is {_label(best)}.",
+        more_asked=(("compared", ", ".join(accuracies)), ("seeds", _seeds(plain))),
+        results=tuple(accuracies.items()),
+        cards=tuple(Cards(title=_label(row), cards=_exposed(row, scenario)) for row in rows[:1]),
+        tables=(
+            *table_of("Accuracy, epsilon against each adversary, and costs", named, "compare.json"),
+            Lines(tuple(f"{label}: {about}" for label, about in abouts.items() if about)),
         ),
-        scenario=scenario,
         command=command_for("compare", scenario, *options, *seeds_option(len(plain["seeds"]))),
-        made_with=(("airmixml", plain.get("airmixml", "")),) if plain.get("airmixml") else (),
+        made_with=(("airmixml", plain["airmixml"]),) if plain.get("airmixml") else (),
     )
 
 
-def _exposed(row: dict[str, Any], scenario: Scenario) -> tuple[PrivacyCard, ...]:
+def _exposed(row: dict[str, Any], scenario: Scenario) -> tuple[Card, ...]:
     """Return the cards of a row: what it states, and for other adversaries what it exposes."""
     statements = [from_plain(PrivacyStatement, each) for each in row["privacy"]]
     exposure = dict(row.get("exposure") or {})
     rests_on = exposure.pop("rests_on", "")
     told = {each.adversary for each in statements}
     cards = [card for card in cards_of(statements, scenario) if card.adversary in told]
-    delta, adjacency = scenario.privacy.delta, scenario.privacy.adjacency
     for adversary, value in exposure.items():
         if adversary not in told and value is not None:
             epsilon = math.inf if value == _INFINITE else float(value)
-            extra: Facts = (("rests on", rests_on),)
-            cards.append(card_of_claim(adversary, epsilon, scenario, delta=delta, adjacency=adjacency, extra=extra))
+            cards.append(claimed_card(adversary, epsilon, scenario, extra=(("rests on", rests_on),)))
     return tuple(cards)
 
 
 def sweep_content(found: FoundFolder) -> Content:
     """Return what a sweep tells."""
     plain, scenario = found.plain, found.scenario()
-    cells, failures = plain["cells"], plain["failures"]
-    grid = tuple((key, ", ".join(map(str, values))) for key, values in plain["grid"].items())
+    cells, failures, grid = plain["cells"], plain["failures"], plain["grid"]
     failed = f"; {plural(sum(failures.values()), 'run')} failed" if failures else ""
-    words = [word for key, values in plain["grid"].items() for word in values_option("--grid", key, values)]
+    words = [word for key, values in grid.items() for word in values_option("--grid", key, values)]
     command = () if plain["command"] == "run" else ("--command", plain["command"])
-    drawn = next(iter(plain["metrics"]), "")  # none where every cell failed
-    return Content(
-        folder=found.path,
+    rows = [
+        {
+            **{key: str(value) for key, value in cell["values"].items()},
+            **{name: cell["metrics"].get(name, {}) for name in plain["metrics"]},
+            "failed": "; ".join(dict.fromkeys(cell["errors"].values())),
+        }
+        for cell in cells
+    ]
+    return _study(
+        found,
+        scenario,
         kind="sweep",
-        title=f"{scenario.title}: {', '.join(plain['grid'])}",
+        title=f"{scenario.title}: {', '.join(grid)}",
         verdict=f"{plural(len(cells), 'cell')} of airmix {plain['command']}, {_seeds(plain)} each{failed}.",
         notices=tuple(map(_sentence, plain["notes"])),
-        asked=(*_asked(scenario), *grid, ("seeds", _seeds(plain))),
-        results=tuple((name, _range(cells, name)) for name in plain["metrics"]),
-        cards=(CardGroup(cards=_swept_cards(cells, scenario)),),
-        pages=found.page("sweep.md"),
-        drawings=_one_drawing(
-            found,
-            "sweep.png",
-            f"{drawn} over the grid",
-            f"{drawn} at every combination of {', '.join(plain['grid'])}: {_range(cells, drawn)}; "
-            "the table has the numbers.",
+        more_asked=(
+            *((key, ", ".join(map(str, values))) for key, values in grid.items()),
+            ("seeds", _seeds(plain)),
         ),
-        scenario=scenario,
+        results=tuple((name, _range(cells, name)) for name in plain["metrics"]),
+        cards=_swept_cards(cells, scenario),
+        tables=table_of(f"Every combination of {', '.join(grid)}", rows, "sweep.csv"),
         command=command_for("sweep", scenario, *words, *command, *seeds_option(len(plain["seeds"]))),
     )
 
 
-def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[PrivacyCard, ...]:
+def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[Cards, ...]:
     """Return for each adversary what its epsilon is over all cells; the worst decides what that promises."""
     cards = []
     names = dict.fromkeys(name for cell in cells for name in cell["metrics"] if name.startswith("epsilon_"))
     deltas = {value for cell in cells if (value := (cell["metrics"].get("delta") or {}).get("mean")) is not None}
-    privacy = scenario.privacy
-    delta = next(iter(deltas)) if len(deltas) == 1 else privacy.delta
+    delta = next(iter(deltas)) if len(deltas) == 1 else scenario.privacy.delta
     for name in names:
         adversary = name.removeprefix("epsilon_")
         found = [cell["metrics"].get(name, {}).get("mean") for cell in cells]
@@ -222,80 +238,72 @@ def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[Priva
             continue
         worst = math.inf if None in found else max(found)
         least = min(value for value in found if value is not None)
-        many = f"{epsilon_text(least)} to {epsilon_text(worst) if math.isfinite(worst) else 'none'}"
-        facts: Facts = (
-            ("delta", f"{delta:.3g}"),
-            ("neighbours", NEIGHBOURS.get(privacy.adjacency, privacy.adjacency)),
-        )
-        worst_cell = meaning(worst, delta, privacy.adjacency) if math.isfinite(worst) else _sentence(NOTHING)
-        text = epsilon_text(least) if least == worst else many
-        cards.append(made_card(adversary, worst, scenario, f"Worst cell: {worst_cell}", facts, text=text))
-    return tuple(cards)
+        largest = epsilon_text(worst) if math.isfinite(worst) else "none"
+        text = " to ".join(dict.fromkeys((epsilon_text(least), largest)))
+        cards.append(claimed_card(adversary, worst, scenario, delta=delta, text=text, words="Worst cell: "))
+    return (Cards(title="All cells", cards=tuple(cards)),) if cards else ()
 
 
 def tolerances_content(found: FoundFolder) -> Content:
     """Return what a study of tolerances tells."""
     plain, scenario = found.plain, found.scenario()
-    privacy, rows = scenario.privacy, plain["tolerances"]
+    found_sizes = plain["tolerances"]
     results = [("on the ideal air", f"{plain['ideal']['mean']:.2f} %")]
-    for each in rows:
+    rows = []
+    for each in found_sizes:
         tolerated = "none" if each["tolerated"] is None else f"{each['tolerated']:g} {each['unit']}".strip()
         results.append((each["name"], each["why_not"] or f"tolerated: {tolerated}"))
-    target = plain["target_epsilon"]
-    card = card_of_claim(privacy.adversary, target, scenario, delta=privacy.delta, adjacency=privacy.adjacency)
-    return Content(
-        folder=found.path,
+        delivered = {
+            f"{air} has": None if has["size"] is None else f"{has['size']} ({'ok' if has['ok'] else 'too much'})"
+            for air, has in each["delivered"].items()
+        }
+        sizes = {"key": each["key"], "tolerated": each["tolerated"], "too much": each["refused"]}
+        rows.append({"impairment": each["name"], "unit": each["unit"], **sizes, **delivered})
+    only = ",".join(each["key"].removeprefix("air.") for each in found_sizes)
+    words = ("--drop", f"{plain['drop']:g}", "--only", only, "--seeds", str(len(plain["seeds"])))
+    return _study(
+        found,
+        scenario,
         kind="study of tolerances",
         title=f"How bad each impairment may get: {scenario.title}",
-        notices=(_sentence(simulated(scenario.seed)),),
-        asked=(*_asked(scenario), ("may fall by", f"{plain['drop']:g} points"), ("seeds", _seeds(plain))),
+        more_asked=(("may fall by", f"{plain['drop']:g} points"), ("seeds", _seeds(plain))),
         results=tuple(results),
-        cards=(CardGroup(cards=(card,)),),
-        pages=found.page("tolerances.md"),
-        drawings=_one_drawing(
-            found,
-            "tolerances.png",
-            "Accuracy against the size of each impairment",
-            "How accuracy falls as each impairment grows; the table says up to which size it is tolerated.",
+        cards=_target(scenario, plain["target_epsilon"]),
+        tables=(
+            *table_of("Sizes that are tolerated, and what hardware has", rows, "tolerances.json"),
+            Lines(tuple(f"{each['name']}: {each['hardware']}." for each in found_sizes)),
         ),
-        scenario=scenario,
-        command=command_for(
-            "tolerances",
-            scenario,
-            "--drop",
-            f"{plain['drop']:g}",
-            "--only",
-            ",".join(each["key"].removeprefix("air.") for each in rows),
-            "--seeds",
-            str(len(plain["seeds"])),
-        ),
+        command=command_for("tolerances", scenario, *words),
     )
 
 
 def reproduction_content(found: FoundFolder) -> Content:
     """Return what a reproduction tells."""
     plain = found.plain
-    pictures = sorted(found.path.glob("*.png"))
+    verdicts = Counter(str(cell.get("verdict") or "").partition(" from")[0] for cell in plain["cells"])
+    left_out = {"curve", "errors", "why"}
+    cells = [{name: value for name, value in cell.items() if name not in left_out} for cell in plain["cells"]]
     quick = ("--quick",) if plain["quick"] else ()
-    verdicts: dict[str, int] = {}
-    for cell in plain["cells"]:
-        if verdict := str(cell.get("verdict") or "").partition(" from")[0]:
-            verdicts[verdict] = verdicts.get(verdict, 0) + 1
     return Content(
         folder=found.path,
         kind="reproduction",
         title="The paper, run again",
         notices=(_SIMULATED_SEEDS,),
         asked=(("reproduced", ", ".join(plain["targets"])), ("seeds", plural(plain["seeds"], "seed"))),
-        results=tuple((verdict, plural(count, "value")) for verdict, count in verdicts.items()),
-        pages=found.page("report.md")[1:],
+        results=tuple((verdict, plural(count, "value")) for verdict, count in verdicts.items() if verdict),
+        tables=(
+            *table_of("What the text claims", plain.get("claims", []), "report.json"),
+            *table_of("Printed and measured", cells, "report.json"),
+        ),
         drawings=tuple(
-            Drawing(
-                path=path,
-                caption=path.stem,
-                shows=f"{path.stem}: measured values beside the printed ones; the tables below have the numbers.",
+            drawing
+            for path in sorted(found.path.glob("*.png"))
+            for drawing in drawings_in(
+                found.path,
+                path.name,
+                path.stem,
+                f"{path.stem}: measured values beside the printed ones; {_TABLES}.",
             )
-            for path in pictures
         ),
         command=("airmix", "reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *quick),
         made_with=(("airmixml", plain["airmixml"]), ("device", plain["device"])),
@@ -313,13 +321,39 @@ CONTENTS: Final[dict[str, Callable[[FoundFolder], Content]]] = {
 }
 
 
-def _asked(scenario: Scenario) -> Facts:
+def _study(
+    found: FoundFolder,
+    scenario: Scenario,
+    *,
+    more_asked: Rows = (),
+    notices: Sequence[str] | None = None,
+    **others: Any,
+) -> Content:
+    """Return the content of a study of one scenario, with its picture."""
     radio = scenario.radio
-    return (
+    asked: Rows = (
         ("data", scenario.workers.dataset),
         ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {plural(radio.slots, 'slot')}"),
         ("privacy target", asked_for(scenario)),
     )
+    drawings = (
+        drawing
+        for name, (caption, shows) in _PICTURES.items()
+        for drawing in drawings_in(found.path, f"{name}.png", caption, f"{shows}; {_TABLES}.")
+    )
+    return Content(
+        folder=found.path,
+        scenario=scenario,
+        asked=asked + more_asked,
+        notices=(_sentence(simulated(scenario.seed)),) if notices is None else tuple(notices),
+        drawings=tuple(drawings),
+        **others,
+    )
+
+
+def _target(scenario: Scenario, epsilon: float | None) -> tuple[Cards, ...]:
+    """Return the card of the scenario's own target."""
+    return (Cards(title=scenario.title, cards=(claimed_card(scenario.privacy.adversary, epsilon, scenario),)),)
 
 
 def _sentence(text: str) -> str:
@@ -330,31 +364,16 @@ def _label(row: dict[str, Any]) -> str:
     return str(row["method"] if "method" in row else row["value"])
 
 
-def _accuracy(found: dict[str, Any]) -> str:
-    spread = "" if found["deviation"] is None else f" ± {100 * found['deviation']:.2f}"
-    return f"{100 * found['mean']:.2f}{spread} %"
-
-
 def _seeds(plain: dict[str, Any]) -> str:
     return plural(len(plain["seeds"]), "seed")
+
+
+def _seconds(plain: dict[str, Any]) -> tuple[str, str]:
+    return "time", f"{plain['seconds']:.1f} s"
 
 
 def _range(cells: list[dict[str, Any]], name: str) -> str:
     """Return the smallest and the largest mean of a metric over all cells."""
     found = [cell["metrics"].get(name, {}).get("mean") for cell in cells]
     known = [float(value) for value in found if value is not None]
-    if not known:
-        return NONE
-    texts = [_metric(name, value) for value in (min(known), max(known))]
-    return " to ".join(dict.fromkeys(texts))
-
-
-def _metric(name: str, value: float) -> str:
-    if name.endswith("_joules") or "_joules." in name:
-        return joules(value)
-    return f"{100 * value:.2f} %" if name.startswith("accuracy.") and name != "accuracy.best_epoch" else f"{value:.4g}"
-
-
-def _one_drawing(found: FoundFolder, name: str, caption: str, shows: str) -> tuple[Drawing, ...]:
-    path = found.path / name
-    return (Drawing(path=path, caption=caption, shows=shows),) if path.is_file() else ()
+    return " to ".join(dict.fromkeys(shown(name, value) for value in (min(known), max(known)))) if known else NONE

@@ -1,56 +1,69 @@
-"""Pictures inside a page: those of the folder, and learning curves drawn for it, as data that need no other file."""
+"""Pictures inside a page: those of the folder, and learning curves drawn for it."""
 
 from __future__ import annotations
 
-import base64
+import csv
 import io
-import warnings
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from html import escape
+from itertools import cycle
+from pathlib import Path
+from typing import Final
 
-from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, figure_bytes, finish_axis, new_figure
+from airmixml.errors import RunFolderError
+from airmixml.output.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 from airmixml.output.numbers import plural
-from airmixml.output.tables import TextTable
-from airmixml.reading import read_regular
-from airmixml.reports.content import Curve, Drawing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from airmixml.output.page import Picture
+from airmixml.output.tables import Table
+from airmixml.reading import Read, read_regular
+from airmixml.storage.results import odd_content
+from airmixml.wording import reason
 
 # A page of 3 MB, base64 and words taken off.
 MOST_BYTES: Final = 2_000_000
 _MOST_ROWS: Final = 12
 _MOST_NAMED: Final = 8
-_COLOURS: Final = (BLUE, ORANGE, GREEN, "#7b5ea7", "#8c564b", GREY)
-_STYLES: Final = ("-", "--", "-.", ":")
+_COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, "#8c564b", GREY)
+_DASHES: Final = ("", "7 4", "9 3 2 3", "2 3")
+_WIDTH, _HEIGHT, _LEFT, _TOP, _INNER_WIDTH, _INNER_HEIGHT = 560, 360, 64, 16, 470, 280
 _NAMES: Final = {"training_loss": "training loss", "test_accuracy": "accuracy on the test set (%)"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embedded:
-    """A picture as the page has it; without ``source`` it was too large and is named only."""
+class Drawing:
+    """A picture of the folder: its file, what stands below it, and what it shows, for those who do not see it.
 
+    ``content`` are its bytes where it was drawn for the report.
+    """
+
+    path: Path
     caption: str
     shows: str
-    source: str
-    file: str
+    content: bytes = b""
 
 
-def embed(drawings: Sequence[Drawing], most_bytes: int = MOST_BYTES) -> list[Embedded]:
+def drawings_in(folder: Path, name: str, caption: str, shows: str) -> tuple[Drawing, ...]:
+    """Return a picture of the folder where it is there."""
+    path = folder / name
+    return (Drawing(path=path, caption=caption, shows=shows),) if path.is_file() else ()
+
+
+def embed(drawings: Sequence[Drawing], most_bytes: int = MOST_BYTES) -> list[Picture]:
     """Return pictures whose data are at most so many bytes together.
 
     If they are more, each loses colours that nobody sees; those that still do not fit are named by their file.
     """
-    contents = [read_regular(drawing.path) for drawing in drawings]
+    contents = [drawing.content or read_regular(drawing.path) for drawing in drawings]
     if sum(map(len, contents)) > most_bytes:
         contents = [min(content, _fewer_colours(content), key=len) for content in contents]
     found, left = [], most_bytes
     for drawing, content in zip(drawings, contents, strict=True):
         fits = len(content) <= left
         left -= len(content) if fits else 0
-        source = _data("image/png", content) if fits else ""
-        found.append(Embedded(caption=drawing.caption, shows=drawing.shows, source=source, file=drawing.path.name))
+        kept = content if fits else b""
+        found.append(Picture(caption=drawing.caption, shows=drawing.shows, content=kept, file=drawing.path.name))
     return found
 
 
@@ -67,7 +80,53 @@ def _fewer_colours(content: bytes) -> bytes:
         return content
 
 
-def draw_curves(curves: Sequence[Curve], *, named: bool = False) -> Embedded | None:
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A learning curve: per column of the CSV file (training_loss, test_accuracy, ...) the epochs and values."""
+
+    label: str
+    columns: dict[str, tuple[tuple[int, float], ...]]
+
+    def points(self, name: str) -> list[tuple[int, float]]:
+        """Return epochs and values of a column, accuracies in per cent."""
+        return [(epoch, _factor(name) * value) for epoch, value in self.columns.get(name, ())]
+
+    def in_words(self, name: str) -> str:
+        """Return where a column begins and ends, and its range."""
+        points, unit = self.points(name), " %" if _factor(name) == 100.0 else ""
+        what = name.replace("_", " ")
+        if not points:
+            return ""
+        (first, begins), (last, ends) = points[0], points[-1]
+        if len(points) == 1:
+            return f"{self.label}: {what} {ends:.3g}{unit}, without epochs."
+        low, high = min(value for _, value in points), max(value for _, value in points)
+        return (
+            f"{self.label}: {what} goes from {begins:.3g}{unit} after epoch {first} to {ends:.3g}{unit} after epoch "
+            f"{last}, between {low:.3g}{unit} and {high:.3g}{unit}."
+        )
+
+
+def read_curve(folder: Path, label: str, read: Read = read_regular) -> Curve | None:
+    """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
+    path = folder / "learning_curve.csv"
+    columns: dict[str, tuple[tuple[int, float], ...]] = {}
+    try:
+        rows = list(csv.DictReader(io.StringIO(read(path).decode("utf-8-sig"), newline="")))
+        for name in rows[0] if rows else ():
+            points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
+            if points:
+                columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
+    except (ValueError, KeyError, TypeError, csv.Error) as problem:
+        raise odd_content(path, problem, delete=f"the folder {folder}") from None
+    return Curve(label=label, columns=columns) if columns else None
+
+
+def draw_curves(curves: Sequence[Curve], *, named: bool = False) -> Picture | None:
     """Return learning curves over each other, one axis for each quantity; None where nothing has epochs.
 
     What has no epochs is a level line. ``named``: a legend even of a single curve.
@@ -76,72 +135,84 @@ def draw_curves(curves: Sequence[Curve], *, named: bool = False) -> Embedded | N
     if not names:
         return None
     names.sort(key=lambda name: name == "training_loss")  # what counts comes first
-    figure = new_figure(5.2 * len(names), 3.6)
-    for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-        _draw(axis, curves, name, legend=named or len(curves) > 1)
-    shows = " ".join(_in_words(curve, name) for curve in curves[:_MOST_NAMED] for name in names[:1])
+    shows = " ".join(curve.in_words(names[0]) for curve in curves[:_MOST_NAMED])
     if len(curves) > _MOST_NAMED:
         shows += f" And {plural(len(curves) - _MOST_NAMED, 'more curve')}."
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a name in another script
-        source = _data("image/svg+xml", figure_bytes(figure, "svg"))
-    return Embedded(caption="Learning curve" + "s" * (len(curves) > 1), shows=shows.strip(), source=source, file="")
-
-
-def _draw(axis: Axes, curves: Sequence[Curve], name: str, *, legend: bool) -> None:
-    factor = _factor(name)
-    for number, curve in enumerate(curves):
-        points = curve.columns.get(name)
-        if not points:
-            continue
-        look: dict[str, Any] = {"color": _COLOURS[number % len(_COLOURS)], "linestyle": _STYLES[number % len(_STYLES)]}
-        epochs, values = [epoch for epoch, _ in points], [factor * value for _, value in points]
-        label = curve.label.replace("$", r"\$") if number < _MOST_NAMED else "_"
-        if len(points) == 1:
-            axis.axhline(values[0], label=label, **look)
-            continue
-        axis.plot(epochs, values, marker="." if len(points) < 40 else "", label=label, **look)
-    axis.set(xlabel="epoch", ylabel=_NAMES.get(name, name.replace("_", " ").replace("$", r"\$")))
-    if name == "test_accuracy":
-        axis.set_ylim(0, 103)
-    finish_axis(axis, legend=8 if legend else 0.0)
-
-
-def _in_words(curve: Curve, name: str) -> str:
-    points, factor = curve.columns.get(name, ()), _factor(name)
-    if not points:
-        return ""
-    (first, begins), (last, ends) = points[0], points[-1]
-    what, unit = (name.replace("_", " "), " %") if factor == 100.0 else (name.replace("_", " "), "")
-    if len(points) == 1:
-        return f"{curve.label}: {what} {factor * ends:.3g}{unit}, without epochs."
-    low, high = min(value for _, value in points), max(value for _, value in points)
-    return (
-        f"{curve.label}: {what} goes from {factor * begins:.3g}{unit} after epoch {first} to {factor * ends:.3g}{unit} "
-        f"after epoch {last}, between {factor * low:.3g}{unit} and {factor * high:.3g}{unit}."
+    axes = "".join(
+        f'<g transform="translate({place * _WIDTH} 0)">{_axis(curves, name, legend=named or len(curves) > 1)}</g>\n'
+        for place, name in enumerate(names)
     )
+    width = _WIDTH * len(names)
+    drawn = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}" '
+        f'font-family="sans-serif" font-size="12" fill="{BLACK}">\n<rect width="100%" height="100%" fill="white"/>\n'
+        f"{axes}</svg>\n"
+    )
+    caption = "Learning curve" + "s" * (len(curves) > 1)
+    return Picture(caption=caption, shows=shows.strip(), content=drawn.encode(), kind="image/svg+xml")
+
+
+def _axis(curves: Sequence[Curve], name: str, *, legend: bool) -> str:
+    """Return one quantity over the epochs as SVG."""
+    lines = [(number, curve.label, points) for number, curve in enumerate(curves) if (points := curve.points(name))]
+    values = [value for _, _, points in lines for _, value in points]
+    low, high = (0.0, 100.0) if name == "test_accuracy" else (min(values), max(values))
+    last = max(epoch for _, _, points in lines for epoch, _ in points)
+    low, high = (low, high) if high > low else (low - 1.0, high + 1.0)
+
+    def x(epoch: float) -> float:
+        return round(_LEFT + _INNER_WIDTH * epoch / last, 1)
+
+    def y(value: float) -> float:
+        return round(_TOP + _INNER_HEIGHT * (1.0 - (value - low) / (high - low)), 1)
+
+    right, bottom = _LEFT + _INNER_WIDTH, _TOP + _INNER_HEIGHT
+    box = f'<rect x="{_LEFT}" y="{_TOP}" width="{_INNER_WIDTH}" height="{_INNER_HEIGHT}" fill="none" stroke="{GREY}"/>'
+    parts = [box]
+    for tick in _ticks(low, high):
+        parts.append(f'<path d="M{_LEFT} {y(tick)}H{right}" stroke="{GREY}" stroke-opacity="0.3"/>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y(tick) + 4}" text-anchor="end">{tick:g}</text>')
+    for tick in filter(float.is_integer, _ticks(0.0, last)):
+        parts.append(f'<text x="{x(tick)}" y="{bottom + 18}" text-anchor="middle">{tick:g}</text>')
+    parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 38}" text-anchor="middle">epoch</text>')
+    told = escape(_NAMES.get(name, name.replace("_", " ")))
+    parts.append(
+        f'<text transform="translate(14 {(_TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">{told}</text>'
+    )
+    looks = [
+        f'stroke="{colour}" stroke-dasharray="{dash}"'
+        for colour, dash, _ in zip(cycle(_COLOURS), cycle(_DASHES), curves)
+    ]
+    for row, (number, label, points) in enumerate(lines):
+        ends = [(0, points[0][1]), (last, points[0][1])] if len(points) == 1 else points
+        drawn = " ".join(f"{x(epoch)},{y(value)}" for epoch, value in ends)
+        parts.append(f'<polyline points="{drawn}" fill="none" stroke-width="1.7" {looks[number]}/>')
+        if legend and row < _MOST_NAMED:
+            height = bottom - 10 - 16 * (min(len(lines), _MOST_NAMED) - 1 - row)
+            parts.append(f'<path d="M{right - 30} {height - 4}h22" stroke-width="1.7" {looks[number]}/>')
+            parts.append(f'<text x="{right - 36}" y="{height}" text-anchor="end">{escape(label)}</text>')
+    return "\n".join(parts)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return four to ten round numbers between two."""
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step *= next(factor for factor in (5, 2, 1) if factor * step <= (high - low) / 4)
+    return [step * number for number in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
 
 
 def _factor(name: str) -> float:
     return 100.0 if name == "test_accuracy" else 1.0
 
 
-def curve_table(curve: Curve) -> TextTable:
+def curve_table(curve: Curve) -> Table:
     """Return some epochs of a curve as a table: the first, the last and evenly chosen ones between."""
     epochs = sorted({epoch for points in curve.columns.values() for epoch, _ in points})
     step = max(1, -(-(len(epochs) - 1) // (_MOST_ROWS - 1)))
-    chosen = [*epochs[:-1:step], epochs[-1]]
-    values = {name: dict(points) for name, points in curve.columns.items()}
+    values = {name: dict(curve.points(name)) for name in curve.columns}
     rows = tuple(
-        (
-            f"{epoch:,}",
-            *(f"{_factor(name) * found[epoch]:.4g}" if epoch in found else "" for name, found in values.items()),
-        )
-        for epoch in chosen
+        (f"{epoch:,}", *(f"{found[epoch]:.4g}" if epoch in found else "" for found in values.values()))
+        for epoch in [*epochs[:-1:step], epochs[-1]]
     )
     columns = ("epoch", *(_NAMES.get(name, name.replace("_", " ")) for name in curve.columns))
-    return TextTable(title=f"Learning curve of {curve.label}", note="", columns=columns, rows=rows)
-
-
-def _data(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+    return Table(title=f"Learning curve of {curve.label}", columns=columns, rows=rows)

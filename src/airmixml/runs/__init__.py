@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from airmixml.runs.experiment import run
     from airmixml.runs.model_files import load_network
     from airmixml.runs.onnx_export import ExportedModel, export_onnx
-    from airmixml.runs.pictures import draw_ledger, draw_statements, run_figure
+    from airmixml.runs.pictures import run_figure
+    from airmixml.runs.privacy_pictures import draw_ledger, draw_statements
     from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_metrics
 
 __all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunModel", "RunRegressor", "RunResult"]
@@ -25,7 +26,8 @@ __getattr__ = import_late(
         "airmixml.runs.experiment": ("run",),
         "airmixml.runs.model_files": ("load_network",),
         "airmixml.runs.onnx_export": ("ExportedModel", "export_onnx"),
-        "airmixml.runs.pictures": ("draw_ledger", "draw_statements", "run_figure"),
+        "airmixml.runs.pictures": ("run_figure",),
+        "airmixml.runs.privacy_pictures": ("draw_ledger", "draw_statements"),
         "airmixml.runs.results": ("ProtectedResult", "RunResult", "SeedsResult", "load_metrics"),
     },
 )

@@ -5,7 +5,7 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,7 +21,6 @@ from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
-from airmixml.runs.pictures import draw_ledger, draw_run, draw_statements
 from airmixml.runs.protected import ProtectedRunner, stated_rows, stated_scores
 from airmixml.runs.results import (
     SIMULATION,
@@ -31,9 +30,6 @@ from airmixml.runs.results import (
     load_result,
     versions,
 )
-from airmixml.runs.seeds_picture import draw_seeds
-from airmixml.runs.spending import Spending, plan_spending, seeds_of
-from airmixml.runs.summaries import summarise_seeds
 from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import odd_content
@@ -50,6 +46,9 @@ from airmixml.storage.run_folder import (
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset, settle, worker_cost
 from airmixml.workers.loading import check_protectable
+
+if TYPE_CHECKING:
+    from airmixml.runs.spending import Spending
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
@@ -118,6 +117,8 @@ def run(
     check_privacy_target(scenario)
     spending = None
     if ledger is not None:
+        from airmixml.runs.spending import plan_spending, seeds_of  # here: most runs have no ledger
+
         spending = plan_spending(
             seeds_of(scenario, seeds),
             ledger,
@@ -158,7 +159,7 @@ class SimulationRunner:
     context: RunContext
     pictures: bool
     checkpoint_seconds: float
-    spending: Spending | None = None
+    spending: "Spending | None" = None
 
     def identity_of(self, scenario: Scenario) -> dict[str, Any]:
         """Return what must be equal for the run to be resumed."""
@@ -166,6 +167,8 @@ class SimulationRunner:
 
     def summarise(self, scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
         """Return means over the seeds."""
+        from airmixml.runs.summaries import summarise_seeds
+
         return summarise_seeds(scenario, runs, run_dir)
 
     def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> RunResult:
@@ -247,8 +250,12 @@ def _run_each(
 def _draw_all_seeds(result: AnyResult, folder: Path) -> None:
     """Draw what all seeds together show; of a protected run, what all releases together reveal."""
     if isinstance(result, SeedsResult):
+        from airmixml.runs.score_pictures import draw_seeds
+
         draw_seeds(result, folder, folder / "figures" / "seeds.png")
     else:
+        from airmixml.runs.privacy_pictures import draw_statements
+
         draw_statements(result.privacy, folder / "figures" / "privacy.png")
 
 
@@ -262,7 +269,7 @@ def _kept(scenario: Scenario, folder: Path) -> RunResult | ProtectedResult:
 
 
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
-    """Write what the metrics do not hold: curve, model, ledger, pictures."""
+    """Write what the metrics do not hold: curve, model, ledger, picture; a report can draw the ledger."""
     history, report = trained.history, sent.report
     scored = history.test_accuracy or history.test_score
     losses: list[float] | list[str] = history.loss or [""] * len(scored)
@@ -274,9 +281,9 @@ def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, 
     spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}
     write_arrays(folder / "ledger.npz", spent)
     if pictures:
+        from airmixml.runs.pictures import draw_run
+
         draw_run(sent, history, folder / "figures")
-        stated = [each for each in report.statements if each.adjacency == sent.scenario.privacy.adjacency]
-        draw_ledger(epsilons, stated, folder / "figures" / "privacy.png")
 
 
 def _publish(

@@ -1,35 +1,23 @@
-"""Pictures of a run: mixtures beside what was sent, the learning curve, power and SNR, the privacy ledger."""
+"""The overview of a run: mixtures beside what was sent, what was learned, power and SNR."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.edge import TrainingHistory
-from airmixml.output.figures import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    accountant_colour,
-    as_picture,
-    chance_line,
-    new_figure,
-    save_figure,
-)
+from airmixml.output.figures import BLUE, ORANGE, as_picture, new_figure, save_figure
 from airmixml.output.numbers import plural
-from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.radio.transmission import MixtureBlock
-from airmixml.runs.score_pictures import draw_scores, final_score
+from airmixml.runs.score_pictures import draw_learned, final_score
 from airmixml.shapes import is_series
 
 if TYPE_CHECKING:
@@ -37,11 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _SENT, _RECEIVED = "sent: sum of all", "received"
-_COLUMNS = 8
-_SYMBOLS_SHOWN = 40
-_MATRIX_SIDE = 60
-_LABELLED_BARS = 12
-_CROWDED_LETTERS = 40
+_COLUMNS: Final = 8
+_SYMBOLS_SHOWN: Final = 40
+_MATRIX_SIDE: Final = 60
+# Shares of the figure, so that no layout is searched for: that would take as long as drawing.
+_ABOVE: Final = {"left": 0.06, "right": 0.985, "bottom": 0.08, "top": 0.86, "wspace": 0.08}
+_BELOW: Final = {"left": 0.055, "right": 0.985, "bottom": 0.22, "top": 0.9, "wspace": 0.22}
 
 
 def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> None:
@@ -53,18 +42,13 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
 
 def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
     """Return the overview of a simulation: what was sent and received, learning, power and SNR."""
-    overview = new_figure(13, 8, _title(mixtures, history), size=13)
+    overview = new_figure(13, 8, _title(mixtures, history), size=13, layout=None)
     top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
     _mixtures(top, mixtures)
-    curve, power, snr = bottom.subplots(1, 3)
-    _learning_curve(curve, history, mixtures.dataset.test_labels)
+    learned, power, snr = bottom.subplots(1, 3, gridspec_kw=_BELOW)
+    draw_learned(learned, history, mixtures.dataset.test_labels)
     _power_and_snr(power, snr, mixtures.report)
     return overview
-
-
-def _guessing_percent(labels: NDArray[Any]) -> float:
-    """Return how often always naming the most frequent of these classes is right, in per cent; 0 without any."""
-    return 100.0 * float(np.bincount(labels).max()) / len(labels) if len(labels) else 0.0
 
 
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
@@ -98,7 +82,7 @@ def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
         _SENT: examples.clean_inputs.cpu().numpy(),
         _RECEIVED: examples.inputs.cpu().numpy(),
     }
-    axes = figure.subplots(3, min(_COLUMNS, examples.slots), squeeze=False)
+    axes = figure.subplots(3, min(_COLUMNS, examples.slots), squeeze=False, gridspec_kw={**_ABOVE, "hspace": 0.05})
     for (name, images), line in zip(rows.items(), axes, strict=True):
         for slot, axis in enumerate(line):
             axis.imshow(as_picture(images[slot], shape), cmap="gray_r")
@@ -116,7 +100,7 @@ def _moment_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     """The first slot as matrices: products of inputs, and of inputs with labels, as sent and as received."""
     examples, signal = mixtures.examples, mixtures.report.signal
     shown = min(signal.features, _MATRIX_SIDE)
-    axes = figure.subplots(1, 4, width_ratios=(1, 1, 0.7, 0.7))
+    axes = figure.subplots(1, 4, width_ratios=(1, 1, 0.7, 0.7), gridspec_kw=_ABOVE)
     sent, received = (examples.clean_inputs, examples.clean_labels), (examples.inputs, examples.labels)
     products, with_labels = [], []
     for inputs, labels in (sent, received):
@@ -140,14 +124,14 @@ def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     examples, input_dim = mixtures.examples, mixtures.dataset.input_dim
     inputs = min(input_dim, _SYMBOLS_SHOWN)
     sent, received = sent_and_received(examples, inputs)
-    axes = figure.subplots(1, min(_COLUMNS, examples.slots), squeeze=False, sharey=True)[0]
+    axes = figure.subplots(1, min(_COLUMNS, examples.slots), squeeze=False, sharey=True, gridspec_kw=_ABOVE)[0]
     for slot, axis in enumerate(axes):
         draw_symbols(axis, sent[slot], received[slot], _SENT, _RECEIVED)
         axis.axvline(inputs - 0.5, color="0.6", linewidth=0.8, linestyle=":")
         axis.set_xlabel(("inputs" if inputs == input_dim else f"first {inputs} inputs") + " ⋮ labels", fontsize=9)
         axis.set(xticks=[], xlim=(-0.7, sent.shape[1] - 0.3))  # no marker is cut
     _name_slots(axes, examples)
-    axes[0].set_ylabel("value of symbol")
+    axes[0].set_ylabel("value of symbol", labelpad=2)
     axes[0].margins(y=0.08)
     low, high = axes[0].get_ylim()
     axes[0].set_ylim(low, high + 0.2 * (high - low))  # room for the legend
@@ -171,43 +155,6 @@ def draw_symbols(
     axis.vlines(places, sent, received, color="0.8", linewidth=1.5)
     axis.plot(places, sent, "o", color=BLUE, label=sent_name)
     axis.plot(places, received, "x", color=ORANGE, label=received_name, markeredgewidth=2)
-
-
-def _class_bars(axis: Axes, history: TrainingHistory, guessing: float) -> None:
-    """What a learner without epochs has instead of a curve: how well it tells each class."""
-    percent = 100 * np.asarray(history.class_accuracy)
-    bars = axis.bar(np.arange(len(percent)), np.nan_to_num(percent), color=BLUE, alpha=0.75)
-    if len(percent) <= _LABELLED_BARS:
-        axis.bar_label(bars, ["" if np.isnan(each) else f"{each:.0f}" for each in percent], fontsize=8)
-    final = 100 * history.final_accuracy
-    axis.axhline(final, color=ORANGE, label=f"all classes {final:.1f} %")
-    chance_line(axis, guessing)
-    axis.set(xlabel="class", ylabel="accuracy on clean test set (%)", ylim=(0, 122), title="Accuracy of each class")
-    axis.set_yticks(range(0, 101, 20))
-    names = history.class_names
-    crowded = sum(map(len, names)) > _CROWDED_LETTERS
-    axis.set_xticks(np.arange(len(percent)), names, rotation=90 if crowded else 0, fontsize=7 if crowded else None)
-    axis.legend(loc="upper center", ncols=2, fontsize=8)
-
-
-def _learning_curve(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
-    if history.scores:
-        draw_scores(axis, history, truth)
-        return
-    guessing = _guessing_percent(truth)
-    if history.class_accuracy:
-        _class_bars(axis, history, guessing)
-        return
-    percent = 100 * np.asarray(history.test_accuracy)
-    epochs, best, final = np.arange(1, len(percent) + 1), 100 * history.best_accuracy, 100 * history.final_accuracy
-    axis.plot(epochs, percent, color=BLUE, marker="." if len(epochs) < 40 else "")
-    axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")
-    axis.plot(epochs[-1], final, "o", color=ORANGE, label=f"final {final:.1f} %")
-    chance_line(axis, guessing)
-    axis.locator_params(axis="x", integer=True)
-    axis.set(xlabel="epoch", ylabel="accuracy on clean test set (%)", ylim=(0, 104), title="Learning curve")
-    axis.grid(alpha=0.3)
-    axis.legend(loc="lower right", fontsize=8)
 
 
 def _power_and_snr(power: Axes, snr: Axes, report: AirReport) -> None:
@@ -252,60 +199,3 @@ def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str,
     left = histogram.edges_db[starts]
     shown = (left > low - 3 * width) & (left < high + 2 * width)
     axis.bar(left[shown], shares[shown], width=width, align="edge", color=colour, alpha=0.65, label=label)
-
-
-def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path | None = None) -> Figure:
-    """Draw what the server can learn of each worker, and what every accountant certifies against every adversary."""
-    figure, own = new_figure(11, 4.2, _assumed(statements[0]), size=10), statements[0]
-    ledger, certified = figure.subplots(1, 2)
-    _certified(certified, statements)
-    median, worst = float(np.median(epsilons)), float(epsilons.max())
-    ledger.hist(epsilons, bins=40, range=(0.0, max(worst, 1e-6)), color=BLUE, alpha=0.75)  # ends at the worst worker
-    ledger.axvline(median, color="0.3", label=f"median {median:.3g}")
-    ledger.axvline(worst, color=ORANGE, label=f"worst {worst:.3g}")
-    if own.adversary == "server" and own.target_epsilon is not None:
-        ledger.axvline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
-    ledger.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
-    ledger.set_xlim(0.0, 1.15 * max(worst, own.target_epsilon or 0.0, 1e-6))
-    ledger.locator_params(axis="x", nbins=5)
-    ledger.legend(fontsize=8, loc="upper left")
-    return _saved(figure, path)
-
-
-def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = None) -> Figure:
-    """Draw what every accountant certifies against every adversary, for the neighbours of the first statement."""
-    figure = new_figure(7, 4.2, _assumed(statements[0]), size=10)
-    _certified(figure.subplots(), [each for each in statements if each.adjacency == statements[0].adjacency])
-    return _saved(figure, path)
-
-
-def _assumed(statement: PrivacyStatement) -> str:
-    return f"δ = {statement.delta:g}, {statement.adjacency} neighbours"
-
-
-def _saved(figure: Figure, path: Path | None) -> Figure:
-    """Return the figure, written to ``path`` where there is one."""
-    if path is not None:
-        save_figure(figure, path)
-    return figure
-
-
-def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
-    from matplotlib.ticker import NullFormatter
-
-    adversaries = [name for name in ADVERSARIES.names if any(each.adversary == name for each in statements)]
-    for place, name in enumerate(ACCOUNTANTS.names):
-        beside = 0.1 * (place - len(ACCOUNTANTS.names) // 2)  # so that equal epsilons do not hide each other
-        stated = [each for each in statements if each.accountant == name]
-        rows = [adversaries.index(each.adversary) - beside for each in stated]
-        values = [max(each.epsilon, 1e-6) for each in stated]
-        certified.plot(values, rows, "o", color=accountant_colour(name), alpha=0.8, label=name)
-    certified.set(xscale="log", xlabel="ε (log)", title="What accountants certify", ylim=(-0.5, len(adversaries) - 0.5))
-    certified.set_yticks(range(len(adversaries)), adversaries)
-    certified.grid(alpha=0.3)
-    certified.margins(x=0.1)
-    certified.xaxis.set_minor_formatter(NullFormatter())
-    low, high = certified.get_xlim()
-    if high < 20.0 * low:  # else the axis might show no number at all
-        certified.set_xlim(low / 3.0, 3.0 * high)
-    certified.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,7 +1,7 @@
 """A protected run: real data, hidden by noise that nobody can repeat, and nothing written that was not hidden."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airmixml.data import DataSet
 from airmixml.edge import TrainingHistory, learn
@@ -9,15 +9,15 @@ from airmixml.output.tables import rows_csv
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.privacy_target import composes_exactly
 from airmixml.runs.model_files import save_model
-from airmixml.runs.pictures import draw_statements
 from airmixml.runs.results import ProtectedResult, versions
-from airmixml.runs.spending import Spending
-from airmixml.runs.summaries import summarise_releases
 from airmixml.scenario import RunContext, Scenario, keys_in_force
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import PROTECTION, RunFolder, identity_of
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, worker_cost
+
+if TYPE_CHECKING:
+    from airmixml.runs.spending import Spending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class ProtectedRunner:
     context: RunContext
     pictures: bool
     public_test: bool
-    spending: Spending | None = None
+    spending: "Spending | None" = None
 
     def identity_of(self, scenario: Scenario) -> dict[str, Any]:
         """Return what names the run in its folder; of the data, nothing."""
@@ -64,6 +64,8 @@ class ProtectedRunner:
         save_model(learned.trained.model, sent.dataset, folder.work, scenario)
         statements = report.statements
         if self.pictures:
+            from airmixml.runs.privacy_pictures import draw_statements
+
             draw_statements(statements, folder.work / "figures" / "privacy.png")
         about = {name: getattr(sent.dataset, name) for name in ("name", "input_dim", "label_dim")}
         metrics = {
@@ -89,6 +91,8 @@ class ProtectedRunner:
 
     def summarise(self, scenario: Scenario, runs: list[ProtectedResult], run_dir: str) -> ProtectedResult:
         """Return what all releases together reveal."""
+        from airmixml.runs.summaries import summarise_releases
+
         gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
         return summarise_releases(runs, run_dir, gaussian=gaussian)
 

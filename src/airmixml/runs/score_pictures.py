@@ -1,24 +1,33 @@
-"""Pictures of what is learned where a label is no class: predictions beside the truth, labels right, score by epoch.
+"""Pictures of what was learned: by epoch, by class or label, predictions beside the truth, and all seeds of a run.
 
-They show test rows one by one, so they are drawn in simulations alone.
+Some show test rows one by one, so they are drawn in simulations alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.edge import TrainingHistory
-from airmixml.output.figures import BLUE, ORANGE
+from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, chance_line, finish_axis, new_figure, saved
+from airmixml.output.numbers import plural
+from airmixml.reading import open_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-_NAMES = {"r2": "R²", "labels_right": "labels right"}
-_POINTS_SHOWN = 2000
-_FEWEST_EPOCHS = 2
+    from airmixml.edge import TrainingHistory
+    from airmixml.runs.results import SeedsResult
+
+_NAMES: Final = {"r2": "R²", "labels_right": "labels right"}
+_POINTS_SHOWN: Final = 2000
+_LABELLED_BARS: Final = 12
+_CROWDED_LETTERS: Final = 40
+_LONGEST_NAME: Final = 12
 
 
 def final_score(history: TrainingHistory) -> str:
@@ -30,14 +39,62 @@ def final_score(history: TrainingHistory) -> str:
     return f"{_NAMES[history.score_name]} {shown}"
 
 
-def draw_scores(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
-    """Draw what a regression predicts of the test set, or how often each label is right; truth is samples x outputs."""
+def draw_learned(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
+    """Draw predictions of a regression, the score after each epoch, or how well each class or label is told.
+
+    ``truth`` are the labels of the test set: samples, or samples x outputs.
+    """
+    percent = 100 * np.asarray(history.test_score if history.scores else history.test_accuracy)
     if history.score_name == "r2":
         _predicted_and_true(axis, history, truth)
-    elif len(history.test_score) >= _FEWEST_EPOCHS:
-        _curve(axis, history)
+    elif history.class_accuracy or len(percent) == 1:
+        _bars(axis, history, truth)
     else:
-        _label_bars(axis, history, truth)
+        _learning_curve(axis, history, percent, truth)
+
+
+def _guessing_percent(labels: NDArray[Any]) -> float:
+    """Return how often always naming the most frequent of these classes is right, in per cent; 0 without any."""
+    return 100.0 * float(np.bincount(labels).max()) / len(labels) if len(labels) else 0.0
+
+
+def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any], truth: NDArray[Any]) -> None:
+    axis.plot(np.arange(1, len(percent) + 1), percent, color=BLUE, marker="." if len(percent) < 40 else "")
+    if not history.scores:
+        best, final = 100 * history.best_accuracy, 100 * history.final_accuracy
+        axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")
+        axis.plot(len(percent), final, "o", color=ORANGE, label=f"final {final:.1f} %")
+        chance_line(axis, _guessing_percent(truth))
+    axis.locator_params(axis="x", integer=True)
+    name = _NAMES.get(history.score_name, history.score_name)
+    axis.set(xlabel="epoch", ylabel=f"{name} on clean test set (%)", ylim=(0, 104), title="Learning curve")
+    finish_axis(axis, legend=8, loc="lower right")
+
+
+def _bars(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
+    """What a learner without epochs has instead of a curve: how well it tells each class or label."""
+    names = history.class_names
+    if history.class_accuracy:
+        what, percent, final = "class", 100 * np.asarray(history.class_accuracy), 100 * history.final_accuracy
+        axis.axhline(final, color=ORANGE, label=f"all classes {final:.1f} %")
+        chance_line(axis, _guessing_percent(truth))
+    else:
+        assert history.predicted is not None
+        what, percent = "label", 100 * (history.predicted == truth).mean(axis=0)
+        constant = 100 * np.maximum(truth.mean(axis=0), 1.0 - truth.mean(axis=0))
+        frequent = "always the frequent answer"
+        axis.plot(np.arange(len(percent)), constant, "_", color=ORANGE, markersize=18, label=frequent)
+    places = np.arange(len(percent))
+    bars = axis.bar(places, np.nan_to_num(percent), color=BLUE, alpha=0.75)
+    if len(percent) <= _LABELLED_BARS:
+        axis.bar_label(bars, ["" if np.isnan(each) else f"{each:.0f}" for each in percent], fontsize=8)
+    axis.set(xlabel=what, ylabel="right on clean test set (%)", ylim=(0, 122), title=f"Accuracy of each {what}")
+    axis.set_yticks(range(0, 101, 20))
+    crowded = sum(map(len, names)) > _CROWDED_LETTERS
+    shown = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names]
+    labels = (shown if crowded else names) or [str(place + 1) for place in places]
+    axis.set_xticks(places, labels, rotation=90 if crowded else 0, fontsize=7 if crowded else None)
+    axis.legend(loc="upper center", ncols=2, fontsize=8)
 
 
 def _predicted_and_true(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
@@ -56,26 +113,66 @@ def _predicted_and_true(axis: Axes, history: TrainingHistory, truth: NDArray[Any
     axis.plot(ends, ends, color=ORANGE, linewidth=1, label="perfect")
     unit = " (share of its range)" if several else ""
     axis.set(xlabel=f"true{unit}", ylabel=f"predicted{unit}", title=f"Test set: {final_score(history)}")
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    finish_axis(axis, legend=8)
 
 
-def _label_bars(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
-    """How often each label is right, beside the share that always the more frequent answer would have."""
-    assert history.predicted is not None
-    places = np.arange(truth.shape[1])
-    right = 100 * (history.predicted == truth).mean(axis=0)
-    constant = 100 * np.maximum(truth.mean(axis=0), 1.0 - truth.mean(axis=0))
-    axis.bar(places, right, color=BLUE, label="right")
-    axis.plot(places, constant, "_", color=ORANGE, markersize=18, label="always the frequent answer")
-    axis.set(xlabel="label", ylabel="right on clean test set (%)", ylim=(0, 102), title="Each label")
-    axis.set_xticks(places, history.class_names or [str(place + 1) for place in places])
-    axis.legend(loc="lower right", fontsize=8)
+def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> Figure:
+    """Draw all seeds of a run; ``folder`` holds those of the seeds, whose learning curves are read."""
+    score, own = "r2" if "r2" in result.scores else next(iter(result.scores), "accuracy"), result.privacy[0]
+    factor, name = (1.0, "R²") if score == "r2" else (100.0, f"{_NAMES.get(score, score)} (%)")
+    final = factor * np.array(
+        [run.scores[score] if run.accuracy is None else run.accuracy.final for run in result.runs]
+    )
+    files = (folder / f"seed-{run.seed}" / "learning_curve.csv" for run in result.runs)
+    curves = [factor * read_curve(file, score) for file in files]
+    epochs = min(map(len, curves))
+    spread = f"{final.mean():.{1 if factor > 1.0 else 3}f} ± {final.std(ddof=1):.{1 if factor > 1.0 else 3}f}"
+    target = f"ε = {own.epsilon:.4g}, δ = {own.delta:g} ({own.accountant}, {own.adversary}, {own.adjacency})"
+    title = f"{result.name}, {plural(len(result.runs), 'seed')}  ·  {name} {spread}  ·  worst {target}"
+    figure = new_figure(13 if epochs > 1 else 9.5, 4.4, title, size=11.5)
+    scores, *learning, epsilons = figure.subplots(1, 3 if epochs > 1 else 2)
+    seeds = [run.seed for run in result.runs]
+    low, high = final.mean() - final.std(ddof=1), min(final.mean() + final.std(ddof=1), factor)
+    scores.axhspan(low, high, color=BLUE, alpha=0.15, linewidth=0)
+    scores.axhline(final.mean(), color=BLUE, label=f"mean and deviation {spread}")
+    scores.plot(seeds, final, "o", color=ORANGE, label="final")
+    best = [factor * run.accuracy.best for run in result.runs if run.accuracy is not None]
+    if best and best != final.tolist():
+        scores.plot(seeds, best, "^", color=GREEN, label="best epoch, chosen on the test set", alpha=0.7)
+    for axis in learning:
+        for curve in curves:
+            axis.plot(np.arange(1, epochs + 1), curve[:epochs], color=BLUE, alpha=0.35, linewidth=1)
+        mean = np.mean([curve[:epochs] for curve in curves], axis=0)
+        axis.plot(np.arange(1, epochs + 1), mean, color=BLUE, linewidth=2.2, label="mean of all seeds")
+        axis.set(xlabel="epoch")
+        axis.locator_params(axis="x", integer=True)
+    for axis, heading in zip((scores, *learning), ("Score of each seed", "Learning curves"), strict=False):
+        if best:
+            chance_line(axis, 100.0 / result.dataset.label_dim)
+        elif score == "r2":
+            axis.axhline(0.0, color=GREY, linestyle="--", linewidth=1, label="always the mean")
+        axis.set(ylabel=f"{name} on clean test set", ylim=(1.1 * min(0.0, *final), 1.04 * factor))
+        finish_axis(axis, heading, legend=8, loc="lower left" if axis is scores else "lower right")
+    _epsilons(epsilons, result)
+    for axis in (scores, epsilons):
+        axis.set(xlabel="seed", xlim=(seeds[0] - 0.6, seeds[-1] + 0.6))
+        axis.locator_params(axis="x", integer=True, nbins=10)
+    return saved(figure, path)
 
 
-def _curve(axis: Axes, history: TrainingHistory) -> None:
-    percent = 100 * np.asarray(history.test_score)
-    axis.plot(np.arange(1, len(percent) + 1), percent, color=BLUE, marker="." if len(percent) < 40 else "")
-    axis.locator_params(axis="x", integer=True)
-    axis.set(xlabel="epoch", ylabel="labels right on clean test set (%)", ylim=(0, 102), title="Learning curve")
-    axis.grid(alpha=0.3)
+def read_curve(path: Path, score: str = "accuracy") -> NDArray[np.float64]:
+    """Return the score after each epoch, as ``learning_curve.csv`` of a simulation has it; epochs."""
+    with open_lines(path) as lines:
+        return np.array([float(row[f"test_{score}"]) for row in csv.DictReader(lines)])
+
+
+def _epsilons(axis: Axes, result: SeedsResult) -> None:
+    seeds, own = [run.seed for run in result.runs], result.privacy[0]
+    stated = [run.privacy[0].epsilon for run in result.runs]
+    axis.plot(seeds, stated, "s", color=BLUE, label=f"{own.adversary} ({own.accountant})")
+    worst = [run.ledger.worst_epsilon for run in result.runs]
+    axis.plot(seeds, worst, "o", color=ORANGE, label="server, worst worker (gdp)", fillstyle="none", markersize=9)
+    if own.target_epsilon is not None:
+        axis.axhline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
+    axis.set(ylabel=f"ε at δ = {own.delta:g}", ylim=(0.0, 1.35 * max(*stated, *worst, own.target_epsilon or 0.0)))
+    finish_axis(axis, "Privacy of each seed", legend=8, loc="upper left")

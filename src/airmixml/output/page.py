@@ -1,0 +1,221 @@
+"""A page: what a result looks like, as facts, tables, cards and pictures; one HTML file that needs no other."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Final, assert_never
+
+from airmixml.output.tables import Table
+from airmixml.version import __version__
+
+Rows = tuple[tuple[str, str], ...]
+"""Names and values, in order."""
+
+COMMAND: Final = "airmix-command"
+GENERATOR: Final = "airmix report"
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Names and values."""
+
+    caption: str  # for those who do not see the heading above them
+    rows: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What is promised against one adversary, in words."""
+
+    adversary: str  # its name, as scenarios have it
+    who: str  # who that is
+    epsilon: str  # where nothing is promised, words that say so
+    promise: str  # how much that is: "strong promise", "protects nobody", ...
+    level: str  # the same for the page's colours: strong, moderate, weak or none
+    is_target: bool  # whether the scenario's own target is against this adversary
+    words: str  # what the adversary can conclude at most
+    facts: Rows  # delta, neighbours, trust
+    details: Rows = ()  # accountant, noise and the other statements
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cards:
+    """The cards of one setting."""
+
+    title: str
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A picture, in the page itself; one without content was too large, and is named by its file."""
+
+    caption: str
+    shows: str  # for those who do not see it
+    content: bytes
+    kind: str = "image/png"
+    file: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folded:
+    """Parts that a reader unfolds."""
+
+    summary: str
+    parts: tuple[Part, ...]
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class Code:
+    """A text to copy."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A list."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Notices:
+    """What a reader must know before reading any number."""
+
+    lines: tuple[str, ...]
+
+
+Part = str | Facts | Table | Cards | Picture | Folded | Code | Lines | Notices
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """Parts below a heading."""
+
+    name: str  # in its address
+    link: str  # in the list of contents
+    heading: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Everything that a page says."""
+
+    kind: str
+    title: str  # what was done, in a few words
+    verdict: str = ""  # what came out in one sentence
+    notices: tuple[str, ...] = ()
+    headline: Rows = ()  # the few numbers to see first
+    sections: tuple[Section, ...]  # those without parts are left out
+    command: tuple[str, ...] = ()  # words that make it again
+
+    def to_html(self) -> str:
+        """Return one file: nothing in it is fetched, and no script runs."""
+        shown = [each for each in self.sections if each.parts]
+        links = _each('<li><a href="#{}">{}</a></li>', ((each.name, each.link) for each in shown))
+        sections = "".join(
+            f'<section aria-labelledby="{each.name}">\n<h2 id="{each.name}">{escape(each.heading)}</h2>\n'
+            f"{_html(each.parts)}</section>\n"
+            for each in shown
+        )
+        verdict = f'<p class="verdict">{escape(self.verdict)}</p>\n' if self.verdict else ""
+        numbers = _each("<div><dt>{}</dt><dd>{}</dd></div>", self.headline)
+        headline = f'<dl class="headline">\n{numbers}</dl>\n' if numbers else ""
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f'<meta name="generator" content="{GENERATOR} {__version__}">\n'
+            f'<meta name="{COMMAND}" content="{escape(json.dumps(list(self.command)))}">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+            f"<title>{escape(self.title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
+            '<a class="skip" href="#main">Skip to the content</a>\n<header>\n'
+            f'<p class="kind">AirMixML report: {escape(self.kind)}</p>\n<h1>{escape(self.title)}</h1>\n'
+            f"{verdict}{_html([Notices(self.notices)])}{headline}"
+            f'<nav aria-label="Contents">\n<ul>\n{links}</ul>\n</nav>\n</header>\n'
+            f'<main id="main">\n{sections}</main>\n<footer>\n<p>Made by airmixml {__version__} from the files of the '
+            "folder; nothing was fetched, and nothing is.</p>\n</footer>\n</body>\n</html>\n"
+        )
+
+
+@cache
+def _style() -> str:
+    return (files("airmixml.output") / "page.css").read_text(encoding="utf-8")
+
+
+def _html(parts: Iterable[Part]) -> str:
+    return "".join(map(_part, parts))
+
+
+def _part(part: Part) -> str:
+    """Return one part as HTML; nothing where it is empty."""
+    match part:
+        case str():
+            html = f"<p>{escape(part)}</p>\n"
+        case Table():
+            html = part.to_html()
+        case Facts(rows=()) | Lines(lines=()) | Notices(lines=()):
+            html = ""
+        case Facts():
+            rows = _each('<tr><th scope="row">{}</th><td>{}</td></tr>', part.rows)
+            caption = f'<caption class="hidden">{escape(part.caption)}</caption>'
+            html = f'<table class="facts">\n{caption}\n<tbody>\n{rows}</tbody>\n</table>\n'
+        case Lines():
+            html = f"<ul>\n{_each('<li>{}</li>', ((line,) for line in part.lines))}</ul>\n"
+        case Notices():
+            html = f'<div class="notice" role="note">\n{_html(part.lines)}</div>\n'
+        case Cards():
+            html = f'<h3>{escape(part.title)}</h3>\n<div class="cards">\n{"".join(map(_card, part.cards))}</div>\n'
+        case Folded():
+            html = _folded(part.summary, _html(part.parts), is_open=part.open)
+        case Code():
+            html = f"<pre><code>{escape(part.text)}</code></pre>\n"
+        case Picture():
+            html = _figure(part)
+        case _:
+            assert_never(part)
+    return html
+
+
+def _each(form: str, rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a line for each row, its texts escaped."""
+    return "".join(form.format(*map(escape, row)) + "\n" for row in rows)
+
+
+def _named(rows: Rows) -> str:
+    return f"<dl>\n{_each('<dt>{}</dt><dd>{}</dd>', (row for row in rows if row[1]))}</dl>\n"
+
+
+def _folded(summary: str, inside: str, *, is_open: bool = False) -> str:
+    return f"<details{' open' * is_open}>\n<summary>{escape(summary)}</summary>\n{inside}</details>\n"
+
+
+def _card(card: Card) -> str:
+    tag = ' <span class="tag">the target’s adversary</span>' if card.is_target else ""
+    who = f'<p class="who">{escape(card.who)}</p>\n' if card.who else ""
+    more = _folded("More about this epsilon", _named(card.details)) if card.details else ""
+    return (
+        f'<article class="card {card.level}" aria-label="{escape(f"{card.adversary}: {card.promise}")}">\n'
+        f'<h4>{escape(card.adversary)}{tag}</h4>\n{who}<p class="epsilon">epsilon {escape(card.epsilon)}</p>\n'
+        f'<p class="promise">{escape(card.promise)}</p>\n<p>{escape(card.words)}</p>\n'
+        f"{_named(card.facts)}{more}</article>\n"
+    )
+
+
+def _figure(picture: Picture) -> str:
+    caption = escape(picture.caption)
+    shown = f"<p>Too large for this page: see {escape(picture.file)} in the folder.</p>\n"
+    if picture.content:
+        source = f"data:{picture.kind};base64,{base64.b64encode(picture.content).decode('ascii')}"
+        image = f'<img class="wide" src="{source}" alt="{escape(picture.shows)}">'
+        shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
+    return f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"
