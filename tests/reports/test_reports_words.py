@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airmixml import Scenario
-from airmixml.attacks.findings import naming_bound
+from airmixml.attacks.grades import naming_bound
 from airmixml.output.markdown import read_markdown
 from airmixml.output.tables import TextTable
 from airmixml.privacy import PrivacyStatement

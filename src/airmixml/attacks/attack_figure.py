@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.attacks.findings import TOO_FEW
-from airmixml.attacks.listener_findings import ListenerFindings
-from airmixml.attacks.results import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
-from airmixml.attacks.server_attacks import ServerFindings
+from airmixml.attacks.attack_report import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
+from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.shapes import ImageShape, Shape, is_series, planes
@@ -67,9 +65,8 @@ _Row = tuple[str, list[_Cell | None]]
 
 def draw_attack(result: AttackResult, folder: Path | None = None) -> Figure:
     """Draw the picture of an attack, into ``folder`` as ``attack.png`` and ``attack.svg``."""
-    every = [each.findings for case in result.cases for each in case.found.values()]
-    shape = next((each.image_shape for each in every if isinstance(each, ServerFindings | ListenerFindings)), None)
-    shape = None if is_series(shape) else shape
+    shapes = (getattr(each.findings, "image_shape", None) for case in result.cases for each in case.found.values())
+    shape = next((shape for shape in shapes if shape is not None and not is_series(shape)), None)
     rows = _rows_of_methods(result.cases[0]) if len(result.cases) == 1 else _rows_of_cases(result.cases)
     figure = _draw(rows, shape, _title(result.cases))
     if folder is not None:
@@ -133,13 +130,11 @@ def _originals(found: Found, text: str) -> _Cell:
 def _cell(case: CaseResult, found: Found) -> _Cell:
     """Return examples of what was found, with the claimed epsilon and what was found in words."""
     grade, claimed = case.group_of(found.attack).grade, epsilon_text(case.claimed[found.adversary])
-    server = isinstance(found.findings, ServerFindings)
     sums = "class sums · " if found.attack in _OF_SUMS and case.scenario.workers.sends == "moments" else ""
     near = case.scenario.privacy.eavesdropper_distance_metres if found.attack == "eavesdropper" else 0.0
-    told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
+    method = f"{found.attack} " if found.findings.kind == "server" else ""
+    told = f"{method}{found.findings.caption(grade)}"
     nobody = {NOTHING_PROMISED: "nothing found, nothing promised", TOO_FEW: f"{told}: too few to tell"}
-    if grade == "hidden" and isinstance(found.findings, ListenerFindings) and found.findings.clearest_slots.identified:
-        told += " by luck"
     text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {nobody.get(grade, told)}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 

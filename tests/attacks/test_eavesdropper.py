@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear_chapters
+from airmixml.attacks.eavesdropper import Listener, align_phase, overhear, overhear_chapters
 from airmixml.attacks.server_view import watch
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_slots
