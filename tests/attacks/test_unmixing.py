@@ -108,13 +108,14 @@ def test_slots_too_noisy_to_be_like_each_other_join_those_that_are_not(imaginary
 
 @pytest.mark.parametrize(("deviation", "imaginary"), [(0.0, False), (2.0, False), (0.02, True)])
 def test_equal_mixtures_of_many_are_never_joined(deviation: float, imaginary: bool) -> None:
-    chosen = torch.from_numpy(np.random.default_rng(9).integers(WORKERS, size=(SLOTS, 32)))
-    mixtures = PRIVATE[chosen].mean(dim=1) + deviation * noise_of((SLOTS, D), 10)
+    slots = 1000
+    chosen = torch.from_numpy(np.random.default_rng(9).integers(WORKERS, size=(slots, 32)))
+    mixtures = PRIVATE[chosen].mean(dim=1) + deviation * noise_of((slots, D), 10)
     if imaginary:
-        phases = torch.from_numpy(np.random.default_rng(11).uniform(0, 2 * np.pi, (SLOTS, 32)).astype(np.float32))
+        phases = torch.from_numpy(np.random.default_rng(11).uniform(0, 2 * np.pi, (slots, 32)).astype(np.float32))
         parts = [(part[:, None, :] @ PRIVATE[chosen])[:, 0] for part in (phases.cos(), phases.sin())]
         turned = torch.complex(*parts)
-        mixtures = turned + deviation * torch.complex(noise_of((SLOTS, D), 12), noise_of((SLOTS, D), 13))
+        mixtures = turned + deviation * torch.complex(noise_of((slots, D), 12), noise_of((slots, D), 13))
     found = unmix(mixtures)
     assert len(found.estimates) <= 1
     assert joining_threshold(whiten(mixtures, whitening_of(mixtures)), 0) < 1.0

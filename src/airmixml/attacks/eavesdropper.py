@@ -164,14 +164,35 @@ class Arrival:
     Attributes:
         slots: numbers of the slots.
         draws: what they drew.
-        weights: complex gains of what workers hold, in units of the noise, and behind the filter that whitens it.
+        weights: complex gains of what workers hold, in units of the noise, before those of an imperfect air.
+        gains: of that air; None where it is ideal.
+        filters: that whiten what workers add; None where they add nothing.
         heard_watts: power with which each scheduled worker is heard in units of the noise power; slots x scheduled.
     """
 
     slots: range
     draws: SlotDraws
-    weights: "_Arriving"
+    weights: torch.Tensor
+    gains: SeatGains | None
+    filters: torch.Tensor | None
     heard_watts: NDArray[np.float64]
+
+    def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Yield seats, and the complex weights with which they arrive; slots x seats x pieces, or x 1."""
+        return _by_seats(self.weights, self.gains, self.filters)
+
+
+def _by_seats(
+    weights: torch.Tensor, gains: SeatGains | None, filters: torch.Tensor | None = None
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Yield some seats at a time, and their weights (slots x scheduled) with gains and behind filters."""
+    for seats in [slice(0, weights.shape[1])] if gains is None else gains.parts:
+        turned = weights[:, seats, None]
+        if gains is not None:
+            turned = turned * gains.of(seats).to(turned.device)
+        if filters is not None:
+            turned = turned_by(filters.to(turned.device), turned)
+        yield seats, turned
 
 
 def arrivals(
@@ -195,16 +216,23 @@ def arrivals(
         turn, filters = np.exp(1j * phase_radians), None
         if masking is None:
             heard_watts = power_gain * draws.power_watts / listener.noise_watts
-            weights = torch.from_numpy(np.sqrt(heard_watts) * turn)
+            weights = torch.from_numpy(np.sqrt(heard_watts) * turn).to(device)
+            if drawn.gains is not None:
+                heard_watts = heard_watts * drawn.gains.peaks.numpy()
         else:
-            per_sent = np.sqrt(power_gain / listener.noise_watts) / draws.magnitude * turn
-            weights, filters = _weigh_added(masking, drawn, torch.from_numpy(per_sent))
-        arriving = _Arriving(weights=weights.to(device), gains=drawn.gains, filters=filters)
-        if masking is not None:
-            heard_watts = _heard_white(arriving)
-        elif drawn.gains is not None:
-            heard_watts = heard_watts * drawn.gains.peaks.numpy()
-        yield Arrival(slots=numbers, draws=draws, weights=arriving, heard_watts=heard_watts)
+            per_sent = torch.from_numpy(np.sqrt(power_gain / listener.noise_watts) / draws.magnitude * turn)
+            added, filters = _weigh_added(masking, drawn, per_sent)
+            weights = added.to(device)
+            white = [turned.abs().square().mean(dim=2) for _, turned in _by_seats(weights, drawn.gains, filters)]
+            heard_watts = torch.cat(white, dim=1).cpu().numpy()
+        yield Arrival(
+            slots=numbers,
+            draws=draws,
+            weights=weights,
+            gains=drawn.gains,
+            filters=filters,
+            heard_watts=heard_watts,
+        )
 
 
 def overhear_chapters(
@@ -226,7 +254,7 @@ def overhear_chapters(
         noise = Streams(scenario.seed).generator("eavesdropper-noise", arrival.slots.start // SLOTS_PER_CHAPTER)
         with using_threads(speed.threads):
             sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
-            parts = [part.float() for part in _mix(setting, sender, sample_index, arrival.weights)]
+            parts = [part.float() for part in _mix(setting, sender, sample_index, arrival)]
             # Slot by slot, so that fewer slots are the first of more.
             normals = noise.standard_normal((len(draws), 2, parts[0].shape[1]), dtype=np.float32)
             standard = torch.from_numpy(normals).to(device)
@@ -252,40 +280,16 @@ def _weigh_added(masking: Masking, drawn: SlotTensors, per_sent: torch.Tensor) -
     # What a worker sends more softly than planned it sends with softer noise and masks.
     added = per_sent * (drawn.ratios / planned).nan_to_num(nan=0.0)
     noise = OverheardNoise(masking, added.shape[1])
-    for seats, turned in _Arriving(weights=added, gains=drawn.gains):
+    for seats, turned in _by_seats(added, drawn.gains):
         noise.add(turned, drawn.ratios[:, seats] > 0.0)
     return added * drawn.power_scale_watts[:, None].sqrt() * planned, noise.filters()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Arriving:
-    """Complex weights with which workers arrive, some seats at a time."""
-
-    weights: torch.Tensor
-    gains: SeatGains | None
-    filters: torch.Tensor | None = None
-
-    def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
-        """Yield seats, and their weights; slots x seats x pieces, or x 1."""
-        for seats in [slice(0, self.weights.shape[1])] if self.gains is None else self.gains.parts:
-            turned = self.weights[:, seats, None]
-            if self.gains is not None:
-                turned = turned * self.gains.of(seats).to(turned.device)
-            if self.filters is not None:
-                turned = turned_by(self.filters.to(turned.device), turned)
-            yield seats, turned
-
-
-def _heard_white(arriving: _Arriving) -> NDArray[np.float64]:
-    """Return the power of each worker behind the filters, in the mean over pieces; slots x scheduled."""
-    return torch.cat([turned.abs().square().mean(dim=2) for _, turned in arriving], dim=1).cpu().numpy()
-
-
-def _mix(setting: AirSetting, sender: Sender, sample_index: torch.Tensor, arriving: _Arriving) -> list[torch.Tensor]:
+def _mix(setting: AirSetting, sender: Sender, sample_index: torch.Tensor, arrival: Arrival) -> list[torch.Tensor]:
     """Return real and imaginary part of the sum with complex weights; slots x symbols each."""
     lengths, in_slot = frame_of(setting.scenario.air, setting.signal.symbols).lengths, sample_index.shape[1]
     mixed: list[torch.Tensor] = []
-    for seats, turned in arriving:
+    for seats, turned in arrival:
         shares = (turned.real.contiguous(), turned.imag.contiguous())
         some = [mix_in_pieces(sender, sample_index[:, seats], part, lengths, in_slot=in_slot) for part in shares]
         mixed = some if not mixed else [total + more for total, more in zip(mixed, some, strict=True)]

@@ -79,7 +79,7 @@ def listener_precision(view: ServerView, member: NDArray[np.int64], targets: int
     for arrival in arrivals(view.transmission, listener_of(view), speed=speed):
         who = torch.from_numpy(member[arrival.draws.scheduled_workers])
         sums = torch.zeros(())
-        for seats, turned in arrival.weights:
+        for seats, turned in arrival:
             parts = torch.view_as_real(turned.cpu())  # slots x seats x pieces x 2
             places = who[:, seats].masked_fill(who[:, seats] < 0, targets)[..., None, None].expand_as(parts)
             empty = parts.new_zeros((len(parts), targets + 1, *parts.shape[2:]))
@@ -276,22 +276,23 @@ class Candidates:
         np.add.at(sums, (np.arange(len(some))[:, None], place.reshape(rows.shape)), weights)
         return np.asarray(sums @ inner.between(exact, exact).numpy() @ sums.T)
 
-    def _decoys(self, others: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-        return self._generator.choice(others, most, replace=False)
-
     def _among_rows(self, member: NDArray[np.int64], rows: NDArray[np.int64]) -> Targets:
         """Decoys are public samples; where there are few, others of the pool too."""
         pool = np.arange(len(self.data.train_inputs))
-        others = [self._public if len(self._public) >= _DECOYS else pool[pool != row] for row in rows.tolist()]
-        most = min(_DECOYS, len(others[0]))
-        found = [[*self._decoys(some, most), row] for some, row in zip(others, rows.tolist(), strict=True)]
-        return Targets(member=member, candidates=np.array(found, dtype=np.int64))
+        enough = len(self._public) >= _DECOYS
+        return self._among(member, rows, lambda row: self._public if enough else pool[pool != row])
 
     def _among_people(self, member: NDArray[np.int64], people: NDArray[np.int64], holdings: Holdings) -> Targets:
         """Decoys are what other people hold."""
         every = np.arange(len(holdings.rows))
-        most = min(_DECOYS, len(every) - 1)
-        found = [[*self._decoys(every[every != person], most), person] for person in people.tolist()]
+        return self._among(member, people, lambda person: every[every != person])
+
+    def _among(
+        self, member: NDArray[np.int64], right: NDArray[np.int64], others: Callable[[int], NDArray[np.int64]]
+    ) -> Targets:
+        """Draw decoys for each target from the others that it has."""
+        most, choice = min(_DECOYS, len(others(int(right[0])))), self._generator.choice
+        found = [[*choice(others(one), most, replace=False), one] for one in right.tolist()]
         return Targets(member=member, candidates=np.array(found, dtype=np.int64))
 
     def _changed_rows(self, holdings: Holdings, people: NDArray[np.int64]) -> tuple[Holdings, NDArray[np.int64]]:
