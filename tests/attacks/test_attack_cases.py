@@ -461,12 +461,12 @@ def test_values_of_each_worker_and_examples_that_all_settings_share(whole: tuple
 
 def test_examples_are_held_in_every_setting(tmp_path: Path) -> None:
     cases = read_cases(DIGITS, "workers.count=30,80", None)
-    attack_each(cases, load_attacks(("least-squares",)), store=PartStore(tmp_path), context=RunContext())
+    attack_each(cases, load_attacks(("everyone",)), store=PartStore(tmp_path), context=RunContext())
     pools = [set(deploy(case.scenario.workers, 1300, Streams(0)).sample_index.tolist()) for case in cases]
     inputs = load_dataset(DIGITS.workers, Streams(0)).train_inputs
     shown = []
     for number in (1, 2):
-        with np.load(tmp_path / f"{number:02d}-least-squares.npz") as content:
+        with np.load(tmp_path / f"{number:02d}-everyone.npz") as content:
             shown.append(content["originals"])
     np.testing.assert_array_equal(*shown)
     for original in shown[0]:
@@ -506,26 +506,26 @@ def stop_before(attack_number: int) -> Progress:
 
 
 def test_an_interrupted_attack_resumes_with_what_is_missing(tmp_path: Path) -> None:
-    cases, names = read_cases(IRIS, "privacy.epsilon=max,10", None), ("least-squares", "prior", "release")
+    cases, names = read_cases(IRIS, "privacy.epsilon=max,10", None), ("release", "eavesdropper", "informed-server")
     with pytest.raises(Stopped):
-        attack(cases, names, out=tmp_path / "here", progress=stop_before(5))
+        attack(cases, names, out=tmp_path / "here", progress=stop_before(5), pictures=False)
     assert [entry.name for entry in tmp_path.iterdir()] == ["here.partial"]
 
     # One part is damaged as a disk would do it, another was cut off.
     parts = tmp_path / "here.partial" / "parts"
-    damaged = bytearray((parts / "01-prior.npz").read_bytes())
+    damaged = bytearray((parts / "01-release.npz").read_bytes())
     damaged[200:300] = bytes(100)
-    (parts / "01-prior.npz").write_bytes(damaged)
-    (parts / "01-release.npz").write_bytes((parts / "01-release.npz").read_bytes()[:500])
+    (parts / "01-release.npz").write_bytes(damaged)
+    (parts / "01-eavesdropper.npz").write_bytes((parts / "01-eavesdropper.npz").read_bytes()[:500])
     # A third is whole, but holds something else.
-    PartStore(parts).save(1, "least-squares", {"psnr_db": 7, "seconds": 1.0}, {})
+    PartStore(parts).save(1, "release", {"linkage": 7, "seconds": 1.0}, {})
     before = {path.name: path.stat().st_ino for path in parts.iterdir()}
 
-    found = attack(cases, names, out=tmp_path / "here")
+    found = attack(cases, names, out=tmp_path / "here", pictures=False)
     after = {path.name: path.stat().st_ino for path in (tmp_path / "here" / "parts").iterdir()}
     made = {name for name, inode in after.items() if before.get(name) != inode}
-    again = {"01-prior.npz", "01-release.npz", "02-least-squares.npz"}
-    assert made == again | {"02-release.npz", "01-claims.npz", "02-claims.npz"}
+    again = {"01-release.npz", "01-eavesdropper.npz", "02-release.npz"}
+    assert made == again | {"02-informed-server.npz", "01-claims.npz", "02-claims.npz"}
     whole = attack_each(cases, load_attacks(names), store=PartStore(tmp_path / "whole"), context=RunContext())
     assert without_seconds(found.to_dict()["cases"]) == without_seconds([case.to_dict() for case in whole])
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["here", "whole"]
@@ -533,11 +533,11 @@ def test_an_interrupted_attack_resumes_with_what_is_missing(tmp_path: Path) -> N
 
 def test_another_attack_does_not_resume_it(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
-        attack(IRIS, ("prior", "release"), out=tmp_path / "here", progress=stop_before(1))
-    for scenario, parts in ((IRIS.with_seed(1), ("prior", "release")), (IRIS, ("prior",))):
+        attack(IRIS, ("release", "eavesdropper"), out=tmp_path / "here", progress=stop_before(1))
+    for scenario, parts in ((IRIS.with_seed(1), ("release", "eavesdropper")), (IRIS, ("release",))):
         with pytest.raises(RunFolderError, match="holds an interrupted run with other settings"):
             attack(scenario, parts, out=tmp_path / "here")
-    attack(IRIS.with_seed(1), ("prior",), out=tmp_path / "here", force=True)
+    attack(IRIS.with_seed(1), ("release",), out=tmp_path / "here", force=True, pictures=False)
     assert json.loads((tmp_path / "here" / "metrics.json").read_text())["seed"] == 1
 
 
@@ -580,7 +580,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 @pytest.mark.usefixtures("other_package")
 def test_an_attack_of_another_package_stands_beside_ours(tmp_path: Path) -> None:
     assert choose_parts(None) == (*PARTS, *INFORMED, "mean")
-    found = attack(IRIS, ("release", "mean"), out=tmp_path / "here")
+    found = attack(IRIS, ("release", "mean"), out=tmp_path / "here", pictures=False)
     (case,) = found.cases
     assert case.grade == "leaks"
     assert "an adversary who sees only the mixtures guesses 3 of 10 classes" in case.verdict
@@ -599,7 +599,8 @@ def test_an_attack_of_another_package_stands_beside_ours(tmp_path: Path) -> None
     # Alone it has nothing to draw, and what it refuses is left out.
     attack(IRIS, ("mean",), out=tmp_path / "alone")
     moments = Scenario.preset("private-iris")
-    assert attack(moments, ("release", "mean"), out=tmp_path / "left").cases[0].left_out == {"mean": "moments are sent"}
+    left = attack(moments, ("release", "mean"), out=tmp_path / "left", pictures=False)
+    assert left.cases[0].left_out == {"mean": "moments are sent"}
     with pytest.raises(ScenarioError, match=r"--attacks: none fits private-iris: mean \(moments are sent\)"):
         attack(moments, ("mean",), out=tmp_path / "none")
 
@@ -636,10 +637,10 @@ def test_a_disk_that_fills_up(
     tmp_path: Path, disk_full_after: Callable[[int], AbstractContextManager[None]], writes_before: int
 ) -> None:
     with disk_full_after(writes_before), pytest.raises(RunFolderError, match=r"cannot be written \(No space left"):
-        attack(IRIS, ("prior",), out=tmp_path / "here")
+        attack(IRIS, ("release",), out=tmp_path / "here", pictures=False)
     assert not (tmp_path / "here").exists()
-    found = attack(IRIS, ("prior",), out=tmp_path / "here")  # there is room again
-    assert list(found.cases[0].found) == ["prior"]
+    found = attack(IRIS, ("release",), out=tmp_path / "here", pictures=False)  # there is room again
+    assert list(found.cases[0].found) == ["release"]
     assert not list((tmp_path / "here").rglob("*.tmp"))
 
 

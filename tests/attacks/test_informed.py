@@ -73,7 +73,7 @@ def sent_of(view: Any) -> tuple[Any, Any]:
 def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_hold(
     tmp_path: Path,
 ) -> None:
-    result = attack(PRIVATE, ["prior", "informed-server"], out=tmp_path / "out").to_dict()
+    result = attack(PRIVATE, ["prior", "informed-server"], out=tmp_path / "out", pictures=False).to_dict()
     case = result["cases"][0]
     row, worker = (case["informed"]["server"][whom] for whom in ("row", "worker"))
     assert (row["candidates"], row["attacked"], worker["copies"]) == (51, 100, 1)

@@ -124,6 +124,7 @@ def attack(
     *,
     out: Path | str | None = None,
     force: bool = False,
+    pictures: bool = True,
     speed: Speed | None = None,
     data_dir: Path | None = None,
     progress: Progress = silent,
@@ -138,6 +139,7 @@ def attack(
         parts: names of the attacks; by default those of ``choose_parts``.
         out: folder to make (default: a free name below ``runs``).
         force: replace ``out`` where it exists.
+        pictures: draw ``attack.png`` and ``attack.svg``.
         speed: device, block size and threads.
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
@@ -167,7 +169,8 @@ def attack(
         write_text(folder.work / SCENARIO, first.to_toml())
         write_text(folder.work / "attack.md", attack_markdown(result))
         write_text(folder.work / "attack.csv", attack_csv(result))
-        draw_attack(result, folder.work)
+        if pictures:
+            draw_attack(result, folder.work)
         write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
         folder.publish(replace=force, finish=finish)
     return result
